@@ -33,7 +33,7 @@ def test_a_changed_setting_takes_effect_and_a_file_of_ones_own_is_left_alone(hom
     assert settings.read_text().startswith("# mine")
 
 
-def test_postgres_is_named_by_one_variable(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_variable_selects_postgres(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, "postgresql+psycopg2://me:secret@host/dagster")
     prepare_home()
     text = (home / "dagster.yaml").read_text()

@@ -253,7 +253,7 @@ def test_a_range_of_partitions_can_be_materialized_in_one_run(
     assert all(event.metadata["already_stored"].value for event in again)
 
 
-def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_version(
+def test_a_range_of_dependent_assets_has_a_version_per_partition(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     stage(project, "frames").target(VideoVariantPartition("002", "uniform_n-4")).path.unlink()
@@ -285,7 +285,7 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
 
 
 @pytest.mark.slow
-def test_prompts_never_use_lines_that_are_missing_or_aligned_with_other_settings(
+def test_prompts_use_only_lines_aligned_with_their_own_settings(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
     name = "few-subtitles"
@@ -350,7 +350,7 @@ def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
     assert refresh_project(project, instance, ALL).run_id is None
 
 
-def test_a_refresh_reports_partitions_with_another_code_version_again_and_builds_nothing(
+def test_a_refresh_reports_another_code_version_and_builds_nothing(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions reported other code versions for the same fingerprints."""

@@ -27,7 +27,7 @@ EVALUATIONS = {"served": SERVED, "medium": MEDIUM_ONLY}
 
 
 @pytest.mark.slow
-def test_an_evaluation_of_one_duration_asks_about_its_videos_only_and_nothing_twice(
+def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
     write_served: WriteServed, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
     write_video(copy.video(MEDIUM), frames=40, width=64, height=48)

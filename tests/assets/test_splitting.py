@@ -63,7 +63,7 @@ def test_an_executor_that_cannot_be_used_is_explained(
 
 @pytest.mark.slow
 @needs_postgres
-def test_processes_of_one_run_and_runs_of_a_backfill_share_the_work_and_the_cost_limit(
+def test_processes_and_backfill_runs_share_the_work_and_the_cost_limit(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, postgres_url)

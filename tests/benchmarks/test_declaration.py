@@ -94,7 +94,7 @@ def test_rows_with_hidden_answers_are_counted_and_left_out(tmp_path: Path) -> No
     assert (len(found.questions), found.hidden, found.problems) == (1, 2, ())
 
 
-def test_each_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:
     rows = [
         ROW,
         {**ROW, "answer": "Purple"},
@@ -126,7 +126,7 @@ def test_a_repeated_question_id_is_reported(tmp_path: Path) -> None:
         read(tmp_path, rows, {**COLUMNS, "question_id": "id"}).require()
 
 
-def test_an_unknown_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_column_names_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(
         AnnotationError, match="the column `choices`, which no row has: did you mean"
     ):
@@ -267,7 +267,7 @@ def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
     assert "did you mean `Video`?" in annotations.message
 
 
-def test_a_missing_video_is_named_with_its_path(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_video_has_the_path(tmp_path: Path) -> None:
     state, _ = project(tmp_path)
     (tmp_path / "videos/clips/b.mp4").unlink()
     source = state.open_source()

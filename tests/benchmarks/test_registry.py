@@ -204,7 +204,7 @@ def test_a_benchmark_of_an_installed_package_is_found_by_name(tmp_path: Path) ->
         ("loft", "benchmark loft needs the package videomme-shed, which cannot be loaded"),
     ],
 )
-def test_a_benchmark_that_cannot_be_used_is_named(name: str, words: str) -> None:
+def test_the_error_names_a_benchmark_that_cannot_be_used(name: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         find_benchmark(name)
 

@@ -157,7 +157,7 @@ def test_the_path_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -
 # Configuration
 
 
-def test_a_typo_is_named_with_the_right_key() -> None:
+def test_the_error_for_a_typo_names_the_right_key() -> None:
     with pytest.raises(ConfigurationError, match="did you mean `accept_license`"):
         parse_spec({"accept_licence": True}, BenchmarkSettings, "benchmarks.yaml, videomme")
 
@@ -199,7 +199,7 @@ def test_v2_annotations_are_found_where_tools_put_them(place: str, tmp_path: Pat
     assert opened(V2_BENCHMARK, own_copy(tmp_path)).stored_annotations() == (path,)
 
 
-def test_annotations_elsewhere_can_be_named(tmp_path: Path) -> None:
+def test_annotations_may_be_a_file_elsewhere(tmp_path: Path) -> None:
     path = write(tmp_path / "elsewhere.parquet", parquet_bytes(v2_rows()))
     spec = own_copy(tmp_path, annotations=path)
     source = opened(V2_BENCHMARK, spec)
@@ -222,7 +222,7 @@ def test_missing_annotations_name_the_searched_folders(tmp_path: Path) -> None:
     assert "source: hub" in str(caught.value)
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="none, which is not a folder"):
         opened(V1_BENCHMARK, own_copy(tmp_path / "none")).roots()
 

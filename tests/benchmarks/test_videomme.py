@@ -171,7 +171,7 @@ def test_an_answer_with_spaces_around_it_is_read() -> None:
     assert read("videomme", one_video(answer=" b "), videos=1)[0].answer is Letter.B
 
 
-def test_missing_columns_are_named_with_those_found() -> None:
+def test_the_error_names_missing_columns_and_present_ones() -> None:
     older = (
         table(v1_rows(1))
         .drop_columns(["task_type", "videoID"])
@@ -193,19 +193,19 @@ def test_a_repeated_question_id_is_reported() -> None:
         read("videomme", one_video(question_id="001-2"), videos=1)
 
 
-def test_a_video_without_three_questions_is_named() -> None:
+def test_the_error_names_a_video_without_three_questions() -> None:
     rows = v1_rows(2)
     rows[3] |= {"video_id": "001", "videoID": rows[0]["videoID"]}
     with pytest.raises(AnnotationError, match="videos without 3 questions: 001, 002"):
         read("videomme", table(rows), videos=2)
 
 
-def test_one_video_id_for_two_videos_is_named() -> None:
+def test_the_error_names_a_video_id_that_two_videos_have() -> None:
     with pytest.raises(AnnotationError, match="more than one video: 001"):
         read("videomme", one_video(videoID="another_one"), videos=1)
 
 
-def test_a_file_that_is_not_parquet_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_file_that_is_not_parquet(tmp_path: Path) -> None:
     path = tmp_path / "test.parquet"
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(AnnotationError, match="cannot be read"):

@@ -165,7 +165,7 @@ def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], fou
     assert V2.revision in str(caught.value)
 
 
-def test_a_group_without_four_questions_is_named() -> None:
+def test_the_error_names_a_group_without_four_questions() -> None:
     with pytest.raises(AnnotationError, match="videos without 4 questions: 002"):
         read("videomme_v2", table(v2_rows(2)[:-1]), videos=None)
 

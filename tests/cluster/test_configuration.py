@@ -30,7 +30,7 @@ def test_without_entries_there_is_no_cluster(tmp_path: Path) -> None:
         "ssh: {hosts: [node1, me@node2], cores: 8, interface: eth0}",
     ],
 )
-def test_a_cluster_can_be_named_in_these_ways(tmp_path: Path, text: str) -> None:
+def test_a_cluster_file_may_have_these_forms(tmp_path: Path, text: str) -> None:
     assert read_cluster(write(tmp_path, text))
 
 

@@ -65,7 +65,7 @@ def test_hosts_run_tasks_over_tls_without_keys_and_a_lost_host_is_reported(
     )
 
 
-def test_hosts_without_a_worker_are_named(ssh_config: Path, tmp_path: Path) -> None:
+def test_the_error_names_hosts_without_a_worker(ssh_config: Path, tmp_path: Path) -> None:
     with (
         pytest.raises(ClusterError, match=r"no worker on stranger \(Host key verification"),
         connect(spec_of(ssh_config, "stranger"), tmp_path, no_message),

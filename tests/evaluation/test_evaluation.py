@@ -136,7 +136,7 @@ def test_a_sampling_name_and_its_mapping_are_equal(folder: Path) -> None:
     assert other.sampling_name == "uniform_n-16-interior.jpeg-80"
 
 
-def test_a_selection_of_videos_is_part_of_the_fingerprint_and_of_the_stored_settings(
+def test_a_selection_of_videos_is_in_the_fingerprint_and_the_settings(
     folder: Path,
 ) -> None:
     whole = read(folder, "whole", GOOD)

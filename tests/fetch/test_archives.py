@@ -165,7 +165,7 @@ def test_a_damaged_member_leaves_no_file(compression: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("data", [b"", b"<html>not found</html>", zip_bytes({"a": VIDEO})[:2000]])
-def test_a_file_that_is_not_an_archive_is_named(data: bytes) -> None:
+def test_the_error_names_a_file_that_is_not_an_archive(data: bytes) -> None:
     with pytest.raises(ArchiveError, match=r"some\.zip: not a readable zip archive"):
         members_of(data)
 

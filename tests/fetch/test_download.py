@@ -214,18 +214,18 @@ def test_the_pinned_revision_must_have_the_pinned_checksum(v1: HubServer, tmp_pa
 # Failures of the repository itself
 
 
-def test_an_unknown_revision_is_named(v1: HubServer, tmp_path: Path) -> None:
+def test_the_error_names_an_unknown_revision(v1: HubServer, tmp_path: Path) -> None:
     spec = BenchmarkSettings(accept_license=True, revision="f" * 40)
     with pytest.raises(DownloadError, match=r"Video-MME at ffffffffffff: .* no such revision"):
         fetch_annotations(V1, spec, tmp_path)
 
 
-def test_an_unknown_repository_is_named(hub: HubServer, tmp_path: Path) -> None:
+def test_the_error_names_an_unknown_repository(hub: HubServer, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"lmms-eval/Video-MME .*the repository does not exist"):
         fetch_videos(V1, ACCEPTED, v1_videos()[:1], tmp_path)
 
 
-def test_a_file_that_the_revision_lacks_is_named(v1: HubServer, tmp_path: Path) -> None:
+def test_the_error_names_a_file_that_the_revision_lacks(v1: HubServer, tmp_path: Path) -> None:
     del v1.files[V1.repository, REVISION][V1_ANNOTATIONS]
     with pytest.raises(DownloadError, match=r"test-00000-of-00001\.parquet is not in"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
@@ -258,7 +258,9 @@ def test_the_token_is_sent_only_to_the_hub(
     assert sent == {"api": "Bearer hf_secret", "datasets": "Bearer hf_secret", "content": None}
 
 
-def test_an_unreachable_hub_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_an_unreachable_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(DownloadError, match=r"the connection failed.*HF_ENDPOINT"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
@@ -483,7 +485,7 @@ def test_a_whole_archive_with_a_wrong_checksum_costs_only_its_videos(
     assert files_under(tmp_path) == ["videos/001.mp4", "videos/021.mp4"]
 
 
-def test_a_server_without_ranges_is_named(v2: HubServer, tmp_path: Path) -> None:
+def test_the_error_names_a_server_without_ranges(v2: HubServer, tmp_path: Path) -> None:
     v2.ignores_ranges = True
     (file,) = fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path)
     assert file.problem is not None
@@ -501,7 +503,7 @@ def test_a_full_disk_is_reported_before_any_download(
     assert None not in [asked.range for asked in v2.content_requests("videos/001.zip")]
 
 
-def test_a_folder_that_cannot_be_created_is_named(v2: HubServer, tmp_path: Path) -> None:
+def test_the_error_names_a_folder_that_cannot_be_created(v2: HubServer, tmp_path: Path) -> None:
     (tmp_path / "media").write_text("a file, not a folder")
     with pytest.raises(StorageError, match=r"media.*cannot write .*choose another data folder"):
         fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path / "media")

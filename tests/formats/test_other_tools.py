@@ -106,7 +106,7 @@ def test_the_whole_log_of_an_older_lmms_eval_is_read() -> None:
         "other_columns",
     ],
 )
-def test_an_unusable_file_is_named_with_what_to_do(
+def test_the_error_for_an_unusable_file_says_what_to_do(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     path = tmp_path / "results.json"

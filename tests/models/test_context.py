@@ -15,7 +15,7 @@ def excess_of(model: EndpointSpec, frames: int, context_tokens: int | None = 32_
     return None if found is None else str(found)
 
 
-def test_the_largest_number_of_frames_that_fit_is_named() -> None:
+def test_the_error_names_the_largest_number_of_frames_that_fit() -> None:
     # 16 × 9 patches of 28 × 28 pixels, and 100 tokens of text
     assert excess_of(spec(), 226) is None
     message = excess_of(spec(), 768)

@@ -17,7 +17,7 @@ def test_the_reason_of_a_partition_is_read_from_its_own_file_only(tmp_path: Path
     assert file_of_other.exists(), "a damaged file is set aside when it is read"
 
 
-def test_a_partition_without_a_recorded_reason_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_partition_without_a_reason_says_to_materialize_it(tmp_path: Path) -> None:
     log = FailureLog(Store.at(tmp_path), "smoke/frames")
     reason = str(log.not_ready(VideoVariantPartition("001", "uniform_n-8")))
     assert reason == "smoke/frames uniform_n-8 001 is not up to date; materialize it first"

@@ -62,7 +62,9 @@ def test_a_value_that_becomes_known_or_unknown_is_no_change(record: ServerRecord
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"servers": [{"key": 1}]}'], ids=str)
-def test_a_damaged_record_is_named(record: ServerRecord, tmp_path: Path, content: bytes) -> None:
+def test_the_error_names_a_damaged_record(
+    record: ServerRecord, tmp_path: Path, content: bytes
+) -> None:
     fingerprint_with(record, OLD)
     (path,) = Store.at(tmp_path).servers(SPEC.fingerprint).parent.iterdir()
     path.write_bytes(content)

@@ -447,7 +447,7 @@ def test_a_template_that_never_shows_subtitles_is_refused_on_a_track_with_them()
         rendered(template, V1, SPOKEN)
 
 
-def test_a_template_from_a_file_is_named_after_it(tmp_path: Path) -> None:
+def test_a_template_from_a_file_has_the_name_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "short-answer.txt"
     path.write_text("{{ question }} Gr\u00fc\u00dfe\n", encoding="utf-8")
     template = load_template(path)

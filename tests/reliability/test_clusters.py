@@ -45,7 +45,7 @@ OWN_NAME = (
 
 
 @pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
-def test_jobs_that_are_requeued_canceled_and_at_their_walltime_cost_only_their_own_tasks(
+def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, log = tmp_path / "shared", tmp_path / "log"

@@ -98,7 +98,7 @@ def test_a_run_rebuilds_what_every_run_reads(
         pytest.param("schedules/schedules.db", marks=pytest.mark.slow),
     ],
 )
-def test_a_damaged_dagster_database_is_named_with_what_is_lost(
+def test_the_error_for_a_damaged_dagster_database_says_what_to_do(
     project: Project, root: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     use(monkeypatch, root)

@@ -753,7 +753,7 @@ def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Pat
     assert tuple(cell.split("\n")[0] for cell in row) == expected
 
 
-def test_what_the_page_does_not_have_is_named(visit: Visit, small_file: Path) -> None:
+def test_a_notice_names_what_the_page_does_not_have(visit: Visit, small_file: Path) -> None:
     page = visit.open(small_file, "history")
     notice = page.locator(".notice").first
     expect(notice).to_contain_text("There are no nightly runs yet. videomme nightly")

@@ -562,7 +562,7 @@ def test_a_wait_for_another_process_is_shown_and_is_not_part_of_the_deadline(
     assert {progress.elsewhere for progress in shown} == {0, 2}
 
 
-def test_a_retry_that_is_not_admitted_before_the_deadline_fails_with_the_last_reason(
+def test_a_retry_after_the_deadline_fails_with_the_last_reason(
     tmp_path: Path,
 ) -> None:
     class Overloaded(LocalModel):

@@ -137,7 +137,7 @@ def test_an_object_store_without_objects_has_no_files() -> None:
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/data", "unheard://bucket/data"])
-def test_a_storage_that_cannot_be_used_is_named(url: str) -> None:
+def test_the_error_names_a_storage_that_cannot_be_used(url: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{url}: .*install the fsspec"):
         Store.at(url)
 

@@ -47,7 +47,7 @@ def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
     assert "0 of 4 videos" in findings["subtitles"].message
 
 
-def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+def test_the_finding_names_files_that_are_not_read(tmp_path: Path) -> None:
     spec = own_copy(tmp_path)
     first, _, _, fourth = (str(row["videoID"]) for row in v1_rows()[:12:3])
     for name in (f"data/{fourth}.webm", f"subtitle/{first}.en.srt", f"data/{first}.mkv"):

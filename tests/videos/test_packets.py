@@ -108,9 +108,7 @@ def test_the_error_for_another_format_names_that_format(
 
 
 @pytest.mark.parametrize("box", ["stsz", "stts", "ctts", "stsc"])
-def test_a_box_that_declares_more_samples_than_the_file_has_bytes_is_named(
-    tmp_path: Path, box: str
-) -> None:
+def test_the_error_names_a_box_with_more_samples_than_bytes(tmp_path: Path, box: str) -> None:
     path = write_video(tmp_path / "007.mp4", options={"bf": "2"})
     declare_samples(path, box, (1 << 31) - 1)
     with pytest.raises(VideoUnreadableError, match=f"'{box}' declares 2,147,483,[67].. samples"):

@@ -513,7 +513,7 @@ def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> Non
         assert len(rows_of(connection, "select * from overall")) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"file/x\.duckdb: cannot write"):
         database.rebuild(Store.at(tmp_path), tmp_path / "file" / "x.duckdb")

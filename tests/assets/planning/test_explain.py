@@ -123,7 +123,7 @@ def test_a_new_subtitle_file_is_the_reason_of_its_lines(why: Why, copy: Copy) ->
     assert why("videomme/videos 003")[0].endswith(" → none")
 
 
-def test_changed_questions_are_named(why: Why, copy: Copy) -> None:
+def test_the_reason_names_changed_questions(why: Why, copy: Copy) -> None:
     rows = v1_rows()
     changed = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
     changed["question"] = "What else?"
@@ -290,7 +290,7 @@ def test_a_dry_run_announces_exactly_what_the_run_then_builds(
     )
 
 
-def test_what_depends_on_questions_that_are_not_fetched_yet_is_an_upper_bound(
+def test_estimates_are_upper_bounds_until_questions_are_fetched(
     project: Project, instance: dg.DagsterInstance, copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_question(copy)

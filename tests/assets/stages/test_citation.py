@@ -30,7 +30,7 @@ def dagster_checks(instance: dg.DagsterInstance) -> Mapping[str | None, dg.Asset
     return {check.partition: check for check in checks if check}
 
 
-def test_a_subset_is_named_and_nothing_else_is_wrong(
+def test_a_subset_is_the_only_warning_of_a_correct_score(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     assert statuses(project, "few-subtitles") == {

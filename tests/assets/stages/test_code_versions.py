@@ -48,7 +48,7 @@ def test_every_number_of_a_code_version_is_in_the_fingerprints(
 
 
 @pytest.mark.parametrize("constant", ["PLANNER_VERSION", "PICTURE_VERSION"])
-def test_both_numbers_of_the_code_version_of_frames_are_in_their_fingerprints(
+def test_both_code_versions_of_frames_are_in_the_fingerprint(
     project: Project, write_project: WriteProject, constant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert CODE_VERSIONS["frames"] == (cache.PLANNER_VERSION, cache.PICTURE_VERSION)

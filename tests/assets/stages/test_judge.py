@@ -34,7 +34,7 @@ def asked(server: ModelServer) -> Counter[str]:
     )
 
 
-def test_a_judge_is_asked_once_per_unreadable_answer_and_failed_requests_leave_scores_stale(
+def test_a_judge_reads_each_unreadable_answer_once_and_failures_leave_scores_stale(
     write_project: WriteProject, instance: dg.DagsterInstance, root: Path
 ) -> None:
     is_down = True

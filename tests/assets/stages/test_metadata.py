@@ -100,7 +100,7 @@ MEASURED = {BUILD_SECONDS, FILE_BYTES, "decode_cpu_seconds", "frames_per_cpu_sec
 
 
 @pytest.mark.parametrize("name", CODE_VERSIONS)
-def test_a_partition_that_is_only_reported_shows_the_same_as_when_it_was_built(
+def test_a_reported_partition_shows_the_same_as_when_it_was_built(
     project: Project, instance: dg.DagsterInstance, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     progress: list[StageProgress] = []

@@ -207,7 +207,7 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert isinstance(event.asset_materialization.metadata["accuracy"].value, float)
 
 
-def test_an_endpoint_that_is_down_is_not_a_regression_and_failed_questions_are_asked_again(
+def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
     opened = project()
@@ -241,7 +241,7 @@ def test_without_a_baseline_no_request_is_sent(
 
 
 @pytest.mark.slow
-def test_a_subset_has_the_same_videos_in_every_run_and_a_nightly_run_can_be_the_baseline(
+def test_a_subset_is_the_same_in_every_run_and_in_a_baseline(
     project: Callable[..., Project], instance: dg.DagsterInstance
 ) -> None:
     opened = project(evaluations={"asked": {"videos": 4}})

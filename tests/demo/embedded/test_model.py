@@ -230,7 +230,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-async def test_the_same_request_gets_the_same_answer_even_if_stored_facts_are_damaged(
+async def test_damaged_facts_of_an_answer_do_not_change_the_answer(
     folder: Path,
 ) -> None:
     script = scripts()[1]

@@ -68,7 +68,7 @@ def test_other_errors_keep_the_kind_of_their_status() -> None:
     assert found.kind is FailureKind.SERVER_ERROR
 
 
-def test_an_html_page_is_named_and_not_shown() -> None:
+def test_the_error_for_an_html_page_does_not_show_the_page() -> None:
     page = b"\n<!doctype html><title>Welcome</title>"
     with pytest.raises(ResponseFailure, match="an HTML page, not JSON") as raised:
         read_reply(page, SPEC, request())

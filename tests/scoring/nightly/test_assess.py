@@ -141,7 +141,7 @@ def test_a_run_without_answers_fails_only_the_failed_check() -> None:
     assert [f.check for f in report.findings if not f.passed] == [NightlyCheck.FAILED]
 
 
-def test_a_run_without_flips_detects_no_smaller_drop_than_the_exact_test_can_reject() -> None:
+def test_a_run_without_flips_detects_no_drop_that_the_exact_test_accepts() -> None:
     report = assess([Observation(name=name, rows=V1) for name in ("b", "one")], AlarmSpec())
     assert report.detectable_drop == 6 / len(V1)
     few = [row for row in V1 if row.video_id <= "005"]
