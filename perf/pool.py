@@ -57,8 +57,8 @@ def measure(video_count: int) -> dict[str, float]:
     began = time.monotonic()
     responses = ask(servers, video_count, outage)
     seconds = time.monotonic() - began
-    for one in (servers[0], outage.server, servers[2]):
-        one.__exit__(None, None, None)
+    for running in (servers[0], outage.server, servers[2]):
+        running.__exit__(None, None, None)
     assert all(response.raw_output for response in responses)
     up_seconds = 3 * seconds - (outage.ended - outage.began)
     return {

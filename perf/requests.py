@@ -67,12 +67,12 @@ def measure(ways: Sequence[str], *, rounds: int, quick: bool) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for count in in_flight:
         requests = 30 if quick else max(100, count)
-        found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+        results: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
         for _ in range(rounds):
             for way in ways:
-                found[way].append(_in_own_process(way, count, requests))
+                results[way].append(_in_own_process(way, count, requests))
         for way in ways:
-            row = {"way": way, "in_flight": count, "requests": requests} | _medians(found[way])
+            row = {"way": way, "in_flight": count, "requests": requests} | _medians(results[way])
             print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
             rows.append(row)
     png = round(_png_ms_per_request(), 1)
@@ -103,12 +103,12 @@ def _in_own_process(way: str, in_flight: int, requests: int) -> dict[str, float]
         endpoint(delay_seconds=0.2) as server,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process,
     ):
-        found = process.submit(_measure_way, way, server.base_url, in_flight, requests).result()
-        return found | {"server_cpu_ms_per_request": server.cpu_seconds / requests * 1000}
+        figures = process.submit(_measure_way, way, server.base_url, in_flight, requests).result()
+        return figures | {"server_cpu_ms_per_request": server.cpu_seconds / requests * 1000}
 
 
-def _medians(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    return {name: round(statistics.median(row[name] for row in found), 2) for name in found[0]}
+def _medians(results: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(row[name] for row in results), 2) for name in results[0]}
 
 
 def _measure_way(way: str, base_url: str, in_flight: int, requests: int) -> dict[str, float]:
@@ -136,7 +136,7 @@ async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[
 
     failed = 0
 
-    async def one(request: Request) -> None:
+    async def ask_in_turn(request: Request) -> None:
         nonlocal failed
         async with gate:
             try:
@@ -148,7 +148,7 @@ async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[
     before_bytes = _peak_bytes()
     cpu, wall = time.process_time(), time.perf_counter()
     order = random.Random(1).choices(requests, k=count)
-    await asyncio.gather(*(one(request) for request in order))
+    await asyncio.gather(*(ask_in_turn(request) for request in order))
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     ticking.cancel()
     await close()

@@ -111,12 +111,12 @@ async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) ->
     body = orjson.dumps(create_body(request))
     in_flight = asyncio.Semaphore(IN_FLIGHT)
 
-    async def one() -> None:
+    async def send() -> None:
         async with in_flight:
             await write_bytes(base_url, body)
 
     began = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(count)))
+    await asyncio.gather(*(send() for _ in range(count)))
     return count / (time.perf_counter() - began)
 
 
@@ -144,7 +144,7 @@ async def _create(asked: Sequence[VideoRequests], base_url: str) -> float:
     # This event loop stalls for longer than the default connect timeout of 5 s.
     client = openai.AsyncOpenAI(api_key="key", base_url=base_url, max_retries=0, timeout=600.0)
 
-    async def one(request: Request) -> None:
+    async def ask(request: Request) -> None:
         async with in_flight:
             await client.chat.completions.create(**create_body(request))
 
@@ -154,7 +154,7 @@ async def _create(asked: Sequence[VideoRequests], base_url: str) -> float:
         for item, text in video.questions
     ]
     began = time.perf_counter()
-    await asyncio.gather(*(one(request) for request in requests))
+    await asyncio.gather(*(ask(request) for request in requests))
     seconds = time.perf_counter() - began
     await client.close()
     return seconds

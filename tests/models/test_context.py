@@ -9,10 +9,10 @@ def spec(**values: object) -> EndpointSpec:
 
 
 def excess_of(model: EndpointSpec, frames: int, context_tokens: int | None = 32_768) -> str | None:
-    found = context_excess(
+    excess = context_excess(
         model, context_tokens, frames=frames, frame_size=(448, 252), text_characters=600
     )
-    return None if found is None else str(found)
+    return None if excess is None else str(excess)
 
 
 def test_the_error_names_the_largest_number_of_frames_that_fit() -> None:

@@ -547,12 +547,14 @@ def test_a_wait_for_another_process_is_shown_and_is_not_part_of_the_deadline(
     """The deadline of a question begins with its first request."""
     plan = RequestPlan(evaluation="test", limits=Limits(deadline_seconds=0.3))
     (video,), model = videos(1), LocalModel()
-    claimed = [each.fingerprint for each in planned_requests(video, model.identity, plan)][:2]
+    claimed = [planned.fingerprint for planned in planned_requests(video, model.identity, plan)][:2]
     shown: list[AskingProgress] = []
 
     def show(progress: AskingProgress) -> None:
         shown.append(progress)
-        if len([one for one in shown if one.elsewhere]) == 4:  # for longer than the deadline
+        if (
+            len([progress for progress in shown if progress.elsewhere]) == 4
+        ):  # for longer than the deadline
             other.release(claimed)
 
     with Journal(tmp_path / "journal") as other, Journal(tmp_path / "journal") as journal:

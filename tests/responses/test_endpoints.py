@@ -227,6 +227,6 @@ def test_nothing_is_lost_or_answered_twice_when_an_endpoint_stops_and_starts_aga
 
 def test_a_pool_is_the_same_model_as_each_of_its_endpoints(pool: Pool) -> None:
     spec = pool.spec
-    one = EndpointSpec(name="served", base_url="http://elsewhere/v1", profile=spec.profile)
-    assert build_model(spec, {}).identity == one.identity == build_model(one, {}).identity
-    assert spec.fingerprint == one.fingerprint
+    member = EndpointSpec(name="served", base_url="http://elsewhere/v1", profile=spec.profile)
+    assert build_model(spec, {}).identity == member.identity == build_model(member, {}).identity
+    assert spec.fingerprint == member.fingerprint

@@ -1,4 +1,4 @@
-"""The file of the journal: damage is found when it is opened, and old files are read."""
+"""The file of the journal: damage is problem when it is opened, and old files are read."""
 
 import random
 import re
@@ -53,7 +53,7 @@ def into_text(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "found"),
+    ("damage", "problem"),
     [
         (into_half, r"database disk image is malformed|\*\*\* in database main .*"),
         (into_a_hole, r"database disk image is malformed|\*\*\* in database main .*"),
@@ -61,7 +61,7 @@ def into_text(path: Path) -> None:
     ],
 )
 def test_a_damaged_journal_says_what_is_lost_and_how_to_continue(
-    path: Path, damage: Callable[[Path], None], found: str
+    path: Path, damage: Callable[[Path], None], problem: str
 ) -> None:
     damage(path)
     damaged = path.read_bytes()
@@ -72,7 +72,7 @@ def test_a_damaged_journal_says_what_is_lost_and_how_to_continue(
     message = str(raised.value)
     assert message.startswith(before)
     assert message.endswith(after)
-    assert re.fullmatch(found, message.removeprefix(before).removesuffix(after))
+    assert re.fullmatch(problem, message.removeprefix(before).removesuffix(after))
     assert other.read_bytes()[100:] == damaged[100:]
 
 
@@ -94,7 +94,7 @@ def test_a_file_that_replaces_a_verified_one_is_verified(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "found"),
+    ("statement", "problem"),
     [
         (
             "update responses set raw_output = 'C' where request_fingerprint = '07'",
@@ -119,9 +119,9 @@ def test_a_file_that_replaces_a_verified_one_is_verified(path: Path) -> None:
         ),
     ],
 )
-def test_a_changed_row_or_table_is_damage(path: Path, statement: str, found: str) -> None:
+def test_a_changed_row_or_table_is_damage(path: Path, statement: str, problem: str) -> None:
     change(path, statement)
-    with pytest.raises(StorageError, match=found):
+    with pytest.raises(StorageError, match=problem):
         Journal(path.rename(path.with_name("other.sqlite")))
 
 

@@ -45,9 +45,9 @@ def stored_questions(journal: Path) -> set[str]:
 
 
 def question_id_of(text: str) -> str:
-    found = re.search(r"video (\d+), part (\d+)\?", text)
-    assert found
-    return f"{int(found[1]):03d}-{found[2]}"
+    numbers = re.search(r"video (\d+), part (\d+)\?", text)
+    assert numbers
+    return f"{int(numbers[1]):03d}-{numbers[2]}"
 
 
 @pytest.mark.slow

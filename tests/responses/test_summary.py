@@ -41,13 +41,13 @@ FAILED = replace(
 
 
 def test_answers_failures_tokens_and_money_are_counted() -> None:
-    found = summarize([ANSWERED, ANSWERED, FAILED])
-    assert (found.responses, found.answered, found.failed, found.attempts) == (3, 2, 1, 14)
-    assert found.failures == {FailureKind.TIMEOUT: 1}
-    assert found.usage == Usage(prompt_tokens=200, completion_tokens=4, cached_tokens=80)
-    assert found.cost_dollars == 1.0
-    assert found.cached_share == pytest.approx(0.4)
-    assert found.reported_models == ("m-1",)
+    summary = summarize([ANSWERED, ANSWERED, FAILED])
+    assert (summary.responses, summary.answered, summary.failed, summary.attempts) == (3, 2, 1, 14)
+    assert summary.failures == {FailureKind.TIMEOUT: 1}
+    assert summary.usage == Usage(prompt_tokens=200, completion_tokens=4, cached_tokens=80)
+    assert summary.cost_dollars == 1.0
+    assert summary.cached_share == pytest.approx(0.4)
+    assert summary.reported_models == ("m-1",)
 
 
 def test_the_cached_share_leaves_out_responses_that_do_not_report_it() -> None:
@@ -60,10 +60,10 @@ def test_latencies_are_those_of_answered_questions() -> None:
     quick = [
         replace(ANSWERED, served=Served(latency_seconds=float(second))) for second in range(1, 101)
     ]
-    found = summarize([*quick, FAILED])
-    assert (found.latency_p50_seconds, found.latency_p95_seconds) == (50.0, 95.0)
+    summary = summarize([*quick, FAILED])
+    assert (summary.latency_p50_seconds, summary.latency_p95_seconds) == (50.0, 95.0)
 
 
 def test_sums_over_no_responses_are_unknown_and_not_zero() -> None:
-    found = summarize([])
-    assert (found.responses, found.cost_dollars, found.latency_p50_seconds) == (0, None, None)
+    summary = summarize([])
+    assert (summary.responses, summary.cost_dollars, summary.latency_p50_seconds) == (0, None, None)

@@ -1,4 +1,4 @@
-"""What an endpoint shows a model: whether pictures arrive, how many, at what size, and their times.
+"""The probe of an endpoint: how many pictures reach the model, at what size, and with which times.
 
 A few small requests with drawn pictures are sent. The prompt tokens that the endpoint reports say
 what arrived, even if the model cannot read. Each picture shows its number, so that the answers
@@ -82,16 +82,16 @@ async def probe_endpoints(members: Sequence[tuple[ModelSpec, VideoLLM]]) -> list
 async def _compared(
     expected: Sequence[Finding], first: ModelSpec, spec: ModelSpec, model: VideoLLM
 ) -> Finding:
-    """Whether an endpoint shows a model the same as the first one."""
+    """The finding about an endpoint: that it shows a model the same as the first endpoint."""
     check = f"endpoint {_address(spec)}"
     try:
-        found = await probe(spec, model)
+        findings = await probe(spec, model)
     except ModelError as error:
         return _failed(check, str(error))
     shown = {finding.check: finding.message for finding in expected}
     different = [
         f"{finding.check}: {finding.message}"
-        for finding in found
+        for finding in findings
         if finding.check in _EQUAL_CHECKS and finding.message != shown.get(finding.check)
     ]
     if different:
@@ -126,7 +126,7 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
 
 
 def server_finding(spec: RemoteSpec) -> Finding:
-    """What the servers of a model report about themselves, and whether they are equal."""
+    """The finding about the servers of a model: their report about themselves, or a difference."""
     check = "server"
     try:
         identity = spec.reported_server()
@@ -252,7 +252,7 @@ def _jpeg(picture: "Image") -> bytes:
 
 
 def _described(frames: FrameSet) -> str:
-    """What a request with these frames contains."""
+    """The contents of a request with these frames, for messages."""
     count = len(frames.frames)
     if frames.source is not None:
         return f"a video of {count} pictures"
@@ -358,20 +358,20 @@ def _size(spec: ModelSpec, few: Probed, more: Probed, large: Probed) -> Finding:
         return _unknown(check)
     small_tokens = (more.tokens - few.tokens) / (MORE - FEW)
     large_tokens = small_tokens + (large.tokens - more.tokens) / MORE
-    found = (
+    sizes = (
         f"{small_tokens:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
         f"{large_tokens:g} for {LARGE_PIXELS} × {LARGE_PIXELS}"
     )
     if large_tokens <= small_tokens:
-        message = f"{found}: the server scales every picture to one size"
+        message = f"{sizes}: the server scales every picture to one size"
         return _warning(check, message)
     expected = None
     if isinstance(spec, RemoteSpec):
         expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS))
     if expected is None:
-        message = f"{found}; set `tokens_per_frame` to detect dropped frames"
+        message = f"{sizes}; set `tokens_per_frame` to detect dropped frames"
     else:
-        message = f"{found} (by the published rule: {expected})"
+        message = f"{sizes} (by the published rule: {expected})"
     is_smaller = expected is not None and large_tokens < expected * LEAST_TOKEN_SHARE
     return (_warning if is_smaller else _ok)(check, message)
 

@@ -1,7 +1,7 @@
 """A model that several endpoints serve.
 
 `collect` sends all questions of a video to one endpoint, so that its prefix cache can be used, and
-moves them if the endpoint is down. The endpoints are equal, so the pool has the identity of its
+moves them if the endpoint is down. The endpoints are equal, so the pool has the identity of the
 members.
 """
 
@@ -17,7 +17,7 @@ class ModelPool:
     def __init__(self, members: Mapping[str, VideoLLM]) -> None:
         self.members = members
         self._first = next(iter(members.values()))
-        if any(one.identity != other.identity for one, other in pairwise(members.values())):
+        if any(a.identity != b.identity for a, b in pairwise(members.values())):
             raise ValueError("the members of a pool must be the same model")
 
     @property

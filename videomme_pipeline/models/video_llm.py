@@ -73,7 +73,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model returned. `collect` records a reply without text as a failure.
+    """The reply of a model. `collect` records a reply without text as a failure.
 
     `usage_json` is the `usage` of the response, unchanged; `usage` is read from it.
     `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
@@ -183,7 +183,7 @@ class VideoLLM(Protocol):
     """Anything that answers `Request`s.
 
     `identity` has every value of the model that can change an answer (name, weights, code
-    version). It is part of the fingerprint of its responses. `needs_frames` is False for
+    version). `identity` is part of the fingerprint of its responses. `needs_frames` is False for
     baselines that ignore the frames, so that no frame is read for them.
     """
 

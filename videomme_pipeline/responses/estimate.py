@@ -147,13 +147,13 @@ def estimate_between(low: CostEstimate, high: CostEstimate) -> CostEstimate:
 
 def _video_tokens(model: RemoteSpec, videos: Sequence[PendingVideo]) -> list[VideoTokens] | None:
     """Tokens of the frames of each video, or None if those of any video are unknown."""
-    found = []
+    tokens_by_video = []
     for video in videos:
         tokens = _frame_tokens(model, video)
         if tokens is None:
             return None
-        found.append(VideoTokens(questions=video.requests, frame_tokens=tokens))
-    return found
+        tokens_by_video.append(VideoTokens(questions=video.requests, frame_tokens=tokens))
+    return tokens_by_video
 
 
 def _frame_tokens(model: RemoteSpec, video: PendingVideo) -> int | None:

@@ -91,12 +91,12 @@ class Journal:
         self._connection.close()
 
     def settled(self, fingerprints: Iterable[str]) -> set[str]:
-        """Those of `fingerprints` that have an answer or a final failure."""
+        """The `fingerprints` that have an answer or a final failure."""
         sql = f"select request_fingerprint from responses where {_LISTED}"
         return {fingerprint for (fingerprint,) in self._rows(sql, fingerprints)}
 
     def stored_responses(self, unanswered: Iterable[Response]) -> dict[str, Response]:
-        """Those of `unanswered` that are settled, with the stored result, by fingerprint."""
+        """The settled responses among `unanswered`, with the stored result, by fingerprint."""
         by_fingerprint = {response.request_fingerprint: response for response in unanswered}
         sql = f"select {', '.join(RESPONSE_COLUMNS)} from responses where {_LISTED}"
         results = {}

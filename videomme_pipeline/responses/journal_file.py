@@ -63,7 +63,7 @@ request, and a request has only one server."""
 RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
 ATTEMPT_COLUMNS = arrow_schema(Attempt).names
 _COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}
-"""The columns that a checksum covers, in its order."""
+"""The columns that a checksum covers, in the order of the checksum."""
 _LISTED_ROWS = 20
 
 
@@ -138,13 +138,13 @@ def not_usable(path: Path, error: Exception) -> StorageError:
     )
 
 
-def _damaged(path: Path, found: str, repair: str | None = None) -> StorageError:
+def _damaged(path: Path, problem: str, repair: str | None = None) -> StorageError:
     """The error for a damaged journal. `repair` is what to do without a backup."""
     new = path.with_name(f"recovered-{path.name}")
     command = f"sqlite3 {shlex.quote(str(path))} .recover | sqlite3 {shlex.quote(str(new))}"
     repair = repair or f"recover what is readable and rename the result to {path.name}: {command}"
     return StorageError(
-        f"{path}: the journal is damaged ({found}). It contains the answers of all models, so it "
+        f"{path}: the journal is damaged ({problem}). It contains the answers of all models, so it "
         f"is never replaced automatically. Restore it from a backup. Without one, {repair}. As a "
         "last resort, move it away together with its -wal and -shm files, and run again: finished "
         "videos are stored elsewhere and are not asked again, but the answers of unfinished videos "
@@ -216,9 +216,9 @@ def verify(path: Path) -> None:
         StorageError: if the file is damaged.
     """
     with explaining(path), closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS)) as file:
-        (found,) = file.execute("pragma integrity_check(1)").fetchone()
-        if found != "ok":
-            raise _damaged(path, " ".join(str(found).split()))
+        (result,) = file.execute("pragma integrity_check(1)").fetchone()
+        if result != "ok":
+            raise _damaged(path, " ".join(str(result).split()))
         # A damaged text may be no UTF-8. It must still be read to find the damaged row.
         file.text_factory = lambda data: data.decode(errors="surrogateescape")
         for table in _CHECKED:
@@ -234,18 +234,18 @@ def _rows(file: sqlite3.Connection, table: str) -> Iterator[tuple[object, ...]]:
 
 
 def _is_intact(row: Sequence[object]) -> bool:
-    """Whether a row has a checksum, and the values that it was computed from."""
+    """True if the checksum of a row is that of its values."""
     return _checksum(row[:-1]) == row[-1]
 
 
 def _rows_message(path: Path, table: str, damaged: Sequence[object]) -> tuple[str, str | None]:
-    """What was found in a table, and the command that removes the damaged rows."""
-    found = f"rows of {table} that differ from their checksums: {len(damaged):,}"
+    """The problem of a table with damaged rows, and the command that removes the damaged rows."""
+    problem = f"rows of {table} that differ from their checksums: {len(damaged):,}"
     if len(damaged) > _LISTED_ROWS:
-        return found, None
+        return problem, None
     keys = ", ".join(f"'{key}'" for key in damaged)
     statement = f"delete from {table} where hex(request_fingerprint) in ({keys})"
-    return found, (
+    return problem, (
         "remove these rows (an answer among them is asked again): "
         f"sqlite3 {shlex.quote(str(path))} {shlex.quote(statement)}"
     )

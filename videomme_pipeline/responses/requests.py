@@ -98,7 +98,7 @@ def video_fingerprint(
 
 
 def request_fingerprint(video_part: str, question: Question, prompt: Prompt, repeat: int) -> str:
-    """Fingerprint of one request. `video_part` is the `video_fingerprint` of its video."""
+    """Fingerprint of one request. `video_part` is the `video_fingerprint` of the video."""
     return fingerprint(
         video_part,
         question.benchmark,

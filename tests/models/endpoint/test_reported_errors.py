@@ -21,7 +21,7 @@ SPEC = EndpointSpec(name="served", base_url="http://127.0.0.1:9/v1")
 NO_PICTURES = [
     (500, "image input is not supported - hint: you may need to provide the mmproj"),
     (400, "this model does not support image input (ref: 1)"),
-    (404, "No endpoints found that support image input"),
+    (404, "No endpoints failure that support image input"),
     (400, "Invalid content type. image_url is only supported by certain models."),
     (400, "text-only is not a multimodal model"),
     (400, "At most 0 image(s) may be provided in one prompt."),
@@ -41,20 +41,20 @@ def error(status: int, message: str) -> HttpResponse:
 
 @pytest.mark.parametrize(("status", "message"), NO_PICTURES)
 def test_a_model_without_vision_ends_the_evaluation(status: int, message: str) -> None:
-    found = status_failure(error(status, message), SPEC)
-    assert isinstance(found, ModelError)
-    assert "accepts no pictures" in str(found)
-    assert message in str(found)
+    failure = status_failure(error(status, message), SPEC)
+    assert isinstance(failure, ModelError)
+    assert "accepts no pictures" in str(failure)
+    assert message in str(failure)
     with pytest.raises(ModelError, match="accepts no pictures"):
         read_reply(error(200, message).content, SPEC, request())
 
 
 @pytest.mark.parametrize(("status", "message"), TOO_LONG)
 def test_a_prompt_that_is_too_long_is_never_retried(status: int, message: str) -> None:
-    found = status_failure(error(status, message), SPEC)
-    assert isinstance(found, ResponseFailure)
-    assert found.kind is FailureKind.TOO_LARGE
-    assert not found.kind.is_transient
+    failure = status_failure(error(status, message), SPEC)
+    assert isinstance(failure, ResponseFailure)
+    assert failure.kind is FailureKind.TOO_LARGE
+    assert not failure.kind.is_transient
 
 
 def test_a_message_outside_the_usual_place_is_recognized() -> None:
@@ -63,9 +63,9 @@ def test_a_message_outside_the_usual_place_is_recognized() -> None:
 
 
 def test_other_errors_keep_the_kind_of_their_status() -> None:
-    found = status_failure(error(500, "CUDA out of memory"), SPEC)
-    assert isinstance(found, ResponseFailure)
-    assert found.kind is FailureKind.SERVER_ERROR
+    failure = status_failure(error(500, "CUDA out of memory"), SPEC)
+    assert isinstance(failure, ResponseFailure)
+    assert failure.kind is FailureKind.SERVER_ERROR
 
 
 def test_the_error_for_an_html_page_does_not_show_the_page() -> None:

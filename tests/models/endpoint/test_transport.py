@@ -271,6 +271,6 @@ async def answer_of(port: int) -> tuple[int, bytes]:
         yield b"body"
 
     connections = Connections(spec(f"https://localhost:{port}/v1"), None, "chat/completions")
-    found = await connections.post(body(), 4)
+    response = await connections.post(body(), 4)
     await connections.close()
-    return found.status, found.content
+    return response.status, response.content

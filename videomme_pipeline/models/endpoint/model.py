@@ -1,4 +1,4 @@
-"""What all models of an endpoint share: the check of the server before requests are sent to it."""
+"""The base class of the models of an endpoint, which checks the server before it is asked."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, Resp
 class EndpointModel(ABC):
     """A model of an endpoint that answers and whose context is looked up once per connection.
 
-    A request for an answer can take minutes, so its silence shows nothing. A request for the list
+    A request for an answer can take minutes, so silence shows nothing. A request for the list
     of models is answered at once, if only with a status such as 404.
     """
 

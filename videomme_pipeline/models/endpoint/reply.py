@@ -216,10 +216,10 @@ def _parsed(content: bytes) -> Any:
 
 def _malformed(content: bytes, problem: str) -> ResponseFailure:
     if is_markup(content):
-        found = "an HTML page, not JSON: `base_url` is probably not the address of an API"
-        return ResponseFailure(FailureKind.MALFORMED, found, status=200)
-    found = f"{problem}; the body starts with {content[:200]!r}"
-    return ResponseFailure(FailureKind.MALFORMED, found, status=200)
+        message = "an HTML page, not JSON: `base_url` is probably not the address of an API"
+        return ResponseFailure(FailureKind.MALFORMED, message, status=200)
+    message = f"{problem}; the body starts with {content[:200]!r}"
+    return ResponseFailure(FailureKind.MALFORMED, message, status=200)
 
 
 def _first_of(error: ValidationError) -> str:

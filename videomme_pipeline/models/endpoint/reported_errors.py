@@ -77,16 +77,16 @@ def permanent_failure(
     A ModelError ends the evaluation: the model accepts no pictures at all.
     """
     text = message.lower()
-    found = f"HTTP {status}: {message}"
+    reported = f"HTTP {status}: {message}"
     if any(part in text for part in _NO_PICTURES):
         return ModelError(
-            f"model {spec.name}: {spec.endpoint} accepts no pictures ({found}); serve a model "
+            f"model {spec.name}: {spec.endpoint} accepts no pictures ({reported}); serve a model "
             "with vision (llama.cpp needs --mmproj), or use `sampling: none` to ask without "
             "frames. Everything answered so far is kept."
         )
     if any(part in text for part in _TOO_LONG):
         hint = "choose fewer or smaller frames, or start the server with a longer context"
-        return ResponseFailure(FailureKind.TOO_LARGE, f"{found}; {hint}", status=status)
+        return ResponseFailure(FailureKind.TOO_LARGE, f"{reported}; {hint}", status=status)
     return None
 
 
@@ -96,27 +96,27 @@ def status_failure(answer: HttpResponse, spec: EndpointSpec) -> ModelError | Res
     message, code = error_in(answer)
     if (permanent := permanent_failure(message, status, spec)) is not None:
         return permanent
-    found = f"HTTP {status}: {message}"
+    reported = f"HTTP {status}: {message}"
     if status in (401, 403):
         variable = spec.api_key_env or "OPENAI_API_KEY"
         return ModelError(
-            f"model {spec.name}: {spec.endpoint} rejects the key ({found}); check the environment "
-            f"variable {variable}. Everything answered so far is kept."
+            f"model {spec.name}: {spec.endpoint} rejects the key ({reported}); check the "
+            f"environment variable {variable}. Everything answered so far is kept."
         )
     if status == 404:
         return ModelError(
             f"model {spec.name}: {spec.endpoint} has no model {spec.served_name!r} "
-            f"({found}); check `model` and `base_url` in models.yaml. Everything answered so far "
-            "is kept."
+            f"({reported}); check `model` and `base_url` in models.yaml. Everything answered so "
+            "far is kept."
         )
     if status == 429 and code == "insufficient_quota":
         return ModelError(
-            f"model {spec.name}: the account has no credit left ({found}); add credit and run "
+            f"model {spec.name}: the account has no credit left ({reported}); add credit and run "
             "again. Everything answered so far is kept."
         )
     return ResponseFailure(
         kind_of_status(status, code),
-        found,
+        reported,
         status=status,
         retry_after_seconds=retry_after_seconds(answer.headers, datetime.now(UTC)),
     )

@@ -8,7 +8,7 @@ from videomme_pipeline.processes.secrets import Redaction
 
 TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.5
-"""A run looks at its endpoints before it asks them, and one that is down must not delay it."""
+"""A run checks its endpoints first. An endpoint that is down must not delay the run."""
 SILENT_SECONDS = 3.5
 """Time for the list of models, after which a server counts as silent. A run asks twice."""
 MAX_BYTES = 2**20
@@ -52,9 +52,9 @@ def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
     try:
         models = _List.model_validate_json(get(f"{base_url.rstrip('/')}/models", api_key)).data
     except (ModelError, ValidationError) as error:
-        found = Redaction(api_key).redact(str(error).partition("\n")[0])
+        problem = Redaction(api_key).redact(str(error).partition("\n")[0])
         raise ModelError(
-            f"{base_url} does not list its models ({found}); is the server up, and does base_url "
+            f"{base_url} does not list its models ({problem}); is the server up, and does base_url "
             "end in /v1?"
         ) from None  # the error may contain the key
     return sorted(models, key=lambda model: model.id)
@@ -97,8 +97,8 @@ def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS)
                 if len(content) > MAX_BYTES:
                     break  # JSON that was cut is not JSON
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        found = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
+        problem = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
         is_silent = isinstance(error, httpx2.ReadTimeout)
         # The error may contain the key.
-        raise (SilentServerError if is_silent else ModelError)(found) from None
+        raise (SilentServerError if is_silent else ModelError)(problem) from None
     return redaction.redact_bytes(content)
