@@ -109,8 +109,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
-        found = " ".join(str(error).replace('in "<unicode string>", line', "in line").split())
-        raise ConfigurationError(f"{path}: not readable as YAML: {found}") from error
+        problem = " ".join(str(error).replace('in "<unicode string>", line', "in line").split())
+        raise ConfigurationError(f"{path}: not readable as YAML: {problem}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):

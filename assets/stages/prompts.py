@@ -58,7 +58,7 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
         return self._metadata(prompts)
 
     def describe(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
-        return describe_each(targets, lambda each: self._metadata(read_rows(each.path, Prompt)))
+        return describe_each(targets, lambda target: self._metadata(read_rows(target.path, Prompt)))
 
     def _metadata(self, prompts: Sequence[Prompt]) -> dict[str, object]:
         characters = sum(len(prompt.text) for prompt in prompts)

@@ -62,7 +62,7 @@ class Questions(BenchmarkStage[Whole]):
     def describe(self, targets: Targets[Whole]) -> Results[Whole]:
         is_public = find_benchmark(self.benchmark.name).is_public
         return describe_each(
-            targets, lambda each: _metadata(read_rows(each.path, Question), is_public=is_public)
+            targets, lambda target: _metadata(read_rows(target.path, Question), is_public=is_public)
         )
 
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:

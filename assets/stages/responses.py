@@ -74,7 +74,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             yield from self._ask(self.benchmark.evaluations[name], own_targets)
 
     def describe(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
-        return describe_each(targets, lambda each: _metadata(read_rows(each.path, Response)))
+        return describe_each(targets, lambda target: _metadata(read_rows(target.path, Response)))
 
     def _ask(
         self, evaluation: Evaluation, targets: Targets[VideoVariantPartition]

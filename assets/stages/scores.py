@@ -99,7 +99,9 @@ class Scores(BenchmarkStage[VariantPartition]):
                 yield Failed(partition=target.partition, reason=str(error))
 
     def describe(self, targets: Targets[VariantPartition]) -> Results[VariantPartition]:
-        return describe_each(targets, lambda each: _metadata(read_rows(each.path, ScoredQuestion)))
+        return describe_each(
+            targets, lambda target: _metadata(read_rows(target.path, ScoredQuestion))
+        )
 
     def _score(self, target: Target[VariantPartition]) -> Results[VariantPartition]:
         evaluation = self.benchmark.evaluations[target.partition.variant]

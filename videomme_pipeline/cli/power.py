@@ -71,7 +71,7 @@ def power(
     from videomme_pipeline.scoring.statistics.power import (
         USUAL_CORRELATION,
         USUAL_DISCORDANCES,
-        analyze_power,
+        PowerAnalysis,
     )
 
     if against is not None and evaluation is None:
@@ -87,7 +87,7 @@ def power(
     else:
         discordances = USUAL_DISCORDANCES if noise is None else (noise.discordance,)
     analyses = [
-        analyze_power(
+        PowerAnalysis(
             questions=number_of_questions,
             videos=number_of_videos,
             discordance=share,

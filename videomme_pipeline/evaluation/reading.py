@@ -109,12 +109,12 @@ def _check_selection(evaluation: Evaluation, path: Path) -> None:
     needed = dict.fromkeys(subset.stratify if subset else (), "subset")
     if evaluation.selection.duration is not None:
         needed["duration"] = "duration"
-    known = [facet.column for facet in find_benchmark(evaluation.benchmark).facets]
+    declared = [facet.column for facet in find_benchmark(evaluation.benchmark).facets]
     for column, key in needed.items():
-        if column not in known:
+        if column not in declared:
             raise ConfigurationError(
                 f"{path}: `{key}` needs the facet `{column}`, which {evaluation.benchmark} does "
-                f"not have: {nearest(column, known)}"
+                f"not have: {nearest(column, declared)}"
             )
 
 

@@ -28,6 +28,7 @@ MAX_COMPRESSION_RATIO = 200
 # Also the length of a range request if the archive is on the hub.
 _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
+_CHANGED = "the archive changed while it was read: size or CRC differ from its directory"
 _ENCRYPTED = 0x1
 _LARGEST_TAR_SIZE = 1 << 33
 """Larger sizes are not in the header of a member but in an extension before it."""
@@ -215,7 +216,7 @@ def _bytes_of(opened: OpenArchive, member: Member) -> Iterator[Iterator[bytes]]:
     if isinstance(opened, ZipFile):
         info = opened.getinfo(member.name)
         if (info.file_size, info.CRC) != (member.size_bytes, member.crc32):
-            raise BadZipFile("it is not the member that the archive's directory listed before")
+            raise BadZipFile(_CHANGED)
         with opened.open(info) as source:
             # zipfile stops at the declared size and compares the CRC there.
             yield iter(lambda: source.read(_CHUNK_BYTES), b"")
@@ -224,7 +225,7 @@ def _bytes_of(opened: OpenArchive, member: Member) -> Iterator[Iterator[bytes]]:
     opened.seek(offset - tarfile.BLOCKSIZE)
     header = tarfile.TarInfo.frombuf(opened.read(tarfile.BLOCKSIZE) or b"", "utf-8", "replace")
     if header.size != member.size_bytes and member.size_bytes < _LARGEST_TAR_SIZE:
-        raise tarfile.HeaderError("it is not the member that the archive's directory listed before")
+        raise tarfile.HeaderError(_CHANGED)
     yield _ranges(opened, member.size_bytes)
 
 

@@ -90,8 +90,7 @@ def fetch_media(
 ) -> dict[str, str]:
     """Fetch `videos` and their subtitles, if the release has any. Return the problems by video id.
 
-    `on_progress` gets the videos that are done, and all. Raises as `fetch_videos` and
-    `fetch_subtitles` do.
+    Calls `on_progress(done, total)`. Raises as `fetch_videos` and `fetch_subtitles` do.
     """
     fetched = fetch_videos(
         release,

@@ -1,4 +1,4 @@
-"""The identity of a server: everything it is known to be, of what can change an answer."""
+"""The identity of a server: every known fact about the server that can change an answer."""
 
 import json
 from collections.abc import Mapping

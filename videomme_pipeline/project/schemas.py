@@ -45,7 +45,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         "benchmark": configuration.benchmarks,
         "model": configuration.catalog.names,
         "prompt": TemplateName,
-        "sampling": [name for each in STRATEGIES.values() for name in each.name_examples],
+        "sampling": [name for strategy in STRATEGIES.values() for name in strategy.name_examples],
     }
     for key, names in suggested.items():
         evaluation["properties"][key]["examples"] = list(names)

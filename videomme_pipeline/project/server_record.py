@@ -97,12 +97,12 @@ class ServerRecord:
         A plan does not store it, since a plan writes nothing. It is valid until `invalidate` then.
         """
         seen = self.seen(spec)
-        known = next((server for server in seen if server.may_be(identity)), None)
-        if known is None:
+        recorded = next((server for server in seen if server.may_be(identity)), None)
+        if recorded is None:
             current = SeenServer(key=fingerprint(identity), since=now, identity=identity)
         else:
-            current = replace(known, identity=known.identity.completed_by(identity))
-        others = [server for server in seen if server is not known]
+            current = replace(recorded, identity=recorded.identity.completed_by(identity))
+        others = [server for server in seen if server is not recorded]
         model, now_seen = _fingerprint(spec), [current, *others]
         self._seen[model] = now_seen
         path = self._store.servers(model)

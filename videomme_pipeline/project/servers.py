@@ -65,8 +65,8 @@ class ModelServers:
         if not by_name:
             return
         with ThreadPoolExecutor(len(by_name)) as threads:
-            found = zip(by_name.values(), threads.map(self._look, by_name.values()), strict=True)
-            for spec, identity in found:
+            identities = threads.map(self._look, by_name.values())
+            for spec, identity in zip(by_name.values(), identities, strict=True):
                 if identity is not None:
                     with suppress(DamagedFileError):  # every plan of this model has the error
                         self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
@@ -88,12 +88,12 @@ class ModelServers:
         if not different:
             self._record.record(spec, identity, datetime.now(UTC))
             return
-        found = f"model {spec.name}: {member.endpoint} reports {shown_differences(different)}"
+        report = f"model {spec.name}: {member.endpoint} reports {shown_differences(different)}"
         if len(spec.members) > 1:
-            raise ModelError(f"{found}; serve the same model at all of its endpoints")
+            raise ModelError(f"{report}; serve the same model at all of its endpoints")
         self._record.record(spec, identity, datetime.now(UTC))
         raise ModelError(
-            f"{found}. The stored answers are those of another server: run again to ask this one "
+            f"{report}. The stored answers are those of another server: run again to ask this one "
             "all questions"
         )
 

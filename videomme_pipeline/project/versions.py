@@ -211,7 +211,7 @@ class Versions:
         return self._once(
             ("asked", video_id),
             lambda: fingerprint(
-                [(each.question_id, each.question, each.options) for each in questions],
+                [(q.question_id, q.question, q.options) for q in questions],
                 in_group=grouping is not None,
             ),
         )

@@ -1,8 +1,9 @@
-"""What may be cited: the checks of a stored evaluation, and what they find.
+"""The checks that a score may be cited, and their findings.
 
-Each check is a pure function of what is stored. A finding is `ok`, or says what is wrong, with
-numbers, and what to do. `blocked` means that the score must not be cited, `warning` that the fact
-must be stated beside it. `unknown` means that something is not stored, so nothing was checked.
+Each check is a pure function of stored data. A finding is `ok`, or it has a sentence with numbers
+about the problem, and advice. `blocked` means that the score must not be cited. `warning` means
+that the fact must be stated beside the score. `unknown` means that nothing was checked, because
+something is not stored.
 """
 
 from collections import Counter
@@ -28,12 +29,12 @@ _LISTED = 5
 
 
 class CitationCheck(StrEnum):
-    """A check of what a score was computed from."""
+    """A check of the data that a score was computed from."""
 
     ANSWERS = "answers"
     """Every question has one answer per repeat."""
     RELEASE = "release"
-    """The questions are all of those that the benchmark declares."""
+    """The questions are all questions that the benchmark declares."""
     FRAMES = "frames"
     """Every request had the planned number of frames."""
     PROMPT_TOKENS = "prompt_tokens"
@@ -81,7 +82,7 @@ class CitationFindingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedVideo:
-    """One row per (evaluation, video): what the scores of the video were computed from.
+    """One row per (evaluation, video): the data that the scores of the video were computed from.
 
     `video_hash` and `subtitle_hash` are None if the answers do not depend on these files, or the
     video has none. `planned_frames` is the number of frames that the sampling chose, 0 if none are
@@ -129,8 +130,8 @@ class Answer:
 class CitationEvidence:
     """Everything that is stored about one evaluation.
 
-    `questions` and `media` (by video id) are the current ones. `videos` (by video id) is empty for
-    scores of a version that did not store it.
+    `questions` and `media` (by video id) are the current ones. `videos` (by video id) are those
+    that the scores were computed from; it is empty if they are not stored.
     """
 
     benchmark: Benchmark
@@ -162,8 +163,8 @@ def question_fingerprints(questions: Iterable[Question]) -> dict[str, str]:
 
 def findings(evidence: CitationEvidence) -> list[CitationFinding]:
     """The findings of all checks of a single evaluation that apply to it."""
-    found = (check(evidence) for check in _CHECKS)
-    return [finding for finding in found if finding is not None]
+    results = (check(evidence) for check in _CHECKS)
+    return [finding for finding in results if finding is not None]
 
 
 def answered_once(evidence: CitationEvidence) -> CitationFinding:
@@ -193,21 +194,21 @@ def answered_once(evidence: CitationEvidence) -> CitationFinding:
 
 
 def matches_release(evidence: CitationEvidence) -> CitationFinding:
-    """Check that the questions are those that the benchmark declares. A chosen subset is named."""
+    """Check that the questions are those that the benchmark declares, or name the chosen subset."""
     size, check = evidence.benchmark.size, CitationCheck.RELEASE
     by_video = Counter(
         video for video, _ in {(row.video_id, row.question_id) for row in evidence.answers}
     )
-    found = f"{by_video.total():,} questions on {len(by_video):,} videos"
+    counted = f"{by_video.total():,} questions on {len(by_video):,} videos"
     if size.questions is None:
         return CitationFinding(
             check=check,
             status=Status.UNKNOWN,
-            summary=f"{found}; the benchmark does not declare its size",
+            summary=f"{counted}; the benchmark does not declare its size",
             advice="declare its `size`: the numbers of videos and questions",
         )
     if by_video.total() == size.questions and size.videos in (None, len(by_video)):
-        return CitationFinding(check=check, status=Status.OK, summary=f"{found}, as declared")
+        return CitationFinding(check=check, status=Status.OK, summary=f"{counted}, as declared")
     selected = Counter(question.video_id for question in evidence.questions)
     is_subset = by_video == selected and by_video.total() < size.questions
     declared = f"the benchmark has {size.questions:,}"
@@ -220,7 +221,7 @@ def matches_release(evidence: CitationEvidence) -> CitationFinding:
         return CitationFinding(
             check=check,
             status=Status.WARNING,
-            summary=f"{found}: a subset{_keys(evidence)}, {declared}",
+            summary=f"{counted}: a subset{_keys(evidence)}, {declared}",
             advice="name the subset beside the score, or remove the keys that select videos "
             "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
             "the evaluation, and run again",
@@ -228,7 +229,7 @@ def matches_release(evidence: CitationEvidence) -> CitationFinding:
     return CitationFinding(
         check=check,
         status=Status.BLOCKED,
-        summary=f"{found}, but {declared}",
+        summary=f"{counted}, but {declared}",
         advice=f"build the questions again, then {evidence.run_again}",
     )
 
@@ -246,10 +247,10 @@ def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
     planned = {video_id: video.planned_frames for video_id, video in evidence.videos.items()}
     if not any(row.num_frames or planned.get(row.video_id) for row in answered):
         return None
-    known = [(row, plan) for row in answered if (plan := planned.get(row.video_id)) is not None]
+    stored = [(row, plan) for row in answered if (plan := planned.get(row.video_id)) is not None]
     other = [
         f"{row.question_id} ({row.num_frames} of {plan})"
-        for row, plan in known
+        for row, plan in stored
         if row.num_frames != plan
     ]
     if other:
@@ -261,11 +262,11 @@ def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
             advice="look for damaged videos (videomme doctor), replace them, and "
             + evidence.run_again,
         )
-    if len(known) < len(answered):
+    if len(stored) < len(answered):
         return CitationFinding(
             check=check,
             status=Status.UNKNOWN,
-            summary=f"the planned number of frames of {len(answered) - len(known):,} of "
+            summary=f"the planned number of frames of {len(answered) - len(stored):,} of "
             f"{len(answered):,} requests is not stored",
             advice=evidence.run_again,
         )
@@ -278,8 +279,8 @@ def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
 def counted_frame_tokens(evidence: CitationEvidence) -> CitationFinding | None:
     """Check that the endpoint counted the tokens of the frames. None if no endpoint gets frames.
 
-    Without a published rule, a frame needs at least one token, which proves little: the result
-    is then `unknown`, or `blocked` if not even that many are counted.
+    Without a published rule, a frame needs at least one token, which proves little. The result is
+    then `unknown`, or `blocked` if the endpoint counted fewer tokens than frames.
     """
     check = CitationCheck.PROMPT_TOKENS
     rows = [
@@ -339,19 +340,19 @@ def covers_subtitles(evidence: CitationEvidence) -> CitationFinding | None:
         return _not_stored(check, evidence)
     videos, declared = len(evidence.videos), size.videos_with_subtitles
     count = sum(video.subtitle_hash is not None for video in evidence.videos.values())
-    found = f"{count:,} of {videos:,} videos have subtitles"
+    counted = f"{count:,} of {videos:,} videos have subtitles"
     is_complete = videos == size.videos and declared is not None
     if count == 0 or (is_complete and count != declared):
         expected = "" if declared is None else f", but the benchmark has {declared:,}"
         return CitationFinding(
             check=check,
             status=Status.BLOCKED,
-            summary=found + (expected if is_complete else ""),
+            summary=counted + (expected if is_complete else ""),
             advice="fetch the subtitles of all videos (docs/data.md has the layouts), and "
             + evidence.run_again,
         )
     if is_complete:
-        return CitationFinding(check=check, status=Status.OK, summary=f"{found}, as declared")
+        return CitationFinding(check=check, status=Status.OK, summary=f"{counted}, as declared")
     reason = (
         "the benchmark does not declare how many"
         if declared is None
@@ -360,7 +361,7 @@ def covers_subtitles(evidence: CitationEvidence) -> CitationFinding | None:
     return CitationFinding(
         check=check,
         status=Status.UNKNOWN,
-        summary=f"{found}; {reason}",
+        summary=f"{counted}; {reason}",
         advice="name the number beside the score"
         if declared is not None
         else "declare `videos_with_subtitles` in its `size`",
@@ -370,8 +371,8 @@ def covers_subtitles(evidence: CitationEvidence) -> CitationFinding | None:
 def has_expected_letters(evidence: CitationEvidence) -> CitationFinding | None:
     """Compare the letters of the answers with the correct ones by a chi-square test.
 
-    None without frames, because a model that sees nothing has to guess. The first repeats only
-    are counted, since repeats of a question are not independent.
+    None without frames, because a model that sees nothing has to guess. Only first repeats are
+    counted, because repeats of a question are not independent.
     """
     rows = [row for row in evidence.answered if row.extracted_answer is not None and not row.repeat]
     if not rows or not any(row.num_frames for row in rows):
@@ -452,7 +453,7 @@ def _not_stored(check: CitationCheck, evidence: CitationEvidence) -> CitationFin
     return CitationFinding(
         check=check,
         status=Status.UNKNOWN,
-        summary="what the score was computed from is not stored",
+        summary="the data that the score was computed from is not stored",
         advice=f"{evidence.run_again}; no question is asked again",
     )
 

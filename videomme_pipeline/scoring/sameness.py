@@ -41,9 +41,9 @@ _UNREADABLE = 0
 class Sameness:
     """The comparison of the answers of two evaluations to different requests.
 
-    `answers` counts the compared answers, `informative` those that at least one side got wrong, and
-    `different` those of them with different letters. `explained` is the share of equal letters that
-    independent answers with the same accuracies would have.
+    `answers` counts the compared answers. `informative` counts the answers that at least one side
+    got wrong. `different` counts the informative answers with different letters. `explained` is the
+    share of equal letters that independent answers with the same accuracies would have.
     """
 
     answers: int
@@ -77,28 +77,28 @@ def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, Cita
     if len(evaluations) < 2:
         return {}
     return {
-        one.evaluation: _finding(evaluations, place, same.get(place, []))
-        for place, one in enumerate(evaluations)
+        evaluation.evaluation: _finding(evaluations, index, same.get(index, []))
+        for index, evaluation in enumerate(evaluations)
     }
 
 
 def _finding(
-    evaluations: Sequence[CitationEvidence], place: int, same: Sequence[tuple[int, Sameness]]
+    evaluations: Sequence[CitationEvidence], index: int, same: Sequence[tuple[int, Sameness]]
 ) -> CitationFinding:
-    check, one = CitationCheck.SAMENESS, evaluations[place]
+    check, own = CitationCheck.SAMENESS, evaluations[index]
     if not same:
-        if all(row.request_fingerprint is None for row in one.answers):
+        if all(row.request_fingerprint is None for row in own.answers):
             return CitationFinding(
                 check=check,
                 status=Status.UNKNOWN,
                 summary="the fingerprints of its requests are not stored",
-                advice=f"{one.run_again}; no question is asked again",
+                advice=f"{own.run_again}; no question is asked again",
             )
         summary = f"none of {len(evaluations) - 1:,} others has provably the same answers"
         return CitationFinding(check=check, status=Status.OK, summary=summary)
     sentences, shown_differs = [], False
     for other, compared in same:
-        settings = _changed(one.specification, evaluations[other].specification)
+        settings = _changed(own.specification, evaluations[other].specification)
         shown_differs |= bool(SHOWN_SETTINGS & settings)
         sentences.append(
             f"{evaluations[other].evaluation} has the same letter in all but "
@@ -126,10 +126,10 @@ class _AnswerTable:
 
     def __init__(self, evaluations: Sequence[CitationEvidence]) -> None:
         keys = dict.fromkeys((r.question_id, r.repeat) for e in evaluations for r in e.answers)
-        place = {key: number for number, key in enumerate(keys)}
+        columns = {key: number for number, key in enumerate(keys)}
         codes = {letter: number for number, letter in enumerate(Letter, start=1)}
         requests: dict[str, int] = {}
-        shape = (len(evaluations), len(place))
+        shape = (len(evaluations), len(columns))
         self._letters: NDArray[np.int8] = np.full(shape, _NO_ANSWER, np.int8)
         self._correct: NDArray[np.bool_] = np.zeros(shape, np.bool_)
         self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
@@ -137,13 +137,13 @@ class _AnswerTable:
             q.question_id: len(q.options) for e in evaluations for q in e.questions
         }
         self._chance: NDArray[np.float64] = np.array(
-            [1 / max(options.get(question_id, 4) - 1, 1) for question_id, _ in place]
+            [1 / max(options.get(question_id, 4) - 1, 1) for question_id, _ in columns]
         )
         for number, evaluation in enumerate(evaluations):
             for row in evaluation.answers:
                 if row.outcome is Outcome.FAILED or row.request_fingerprint is None:
                     continue
-                column = place[row.question_id, row.repeat]
+                column = columns[row.question_id, row.repeat]
                 letter = row.extracted_answer
                 self._letters[number, column] = _UNREADABLE if letter is None else codes[letter]
                 self._correct[number, column] = row.outcome is Outcome.CORRECT
@@ -151,7 +151,7 @@ class _AnswerTable:
                 self._requests[number, column] = request
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """The pairs with few different letters; the others cannot be the same."""
+        """Yield the pairs with few different letters. No other pair can be the same."""
         most = LEAST_CHANGED_SHARE * self._letters.shape[1]
         for a, letters in enumerate(self._letters[:-1]):
             others = self._letters[a + 1 :]
@@ -161,8 +161,8 @@ class _AnswerTable:
                 yield a, a + 1 + int(b)
 
     def compare(self, a: int, b: int) -> Sameness:
-        one, other = self._letters[a], self._letters[b]
-        compared = (one != _NO_ANSWER) & (other != _NO_ANSWER)
+        letters_a, letters_b = self._letters[a], self._letters[b]
+        compared = (letters_a != _NO_ANSWER) & (letters_b != _NO_ANSWER)
         compared &= self._requests[a] != self._requests[b]
         informative = compared & ~(self._correct[a] & self._correct[b])
         answers = int(compared.sum())
@@ -174,6 +174,6 @@ class _AnswerTable:
         return Sameness(
             answers=answers,
             informative=int(informative.sum()),
-            different=int((informative & (one != other)).sum()),
+            different=int((informative & (letters_a != letters_b)).sum()),
             explained=explained,
         )

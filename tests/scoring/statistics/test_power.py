@@ -16,7 +16,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
 from videomme_pipeline.scoring.statistics.power import (
     Noise,
-    analyze_power,
+    PowerAnalysis,
     first_repeats,
     measure_noise,
 )
@@ -37,7 +37,7 @@ def with_outcomes(rows: list[ScoredQuestion], right: list[bool]) -> list[ScoredQ
 
 
 def test_an_analysis_states_its_assumptions() -> None:
-    found = analyze_power(questions=2_700, videos=900, discordance=0.12)
+    found = PowerAnalysis(questions=2_700, videos=900, discordance=0.12)
     assert (found.correlation, found.alpha, found.power) == (0.2, 0.05, 0.8)
     assert found.effect == minimal_detectable_effect(
         questions=2_700, videos=900, discordance=0.12, intra_video_correlation=0.2
@@ -50,10 +50,10 @@ def test_an_analysis_states_its_assumptions() -> None:
         "alpha": 0.01,
         "power": 0.9,
     }
-    found = analyze_power(**assumed)  # type: ignore[arg-type]
+    found = PowerAnalysis(**assumed)  # type: ignore[arg-type]
     assert {name: getattr(found, name) for name in assumed} == assumed
     with pytest.raises(ScoringError, match="use more videos"):
-        analyze_power(questions=15, videos=5, discordance=0.12)
+        PowerAnalysis(questions=15, videos=5, discordance=0.12)
 
 
 def test_noise_is_measured_on_questions_that_both_answered() -> None:

@@ -44,7 +44,7 @@ class VideoForm:
 
 
 def video_form(profile: Profile, sampling: Sampling) -> VideoForm:
-    """The form of a request with a video, of which the endpoint shows the frames of `sampling`.
+    """The form in which a video is sent so that the endpoint applies `sampling` itself.
 
     Raises:
         ModelError: if the endpoint has no parameters for the sampling.

@@ -12,7 +12,7 @@ from videomme_pipeline.scoring.readers.response_text import Span
 
 
 class Form(Enum):
-    """How a letter is written."""
+    """The form in which a letter is written."""
 
     UPPER = auto()
     LOWER = auto()
@@ -23,7 +23,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class FoundLetter:
+class WrittenLetter:
     """A letter at `start`:`end`, and the surroundings that its role depends on."""
 
     letter: str
@@ -91,7 +91,7 @@ _ANNOUNCING = (
 
 def find_letters(
     text: str, letters: Sequence[Letter], texts: Mapping[int, Span]
-) -> list[FoundLetter]:
+) -> list[WrittenLetter]:
     """The letters in `text`, in order. Letters that the question does not offer are included.
 
     Args:
@@ -173,13 +173,13 @@ def _with_surroundings(
     match: re.Match[str],
     letters: Sequence[Letter],
     texts: Mapping[int, Span],
-) -> FoundLetter:
+) -> WrittenLetter:
     start, end = match.span()
     own_text = texts.get(start)
     clause, gap = _clause_before(text, start)
     closed = _closers_end(text, end) if gap.strip() else end
     after = closed if own_text is None else _closers_end(text, own_text[1])
-    return FoundLetter(
+    return WrittenLetter(
         letter=_letter(match, letters),
         start=start,
         end=end,

@@ -1,4 +1,4 @@
-"""Where an answer states the text or the value of an option without its letter."""
+"""The texts and values of options that an answer states without their letters."""
 
 import re
 from collections.abc import Sequence
@@ -58,13 +58,18 @@ def find_occurrences(
     words = list(words_from(answer, start, end))
     said = tuple(word.text for word in words)
     stems = _stems(said)
-    found = [
+    written = [
         Occurrence(letter, words[first].start, words[last].end)
         for letter, core in ((letter, text.core) for letter, text in texts.items())
-        for first, last in _places(*((stems, _stems(core)) if len(core) > 1 else (said, core)))
+        for first, last in _indexes(*((stems, _stems(core)) if len(core) > 1 else (said, core)))
     ]
-    found = [one for one in found if _is_stated(answer, one)] or _adverbs(answer, words, texts)
-    return [one for one in found if not any(one.is_within(other) for other in found)]
+    stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
+    stated = stated or _adverbs(answer, words, texts)
+    return [
+        occurrence
+        for occurrence in stated
+        if not any(occurrence.is_within(other) for other in stated)
+    ]
 
 
 def find_values(
@@ -72,21 +77,21 @@ def find_values(
 ) -> list[Occurrence]:
     """The values of options in `answer[start:end]`: "The angle is 36°".
 
-    There is none unless every option is another value, and something is, or all of the answer is,
-    one of them.
+    The list is empty if an option has no value or two options have the same one. It is also empty
+    if the answer states no value, as after "is" or "=" or at the start.
     """
     values = {_value(text.words): letter for letter, text in texts.items()}
     if None in values or len(values) < len(texts):
         return []
     words = list(words_from(answer, start, end))
-    found = [
+    written = [
         Occurrence(values[number], word.start, word.end)
         for word in words
         if (number := _value([word.text])) in values
     ]
     begin = words[0].start if words else 0
-    stated = any(_BEFORE_VALUE.search(answer[begin : one.start]) for one in found)
-    return found if stated else []
+    is_stated = any(_BEFORE_VALUE.search(answer[begin : value.start]) for value in written)
+    return written if is_stated else []
 
 
 def names_activity(words: str, texts: OptionTexts, letter: Letter) -> bool:
@@ -101,22 +106,22 @@ def names_activity(words: str, texts: OptionTexts, letter: Letter) -> bool:
     return any(verb in said and verb not in own for verb in others)
 
 
-def _places(said: tuple[str, ...], words: tuple[str, ...]) -> list[tuple[int, int]]:
+def _indexes(said: tuple[str, ...], words: tuple[str, ...]) -> list[tuple[int, int]]:
     """The indexes in `said` of the first and the last word of `words`."""
     firsts = [first for first, word in enumerate(said) if words[:1] == (word,)]
     return [(first, last) for first in firsts if (last := _last(said, first, words)) is not None]
 
 
 def _last(said: tuple[str, ...], first: int, words: tuple[str, ...]) -> int | None:
-    """The index of the last of `words` in `said`, if they begin at `first`."""
-    place = first
+    """The index of the last of `words` in `said`, if the words begin at `first`, else None."""
+    index = first
     for word in words[1:]:
-        place += 1
-        while place < len(said) and said[place] != word and said[place] in DETERMINERS:
-            place += 1
-        if place == len(said) or said[place] != word:
+        index += 1
+        while index < len(said) and said[index] != word and said[index] in DETERMINERS:
+            index += 1
+        if index == len(said) or said[index] != word:
             return None
-    return place
+    return index
 
 
 def _stems(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -124,25 +129,26 @@ def _stems(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_DOUBLED.sub(r"\1", _ENDING.sub("", word)) for word in words)
 
 
-def _is_stated(answer: str, one: Occurrence) -> bool:
+def _is_stated(answer: str, occurrence: Occurrence) -> bool:
     """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
-    text = answer[one.start : one.end]
-    return len(text) > 2 or not text.isascii() or (text.isalpha() and _ends_sentence(answer, one))
+    text = answer[occurrence.start : occurrence.end]
+    is_long = len(text) > 2 or not text.isascii()
+    return is_long or (text.isalpha() and _ends_sentence(answer, occurrence))
 
 
-def _ends_sentence(answer: str, one: Occurrence) -> bool:
-    return _SENTENCE_END.match(answer, one.end) is not None
+def _ends_sentence(answer: str, occurrence: Occurrence) -> bool:
+    return _SENTENCE_END.match(answer, occurrence.end) is not None
 
 
 def _adverbs(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[Occurrence]:
     """The adverbs of options at the end of a sentence: "It moves horizontally." """
     adverbs = {f"{text.core[0]}ly": letter for letter, text in texts.items() if len(text.core) == 1}
-    found = [
+    written = [
         Occurrence(adverbs[word.text], word.start, word.end)
         for word in words
         if word.text in adverbs
     ]
-    return [one for one in found if _ends_sentence(answer, one)]
+    return [occurrence for occurrence in written if _ends_sentence(answer, occurrence)]
 
 
 def _value(words: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The texts of a question's options, and where a response repeats them.
+"""The texts of a question's options, and their spans in a response that repeats them.
 
 Texts are compared word by word, without case, leading articles and marks. Comparing words instead
 of compiling patterns keeps the time for thousands of different questions low.
@@ -42,8 +42,8 @@ class Word:
 class OptionText:
     """The words of one option without its letter, and the marks after them.
 
-    `core` are the words without a leading article. `closing` has no full stop, which also ends the
-    sentence of a response.
+    `core` are the words without a leading article. `closing` has no full stop, because a full stop
+    may end the sentence of the response.
     """
 
     words: tuple[str, ...]
@@ -57,15 +57,15 @@ class OptionText:
         label = _LETTER_OF_OPTION.match(text)
         if label and label[1].upper() == letter and label.end() < len(text):
             text = text[label.end() :]
-        found = list(words_from(text))
-        words = tuple(word.text for word in found)
-        closing = text[found[-1].end :].strip(". \n") if found else ""
-        return cls(words, without_article(words), closing)
+        words = list(words_from(text))
+        texts = tuple(word.text for word in words)
+        closing = text[words[-1].end :].strip(". \n") if words else ""
+        return cls(texts, without_article(texts), closing)
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
-        found = list(islice(words_from(text, position), len(self.words) + 1))
-        said = tuple(word.text for word in found)
+        words = list(islice(words_from(text, position), len(self.words) + 1))
+        said = tuple(word.text for word in words)
         if not said or not self.words:
             return None
         if said[: len(self.words)] == self.words:
@@ -75,11 +75,11 @@ class OptionText:
             size = article + len(self.core)
             if said[article:size] != self.core:
                 return None
-        end = found[size - 1].end
+        end = words[size - 1].end
         closing = _SPACES.match(text, end)
         if closing and self.closing and text.startswith(self.closing, closing.end()):
             end = closing.end() + len(self.closing)
-        return found[0].start, end
+        return words[0].start, end
 
 
 OptionTexts = Mapping[Letter, OptionText]
@@ -94,16 +94,16 @@ def option_texts(letters: Sequence[Letter], options: Sequence[str]) -> OptionTex
 
 def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
     """The spans of the options that follow their own letter, by the position of the letter."""
-    found: dict[int, Span] = {}
+    spans: dict[int, Span] = {}
     end = 0
     for label in _LABEL.finditer(text) if texts else ():
         letter = label[0].upper()
         if label.start() >= end and letter in texts:
             span = texts[Letter(letter)].match(text, label.end())
             if span is not None and _is_label_of(span, label, text, texts):
-                found[label.start()] = span
+                spans[label.start()] = span
                 end = span[1]
-    return found
+    return spans
 
 
 def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:

@@ -144,12 +144,12 @@ def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[
       It is not removed here.
     """
     shift, text = _trimmed(response)
-    places = list(_ranked_places(text, letters)) or [
-        (0, found, letter) for letter in letters if (found := text.rfind(letter)) >= 0
+    candidates = list(_ranked_candidates(text, letters)) or [
+        (0, index, letter) for letter in letters if (index := text.rfind(letter)) >= 0
     ]
-    if not places:
+    if not candidates:
         return NO_LETTER
-    rank, position, letter = max(places)
+    rank, position, letter = max(candidates)
     start = shift + position
     return Reading(letter=letter, rule=_RANK_NAMES[rank], span=(start, start + 1))
 
@@ -158,11 +158,11 @@ def _first_capital(response: str, phrases: Sequence[str], capitals: re.Pattern[s
     left = _Cut(response)
     for phrase in phrases:
         left = left.without(phrase)
-    found = capitals.search(left.text)
-    if found is None:
+    capital = capitals.search(left.text)
+    if capital is None:
         return NO_LETTER
-    start = left.original_position(found.start())
-    return Reading(letter=Letter(found.group()), rule="first_capital", span=(start, start + 1))
+    start = left.original_position(capital.start())
+    return Reading(letter=Letter(capital.group()), rule="first_capital", span=(start, start + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +174,10 @@ class _Cut:
     """For each phrase its length, and the length of the remaining text before each occurrence."""
 
     def without(self, phrase: str) -> "_Cut":
-        places = [match.start() for match in re.finditer(re.escape(phrase), self.text)]
-        if not places:
+        starts = [match.start() for match in re.finditer(re.escape(phrase), self.text)]
+        if not starts:
             return self
-        kept_before = tuple(place - index * len(phrase) for index, place in enumerate(places))
+        kept_before = tuple(start - index * len(phrase) for index, start in enumerate(starts))
         return _Cut(self.text.replace(phrase, ""), (*self.cuts, (len(phrase), kept_before)))
 
     def original_position(self, position: int) -> int:
@@ -219,11 +219,11 @@ def _trimmed(response: str) -> tuple[int, str]:
     return response.find(text), text
 
 
-def _ranked_places(text: str, letters: Sequence[Letter]) -> Iterator[tuple[int, int, Letter]]:
+def _ranked_candidates(text: str, letters: Sequence[Letter]) -> Iterator[tuple[int, int, Letter]]:
     """Every candidate as (rank, position, letter)."""
     lowered = text.lower()
     after_phrases = [
-        found + len(phrase) for phrase in _PHRASES if (found := lowered.find(phrase)) >= 0
+        start + len(phrase) for phrase in _PHRASES if (start := lowered.find(phrase)) >= 0
     ]
     ended = text + " "
     for letter in letters:
@@ -232,8 +232,8 @@ def _ranked_places(text: str, letters: Sequence[Letter]) -> Iterator[tuple[int, 
         if text.endswith(letter) and not text[-2:-1].isalpha():
             yield 9, len(text) - 1, letter
         for start in after_phrases:
-            if (found := text.find(letter, start)) >= 0:
-                yield 7, found, letter
+            if (index := text.find(letter, start)) >= 0:
+                yield 7, index, letter
         for rank, before, after in _MARKS:
-            if (found := ended.rfind(f"{before}{letter}{after}")) >= 0:
-                yield rank, found + len(before), letter
+            if (index := ended.rfind(f"{before}{letter}{after}")) >= 0:
+                yield rank, index + len(before), letter

@@ -154,7 +154,7 @@ def _folding() -> dict[int, str]:
     for plain, alikes in equivalents.items():
         for alike in alikes:
             targets = plain if len(plain) > 1 else plain * len(alike)
-            folding |= {ord(one): target for one, target in zip(alike, targets, strict=True)}
+            folding |= {ord(mark): target for mark, target in zip(alike, targets, strict=True)}
     folding |= dict.fromkeys((*range(8192, 8208), *range(8234, 8240)), " ")
     folding |= dict.fromkeys(range(8287, 8304), " ")
     folding |= dict.fromkeys((133, 8232, 8233), "\n")

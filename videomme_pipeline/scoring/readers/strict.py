@@ -189,15 +189,16 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     candidates = _without_lists(
         text,
         [
-            _Candidate(found.letter, found.start, found.end, role, found.several)
-            for found in find_letters(text, letters, labelled)
-            if (role := role_of(found)) > Role.MENTION
+            _Candidate(written.letter, written.start, written.end, role, written.several)
+            for written in find_letters(text, letters, labelled)
+            if (role := role_of(written)) > Role.MENTION
         ],
     )
     if not candidates:
         return NO_LETTER
     end = _next_question(text, candidates)
-    return _decide(text[:end], [one for one in candidates if one.start < end], letters)
+    before = [candidate for candidate in candidates if candidate.start < end]
+    return _decide(text[:end], before, letters)
 
 
 def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
@@ -205,9 +206,9 @@ def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
 
     A model that does not stop goes on with a question that nobody asked, and answers it too.
     """
-    for one in candidates:
-        if one.role >= Role.LABEL:
-            question = words_of.NEXT_QUESTION.search(text, one.end)
+    for candidate in candidates:
+        if candidate.role >= Role.LABEL:
+            question = words_of.NEXT_QUESTION.search(text, candidate.end)
             return question.start() if question else len(text)
     return len(text)
 
@@ -215,47 +216,60 @@ def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
 def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
     """`candidates` without the labels of a list of options.
 
-    If exactly one item of the list is marked as right, that one is chosen.
+    If exactly one item of the list is marked as right, its letter is chosen.
     """
     items = list_items(text)
     starts = {item.start for item in items}
-    kept = [one for one in candidates if one.start not in starts or one.role > Role.ALONE]
+    kept = [
+        candidate
+        for candidate in candidates
+        if candidate.start not in starts or candidate.role > Role.ALONE
+    ]
     right = [item for item in items if item.is_marked_right]
     if len(right) == 1:
         item = right[0]
-        kept = [one for one in kept if one.start != item.start]
+        kept = [candidate for candidate in kept if candidate.start != item.start]
         kept.append(_Candidate(item.letter, item.start, item.start + 1, Role.CHOSEN))
-        kept.sort(key=lambda one: one.start)
+        kept.sort(key=lambda candidate: candidate.start)
     return kept
 
 
-def _decide(text: str, found: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
-    """The reading of a text with the candidates `found`, which are in the order of the text."""
-    if words_of.CHOOSES_NONE.search(text, found[-1].end):
+def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
+    """The reading of a text with these candidates, which are in the order of the text."""
+    first, last = candidates[0], candidates[-1]
+    if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
-    corrections = list(words_of.CORRECTION.finditer(text, found[0].end))
+    corrections = list(words_of.CORRECTION.finditer(text, first.end))
     if corrections:
-        last = corrections[-1].end()
-        after = [one for one in found if one.start >= last and one.role >= Role.ALONE]
+        after = _stated_after(candidates, corrections[-1].end())
         if after:
             return _strongest(after, letters)
     for cue in corrections:
-        if cue.start() >= found[-1].end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
+        if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(letter=None, rule="withdrawn", span=cue.span())
-    return _strongest(found, letters)
+    return _strongest(candidates, letters)
 
 
-def _strongest(found: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
+def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
+    """The candidates from `position` on that are at least alone in their statement."""
+    return [
+        candidate
+        for candidate in candidates
+        if candidate.start >= position and candidate.role >= Role.ALONE
+    ]
+
+
+def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     """The last letter of the strongest role, or none if letters of a weak role disagree."""
-    top = max(one.role for one in found)
-    peers = [one for one in found if one.role is top]
+    top = max(candidate.role for candidate in candidates)
+    peers = [candidate for candidate in candidates if candidate.role is top]
     chosen = peers[-1]
     if chosen.several:
-        later = [one for one in found if one.start > chosen.end and one.role >= Role.ALONE]
-        single = [one for one in later if not one.several]
+        later = _stated_after(candidates, chosen.end + 1)
+        single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
-    if top < Role.CHOSEN and len({one.letter for one in peers if not one.several}) > 1:
+    if top < Role.CHOSEN and len({peer.letter for peer in peers if not peer.several}) > 1:
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), _RULES[top], letters)

@@ -99,7 +99,7 @@ def mean_over(rows: Iterable[ScoredQuestion], facet: Facet) -> Estimate:
     right: dict[FacetValue, list[bool]] = defaultdict(list)
     for value, row in labelled:
         right[value].append(row.is_correct)
-    accuracies = {value: fmean(found) for value, found in right.items()}
+    accuracies = {value: fmean(answers) for value, answers in right.items()}
     mean = fmean(accuracies.values()) if accuracies else 0.0
     scale = len(labelled) / max(len(right), 1)
     return clustered_mean(
@@ -130,7 +130,7 @@ def group_breakdowns(
     be unknown.
     """
     groups, unscored = score_groups(rows, rule)
-    found = {}
+    by_name = {}
     for name, columns in benchmark.breakdowns(Measure.GROUP_SCORE).items():
         facets = [benchmark.facet(column) for column in columns]
         by_values: dict[Values, list[GroupScore]] = defaultdict(list)
@@ -140,23 +140,23 @@ def group_breakdowns(
                 by_values[values].append(group)
         if not columns and unscored:
             by_values[()] += []
-        found[name] = [
+        by_name[name] = [
             _group_score_row(values, by_values[values], 0 if columns else len(unscored))
             for values in _ordered(by_values, facets)
         ]
-    return found, groups, unscored
+    return by_name, groups, unscored
 
 
-def _values(facets: Facets, wanted: Sequence[Facet]) -> Values | None:
-    """The values of the wanted facets, or None if one of them is missing."""
-    if any(facet.column not in facets for facet in wanted):
+def _values(row_facets: Facets, facets: Sequence[Facet]) -> Values | None:
+    """The values of `facets` in `row_facets`, or None if one of them is missing."""
+    if any(facet.column not in row_facets for facet in facets):
         return None
-    return tuple(facets[facet.column] for facet in wanted)
+    return tuple(row_facets[facet.column] for facet in facets)
 
 
-def _ordered(found: Iterable[Values], facets: Sequence[Facet]) -> list[Values]:
+def _ordered(values_of_rows: Iterable[Values], facets: Sequence[Facet]) -> list[Values]:
     return sorted(
-        found,
+        values_of_rows,
         key=lambda values: [
             facet.order(value) for facet, value in zip(facets, values, strict=True)
         ],

@@ -137,8 +137,8 @@ def compare(
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
     tested = benchmark.tested_facets(Measure.ACCURACY)
     units = groups or [
-        _Unit(a.video_id, _labels(a.facets, tested), one, other)
-        for (a, _), one, other in zip(answered, right_a, right_b, strict=True)
+        _Unit(a.video_id, _labels(a.facets, tested), float(a.is_correct), float(b.is_correct))
+        for a, b in answered
     ]
     asked_once = all(repeat == 0 for _, repeat in shared)
     return Comparison(
@@ -181,11 +181,11 @@ def require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQ
     """
     tracks = {(row.track, row.pairing) for row in (*rows_a[:1], *rows_b[:1])}
     if len({track for track, _ in tracks}) > 1 and len({pair for _, pair in tracks}) > 1:
-        one, other = sorted(track.replace("_", " ") for track, _ in tracks)
+        names = ", ".join(sorted(track.replace("_", " ") for track, _ in tracks))
         raise ScoringError(
-            f"{rows_a[0].evaluation} and {rows_b[0].evaluation} are of different tracks ({one}, "
-            f"{other}) and differ in other settings too, so their difference has no single cause; "
-            "compare evaluations of one track, or two that differ only in `subtitles`"
+            f"{rows_a[0].evaluation} and {rows_b[0].evaluation} are of different tracks ({names}) "
+            "and differ in other settings too, so their difference has no single cause; compare "
+            "evaluations of one track, or two that differ only in `subtitles`"
         )
 
 
@@ -277,17 +277,17 @@ def _group_units(
 
 def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, ...]:
     by_value: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
-    for one in units:
-        for column, value in one.labels.items():
-            by_value[column, value].append(one)
+    for unit in units:
+        for column, value in unit.labels.items():
+            by_value[column, value].append(unit)
     differences = [_difference(group, are_groups=are_groups) for group in by_value.values()]
     tests = benjamini_hochberg([test.p_value for test in differences], FALSE_DISCOVERY_RATE)
     return tuple(
         Marginal(
             column=column,
             value=value,
-            accuracy_a=fmean(one.a for one in group),
-            accuracy_b=fmean(one.b for one in group),
+            accuracy_a=fmean(unit.a for unit in group),
+            accuracy_b=fmean(unit.b for unit in group),
             difference=difference,
             adjusted_p_value=adjusted,
             significant=rejected,
@@ -300,9 +300,9 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
 
 def _difference(units: Sequence[_Unit], *, are_groups: bool) -> PairedDifference:
     return paired_difference(
-        [one.b for one in units],
-        [one.a for one in units],
-        [one.video_id for one in units],
+        [compared.b for compared in units],
+        [compared.a for compared in units],
+        [compared.video_id for compared in units],
         unit=_GROUP_UNIT if are_groups else 1.0,
         largest=100.0 if are_groups else 1.0,
     )

@@ -222,8 +222,8 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple
 def accuracy_interval(estimate: Estimate) -> ScoreInterval:
     """The interval of an accuracy, a fraction of 1.
 
-    It is Student's t with the clustered error. For fewer than 10 videos, or if all videos have the
-    same accuracy, it is a Wilson interval: a clustered error of 0 would claim certainty.
+    The interval is Student's t with the clustered error. For fewer than 10 videos, or if all videos
+    have the same accuracy, it is a Wilson interval: a clustered error of 0 would claim certainty.
     """
     low, high = estimate.low, estimate.high
     small = estimate.clusters < SMALL_CELL_CLUSTERS or not estimate.standard_error
@@ -322,7 +322,7 @@ def flip_rate(
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} answers against {len(second)}: they cannot be paired")
-    flipped = [float(one != two) for one, two in zip(first, second, strict=True)]
+    flipped = [float(before != after) for before, after in zip(first, second, strict=True)]
     return clustered_mean(flipped, clusters)
 
 

@@ -4,7 +4,7 @@ The assumptions are stated, or measured on two evaluations or two repeats of one
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,17 +22,34 @@ class PowerAnalysis:
     """The smallest true difference that the paired test detects with `power` at level `alpha`.
 
     `discordance` is the share of questions that exactly one of two evaluations answers correctly.
-    `correlation` is that of the differences within a video. `effect` is a difference of
-    accuracies, as a fraction of 1.
+    `correlation` is the correlation of the differences within a video. `effect` is computed from
+    these assumptions. It is a difference of accuracies, as a fraction of 1.
+
+    Raises:
+        ScoringError: if there are too few videos for any significant difference.
     """
 
     questions: int
     videos: int
     discordance: float
-    correlation: float
-    alpha: float
-    power: float
-    effect: float
+    correlation: float = USUAL_CORRELATION
+    alpha: float = 0.05
+    power: float = 0.8
+    effect: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            effect = minimal_detectable_effect(
+                questions=self.questions,
+                videos=self.videos,
+                discordance=self.discordance,
+                intra_video_correlation=self.correlation,
+                alpha=self.alpha,
+                power=self.power,
+            )
+        except ValueError as error:
+            raise ScoringError(str(error)) from error
+        object.__setattr__(self, "effect", effect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,42 +58,6 @@ class Noise:
 
     discordance: float
     correlation: float
-
-
-def analyze_power(  # noqa: PLR0913 - the assumptions of a power analysis, by name
-    *,
-    questions: int,
-    videos: int,
-    discordance: float,
-    correlation: float = USUAL_CORRELATION,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> PowerAnalysis:
-    """The power analysis with these assumptions.
-
-    Raises:
-        ScoringError: if there are too few videos for any significant difference.
-    """
-    try:
-        effect = minimal_detectable_effect(
-            questions=questions,
-            videos=videos,
-            discordance=discordance,
-            intra_video_correlation=correlation,
-            alpha=alpha,
-            power=power,
-        )
-    except ValueError as error:
-        raise ScoringError(str(error)) from error
-    return PowerAnalysis(
-        questions=questions,
-        videos=videos,
-        discordance=discordance,
-        correlation=correlation,
-        alpha=alpha,
-        power=power,
-        effect=effect,
-    )
 
 
 def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> Noise:
@@ -93,20 +74,20 @@ def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> N
             "no question was answered in both evaluations; compare evaluations of the same "
             "benchmark that have answers"
         )
-    differences = np.array([float(one.is_correct) - other.is_correct for one, other in answered])
-    found = clustered_mean(differences, [one.video_id for one, _ in answered])
+    differences = np.array([float(a.is_correct) - b.is_correct for a, b in answered])
+    estimate = clustered_mean(differences, [a.video_id for a, _ in answered])
     discordance = float(np.mean(differences != 0))
-    variance = float(np.var(differences)) / found.values
-    per_video = found.values / found.clusters
-    if not variance or per_video <= 1 or found.standard_error is None:
+    variance = float(np.var(differences)) / estimate.values
+    per_video = estimate.values / estimate.clusters
+    if not variance or per_video <= 1 or estimate.standard_error is None:
         return Noise(discordance=discordance, correlation=0.0)
-    design_effect = found.standard_error**2 / variance
+    design_effect = estimate.standard_error**2 / variance
     correlation = (design_effect - 1) / (per_video - 1)
     return Noise(discordance=discordance, correlation=min(1.0, max(0.0, correlation)))
 
 
 def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion], ...] | None:
-    """The first and the second repeat of each question as two evaluations, or None without one."""
+    """The first and the second repeats as two evaluations, or None without second repeats."""
     first = [row for row in rows if row.repeat == 0]
     second = [replace(row, repeat=0) for row in rows if row.repeat == 1]
     return (first, second) if second else None
