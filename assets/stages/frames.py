@@ -22,13 +22,11 @@ from assets.stages.metadata import picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import VideoError, VideoMMEError
-from videomme_pipeline.frames.cache import Frame, FrameSet, read_frames
+from videomme_pipeline.frames.cache import Frame, FrameSet, StoredFrames, read_frames, read_stored
 from videomme_pipeline.frames.extract import (
     FrameJob,
     FrameResult,
-    StoredFrames,
     extract,
-    stored_frames,
 )
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
@@ -164,7 +162,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         yield from describe_each(others, self._stored)
 
     def _stored(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
-        return _metadata(stored_frames(self.store, self._content(target), target.fingerprint))
+        return _metadata(read_stored(self.store, self._content(target), target.fingerprint))
 
     def _sheet(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
         """The contact sheet of stored frames. Empty without frames, or if they are not public."""

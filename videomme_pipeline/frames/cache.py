@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,9 @@ from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
+from videomme_pipeline.frames.backends import PYAV
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
-from videomme_pipeline.rows import arrow_schema, from_table, to_table
+from videomme_pipeline.rows import arrow_schema, from_table, from_values, to_table, to_values
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local, put_file
@@ -90,27 +91,49 @@ class ShownFrame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrameSet:
-    """All frames of one video under one sampling, in order of time.
+class FrameFacts:
+    """The facts about a frame set that are stored with its frames.
 
     `asked` is the number of frames that the sampling requests, and `limit` the reason if there
     are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
     `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
-    backend that was used: PyAV if the sampling's backend would return wrong frames. `source` is
-    the file of the video, for a model that takes the frames itself, and `sound` is its WAV file,
-    for a model that hears it. `source` and `sound` are not stored with the frames.
+    backend that was used: PyAV if the sampling's backend would return wrong frames.
     """
 
     video_hash: str
     fingerprint: str
     media_type: str
-    frames: tuple[Frame, ...]
     sampling: str = ""
     asked: int = 0
     limit: Limit | None = None
     missing_seconds: tuple[float, ...] = ()
     damage: str | None = None
-    decoded_by: str = "pyav"
+    decoded_by: str = PYAV
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFrames(FrameFacts):
+    """A cached frame set without its pictures: `count` frames in a file of `bytes` bytes.
+
+    `reused` is True if the frame set was in the cache before the job that asks for it.
+    `wrong_backend` is the reason why the sampling's backend was not used, or None if it was used.
+    """
+
+    count: int
+    bytes: int
+    wrong_backend: str | None = None
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameSet(FrameFacts):
+    """All frames of one video under one sampling, in order of time.
+
+    `source` is the file of the video, for a model that takes the frames itself, and `sound` is its
+    WAV file, for a model that hears it. `source` and `sound` are not stored with the frames.
+    """
+
+    frames: tuple[Frame, ...]
     source: Path | None = None
     sound: bytes | None = None
 
@@ -192,9 +215,6 @@ class FrameWriter:
         self.fingerprint = frames_fingerprint(sampling, clip=clip)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
-        self.frame_count = 0
-        self.file_bytes = 0
-        """Size of the published file."""
         self._shown: list[ShownFrame] = []
         self._pending: list[Frame] = []
         self._scratch = ExitStack()
@@ -219,9 +239,12 @@ class FrameWriter:
     def add(self, frame: Frame) -> None:
         self._pending.append(frame)
         self._shown.append(frame.shown)
-        self.frame_count += 1
         if len(self._pending) >= ROW_GROUP_FRAMES:
             self._flush()
+
+    @property
+    def frame_count(self) -> int:
+        return len(self._shown)
 
     def publish(
         self,
@@ -229,33 +252,37 @@ class FrameWriter:
         *,
         missing_seconds: Sequence[float] = (),
         damage: str | None = None,
-        decoded_by: str = "pyav",
-    ) -> None:
+        decoded_by: str = PYAV,
+    ) -> StoredFrames:
         """Move the file to its final path, with the facts of the choice in its footer."""
         self._flush()
-        facts = {
-            "video_hash": self.video_hash,
+        facts = FrameFacts(
+            video_hash=self.video_hash,
+            fingerprint=self.fingerprint,
+            media_type=self._sampling.picture.media_type,
+            sampling=self._sampling.name,
+            asked=choice.asked,
+            limit=choice.limit,
+            missing_seconds=tuple(missing_seconds),
+            damage=damage,
+            decoded_by=decoded_by,
+        )
+        metadata = {
             "fingerprint": self.fingerprint,
             "settings": json.dumps(self._settings, sort_keys=True),
-            "sampling": self._sampling.name,
-            "media_type": self._sampling.picture.media_type,
-            "asked": str(choice.asked),
-            "limit": choice.limit.value if choice.limit else "",
-            "missing_seconds": json.dumps(list(missing_seconds)),
-            "damage": damage or "",
-            "decoded_by": decoded_by,
-            "frame_count": str(self.frame_count),
-            "shown": json.dumps([[s.digest, s.pts_seconds, s.index] for s in self._shown]),
+            "facts": json.dumps(to_values(facts) | {"count": self.frame_count}),
+            "shown": json.dumps([astuple(frame) for frame in self._shown]),
         }
-        self._writer.add_key_value_metadata(facts)
+        self._writer.add_key_value_metadata(metadata)
         self._writer.close()
         with writing(self.target):
             parquet.add_checksums(self._path)
-            self.file_bytes = self._path.stat().st_size
+            size = self._path.stat().st_size
             if is_local(self.target):
                 put_in_place(self._path, Path(self.target.path))
             else:
                 put_file(self.target, self._path)
+        return StoredFrames(**asdict(facts), count=self.frame_count, bytes=size)
 
     def _flush(self) -> None:
         if self._pending:
@@ -274,21 +301,21 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         table = parquet.read_copied_table(path)
-        facts = parquet.metadata_of(table)
-        if (facts["video_hash"], facts["fingerprint"]) != (video_hash, settings_fingerprint):
+        facts = from_values(json.loads(parquet.metadata_of(table)["facts"]), FrameFacts)
+        if (facts.video_hash, facts.fingerprint) != (video_hash, settings_fingerprint):
             raise ValueError("it belongs to another video or other settings")
-        return FrameSet(
-            video_hash=video_hash,
-            fingerprint=settings_fingerprint,
-            media_type=facts["media_type"],
-            frames=tuple(from_table(table, Frame)),
-            sampling=facts["sampling"],
-            asked=int(facts["asked"]),
-            limit=Limit(facts["limit"]) if facts["limit"] else None,
-            missing_seconds=tuple(json.loads(facts["missing_seconds"])),
-            damage=facts["damage"] or None,
-            decoded_by=facts["decoded_by"],
-        )
+        return FrameSet(**asdict(facts), frames=tuple(from_table(table, Frame)))
+
+
+def read_stored(store: Store, video_hash: str, settings_fingerprint: str) -> StoredFrames:
+    """The stored frame set without its pictures. Only the file's footer is read.
+
+    Errors are those of `read_frames`, but damage outside the footer is not detected.
+    """
+    path = store.frames(video_hash, settings_fingerprint)
+    with setting_aside(path):
+        facts = json.loads(parquet.read_metadata(path)["facts"])
+        return from_values(facts | {"bytes": path.stat().st_size}, StoredFrames)
 
 
 def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tuple[ShownFrame, ...]:
@@ -305,8 +332,8 @@ def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tupl
 def stored_sampling(path: UPath) -> str | None:
     """The name of the sampling of a stored frame set, or None if the file is unreadable."""
     try:
-        return parquet.read_metadata(path).get("sampling")
-    except (FileNotFoundError, DamagedFileError, StorageError):
+        return str(json.loads(parquet.read_metadata(path)["facts"])["sampling"])
+    except (FileNotFoundError, DamagedFileError, StorageError, KeyError):
         return None
 
 
@@ -316,7 +343,7 @@ def planned_frames(store: Store, video_hash: str, settings_fingerprint: str) -> 
     None if no frames are stored, or their file is unreadable.
     """
     try:
-        facts = parquet.read_metadata(store.frames(video_hash, settings_fingerprint))
-        return int(facts["frame_count"]) + len(json.loads(facts["missing_seconds"]))
-    except (FileNotFoundError, DamagedFileError, StorageError, KeyError, ValueError):
+        stored = read_stored(store, video_hash, settings_fingerprint)
+    except (FileNotFoundError, DamagedFileError, StorageError):
         return None
+    return stored.count + len(stored.missing_seconds)

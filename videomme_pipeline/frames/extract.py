@@ -6,7 +6,6 @@ samplings are extracted in one pass over the video, and each is decoded once. Ca
 decoded again. `frames.plan` selects the packets to decode, and `frames.backends` decodes them.
 """
 
-import json
 import pickle
 import sys
 import time
@@ -29,10 +28,17 @@ from videomme_pipeline.frames.backends import (
     decode_frames,
     refusal_reason,
 )
-from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
+from videomme_pipeline.frames.cache import (
+    Frame,
+    FrameWriter,
+    StoredFrames,
+    frames_fingerprint,
+    read_frames,
+    read_stored,
+)
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
-from videomme_pipeline.frames.sampling import Choice, Limit, OnDamage, Sampling
+from videomme_pipeline.frames.sampling import Choice, OnDamage, Sampling
 from videomme_pipeline.processes.tasks import (
     LocalWorkers,
     TaskLimits,
@@ -40,11 +46,9 @@ from videomme_pipeline.processes.tasks import (
     Workers,
     run_tasks,
 )
-from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.storage.publish import scratch_folder
-from videomme_pipeline.storage.tables import setting_aside
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 from videomme_pipeline.videos.files import local_video
 from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
@@ -72,27 +76,6 @@ class FrameJob:
         """The local file. `_fetched` yields a job that has one."""
         assert not isinstance(self.path, RemoteFile)
         return self.path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFrames:
-    """The cached frame set of a video under one sampling, without its pictures.
-
-    `bytes` is the size of its file. `reused` is True if it was in the cache before this job.
-    `wrong_backend` is the reason why the sampling's backend was not used, or None if it was used.
-    """
-
-    sampling: str
-    fingerprint: str
-    asked: int
-    count: int
-    limit: Limit | None
-    missing: int
-    damage: str | None
-    bytes: int
-    decoded_by: str
-    wrong_backend: str | None = None
-    reused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,26 +315,13 @@ def _publish(
             if writer.frame_count == 0 or fails:
                 errors.append(_unusable(job, damage))
                 continue
-            writer.publish(
+            stored = writer.publish(
                 choice,
                 missing_seconds=[float(index.seconds[item.number]) for item in lost],
                 damage=damage,
                 decoded_by=selection.backend,
             )
-            frame_sets.append(
-                StoredFrames(
-                    sampling=selection.sampling.name,
-                    fingerprint=selection.fingerprint,
-                    asked=choice.asked,
-                    count=writer.frame_count,
-                    limit=choice.limit,
-                    missing=len(lost),
-                    damage=damage,
-                    bytes=writer.file_bytes,
-                    decoded_by=selection.backend,
-                    wrong_backend=selection.wrong_backend,
-                )
-            )
+            frame_sets.append(replace(stored, wrong_backend=selection.wrong_backend))
     return FrameResult(
         video_id=job.video_id,
         video_hash=job.video_hash,
@@ -542,45 +512,12 @@ def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:
 
 
 def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | None:
-    """The cached frame set of a video, or None if there is none or it is damaged."""
+    """The cached frame set of a video, or None if there is none or any byte of it is damaged."""
     try:
-        frames = read_frames(store, video_hash, fingerprint)
+        read_frames(store, video_hash, fingerprint)
+        return replace(read_stored(store, video_hash, fingerprint), reused=True)
     except (FileNotFoundError, DamagedFileError):
         return None
-    return StoredFrames(
-        sampling=frames.sampling,
-        fingerprint=fingerprint,
-        asked=frames.asked,
-        count=len(frames.frames),
-        limit=frames.limit,
-        missing=len(frames.missing_seconds),
-        damage=frames.damage,
-        bytes=store.frames(video_hash, fingerprint).stat().st_size,
-        decoded_by=frames.decoded_by,
-        reused=True,
-    )
-
-
-def stored_frames(store: Store, video_hash: str, fingerprint: str) -> StoredFrames:
-    """The cached frame set of a video, from the footer of its file.
-
-    Errors are those of `read_frames`, but damage outside the footer is not detected.
-    """
-    path = store.frames(video_hash, fingerprint)
-    with setting_aside(path):
-        facts = parquet.read_metadata(path)
-        return StoredFrames(
-            sampling=facts["sampling"],
-            fingerprint=fingerprint,
-            asked=int(facts["asked"]),
-            count=int(facts["frame_count"]),
-            limit=Limit(facts["limit"]) if facts["limit"] else None,
-            missing=len(json.loads(facts["missing_seconds"])),
-            damage=facts["damage"] or None,
-            bytes=path.stat().st_size,
-            decoded_by=facts["decoded_by"],
-            reused=True,
-        )
 
 
 def _size(path: VideoSource) -> int:
