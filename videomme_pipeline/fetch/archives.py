@@ -20,7 +20,7 @@ from typing import cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from videomme_pipeline.errors import ArchiveError
-from videomme_pipeline.fetch.joined_file import BinaryFile
+from videomme_pipeline.fetch.random_access import BinaryFile
 
 MAX_COMPRESSION_RATIO = 200
 """A member with a higher ratio is rejected as a zip bomb. Subtitles have a ratio of about 10."""

@@ -7,7 +7,6 @@ process was killed, and compares sizes but not checksums.
 
 import errno
 import hashlib
-import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but
 )
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
+from videomme_pipeline.fetch.random_access import RandomAccessFile
 from videomme_pipeline.processes.secrets import Redaction
 
 _PARTIAL_CONTENT = 206
@@ -239,7 +239,7 @@ def _advice(status: int) -> str:
     return "run again later: complete files are kept"
 
 
-class HubStream(io.RawIOBase):
+class HubStream(RandomAccessFile):
     """A file on the hub that is read by HTTP ranges.
 
     A request is as long as the read, but at least one block. The block is kept, so that adjacent
@@ -248,37 +248,17 @@ class HubStream(io.RawIOBase):
     """
 
     def __init__(self, url: str, size_bytes: int) -> None:
-        super().__init__()
-        self._url, self._size, self._place = url, size_bytes, 0
+        super().__init__(size_bytes)
+        self._url = url
         self._block, self._block_start = b"", 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = max(0, origin + offset)
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        start, stop = self._place, min(self._place + len(buffer), self._size)
-        if start >= stop:
-            return 0
+    def _range(self, start: int, stop: int) -> bytes:
         if start < self._block_start or stop > self._block_start + len(self._block):
             # zipfile reads the end of an archive first, then the directory just before it.
             self._block_start = min(start, max(self._size - _BLOCK_BYTES, 0))
             block_stop = min(max(stop, self._block_start + _BLOCK_BYTES), self._size)
             self._block = self._fetch(self._block_start, block_stop)
-        offset = start - self._block_start
-        buffer[: stop - start] = self._block[offset : offset + stop - start]
-        self._place = stop
-        return stop - start
+        return self._block[start - self._block_start : stop - self._block_start]
 
     def _fetch(self, start: int, stop: int) -> bytes:
         headers = _headers() | {"Range": f"bytes={start}-{stop - 1}"}

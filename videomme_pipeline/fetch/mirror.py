@@ -18,7 +18,7 @@ from upath import UPath
 from videomme_pipeline.errors import ArchiveError, DownloadError
 from videomme_pipeline.fetch.archives import Member, is_compressed_tar, read_directory
 from videomme_pipeline.fetch.hub import HubFile, HubRepository, explained
-from videomme_pipeline.fetch.joined_file import BinaryFile, JoinedFile
+from videomme_pipeline.fetch.random_access import BinaryFile, JoinedFile
 from videomme_pipeline.fetch.release import FetchSpec, Release, hub_folder, hub_revision
 from videomme_pipeline.storage.tables import read_rows, set_aside, write_rows
 

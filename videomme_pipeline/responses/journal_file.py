@@ -17,9 +17,7 @@ from blake3 import blake3
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.storage.network_disks import ON_LOCAL_DISK, refuse_network_disk
-from videomme_pipeline.storage.publish import writing
-from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, use_write_ahead_log
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, open_database
 
 BUSY_TIMEOUT_SECONDS = 60.0
 
@@ -74,23 +72,16 @@ def open_file(path: Path, synchronous: str) -> sqlite3.Connection:
         StorageError: if the file is damaged, cannot be read or written, or is on a network file
             system.
     """
-    refuse_network_disk(path, ON_LOCAL_DISK)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def prepare(connection: sqlite3.Connection) -> None:
+        _create_tables(connection)
+        status = path.stat()
+        _verify_once(path, status.st_dev, status.st_ino)
+
     with explaining(path):
-        connection = sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+        return open_database(
+            path, prepare, timeout_seconds=BUSY_TIMEOUT_SECONDS, synchronous=synchronous
         )
-        try:
-            use_write_ahead_log(connection, BUSY_TIMEOUT_SECONDS)
-            connection.execute(f"pragma synchronous = {synchronous}")
-            _create_tables(connection)
-            status = path.stat()
-            _verify_once(path, status.st_dev, status.st_ino)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
 
 
 def insert(table: str, *, if_new: bool = False) -> str:

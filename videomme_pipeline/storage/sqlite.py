@@ -1,7 +1,12 @@
-"""What the SQLite files of a project share: their log, and which errors mean damage."""
+"""SQLite files of a project: how they are opened, and which errors mean damage."""
 
 import sqlite3
 import time
+from collections.abc import Callable
+from pathlib import Path
+
+from videomme_pipeline.storage.network_disks import ON_LOCAL_DISK, refuse_network_disk
+from videomme_pipeline.storage.publish import writing
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of a statement. SQLite's message about a damaged file may not be UTF-8."""
@@ -16,6 +21,36 @@ def is_damage(error: Exception) -> bool:
     # A text that is not UTF-8 is an error without a code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return isinstance(error, SQLITE_ERRORS) and code & 0xFF in _DAMAGE
+
+
+def open_database(
+    path: Path,
+    prepare: Callable[[sqlite3.Connection], None],
+    *,
+    timeout_seconds: float,
+    synchronous: str,
+) -> sqlite3.Connection:
+    """A connection to the SQLite file at `path`, which `prepare` creates if there is none.
+
+    Errors of SQLite are raised as they are, after the connection is closed.
+
+    Raises:
+        StorageError: if the folder cannot be created, or is on a network file system.
+    """
+    refuse_network_disk(path, ON_LOCAL_DISK)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(
+        path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
+    )
+    try:
+        use_write_ahead_log(connection, timeout_seconds)
+        connection.execute(f"pragma synchronous = {synchronous}")
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) -> None:

@@ -10,10 +10,8 @@ from typing import Any
 from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.storage.network_disks import ON_LOCAL_DISK, refuse_network_disk
 from videomme_pipeline.storage.objects import FileState
-from videomme_pipeline.storage.publish import writing
-from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, use_write_ahead_log
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, open_database
 from videomme_pipeline.storage.tables import set_aside
 
 Status = os.stat_result | FileState
@@ -90,21 +88,13 @@ class HashCache:
     def _open(self) -> sqlite3.Connection:
         """The connection, which is opened at the first use."""
         if self._connection is None:
-            refuse_network_disk(self._path, ON_LOCAL_DISK)
-            with writing(self._path):
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(
+            # A damaged cache is only built again, so that no write needs to wait for the disk.
+            self._connection = open_database(
                 self._path,
-                timeout=_BUSY_TIMEOUT_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
+                _create_table,
+                timeout_seconds=_BUSY_TIMEOUT_SECONDS,
+                synchronous="off",
             )
-            try:
-                _prepare(connection)
-            except SQLITE_ERRORS:
-                connection.close()
-                raise
-            self._connection = connection
         return self._connection
 
     def _replace(self, error: Exception) -> None:
@@ -124,9 +114,7 @@ class HashCache:
         )
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    use_write_ahead_log(connection, _BUSY_TIMEOUT_SECONDS)
-    connection.execute("pragma synchronous = off")  # a damaged cache is only built again
+def _create_table(connection: sqlite3.Connection) -> None:
     connection.execute(
         "create table if not exists hashes (path text primary key, bytes integer, "
         "mtime_ns integer, inode integer, hash text, checksum text) without rowid"
