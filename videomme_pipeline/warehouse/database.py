@@ -616,6 +616,15 @@ def _group_outcomes() -> pa.Table:
     0 incorrect, 1 correct, 2 without a letter.
     """
     digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
+    types: dict[str, pa.DataType] = {
+        "benchmark": pa.string(),
+        "is_chain": pa.bool_(),
+        "structure": pa.string(),
+        "code": pa.int64(),
+        "group_score": pa.float64(),
+        "group_score_official": pa.float64(),
+        "linear_score": pa.float64(),
+    }
     return pa.Table.from_pylist(
         [
             {
@@ -635,15 +644,5 @@ def _group_outcomes() -> pa.Table:
             for code in product(range(3), repeat=grouping.size)
             if (outcomes := [digits[digit] for digit in code])
         ],
-        schema=pa.schema(
-            [
-                ("benchmark", pa.string()),
-                ("is_chain", pa.bool_()),
-                ("structure", pa.string()),
-                ("code", pa.int64()),
-                ("group_score", pa.float64()),
-                ("group_score_official", pa.float64()),
-                ("linear_score", pa.float64()),
-            ]
-        ),
+        schema=pa.schema(types),
     )
