@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
-BENCHMARKS = "videomme, videomme_v2, smoke, smoke_v2, another published one or your own"
+_PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "published"
+
+_NAMES = sorted(path.stem for path in _PUBLISHED.glob("*.yaml"))
+
+BENCHMARKS = f"{', '.join(_NAMES)}, one of a package, or your own"
 """The benchmarks for help texts. Importing their registry would make `--help` slow."""
 
 

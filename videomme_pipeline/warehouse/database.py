@@ -414,7 +414,7 @@ def _group_facets() -> str:
         for facet in benchmark.shown_facets
         if facet.measure is Measure.GROUP_SCORE
     )
-    return "".join(f',\n           arg_max("{name}", place) as "{name}"' for name in columns)
+    return "".join(f',\n           arg_max("{name}", group_place) as "{name}"' for name in columns)
 
 
 def _chain_columns() -> str:
@@ -429,10 +429,10 @@ def _chain_columns() -> str:
                 f" when {_quoted(benchmark.name)} then case when {condition} then {text} end"
             )
     if not is_chain:
-        return "false as is_chain, null::text as structure"
+        return "false as is_chain, null::text as chain_structure"
     return (
         f"case benchmark{is_chain} else false end as is_chain, "
-        f"case benchmark{structure} end as structure"
+        f"case benchmark{structure} end as chain_structure"
     )
 
 

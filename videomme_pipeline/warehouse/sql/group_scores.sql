@@ -1,14 +1,15 @@
 -- grain: one row per (benchmark, evaluation, repeat, video): one group of questions
 -- The score is null if the group is not complete. The table `group_outcomes` contains the rules. A
--- facet has the value of the group's last question that has one. `structure` is that of a chain, a
--- group whose questions build on each other.
+-- facet has the value of the group's last question that has one. In a chain, questions build on each
+-- other; `chain_structure` is null for other groups.
 with ordered as (
     select *,
            row_number() over (
                partition by benchmark, evaluation, repeat, video_id
-               order by coalesce(try_cast(regexp_extract(question_id, '(\d+)\D*$', 1) as hugeint), 0),
-                        question_id
-           ) as place
+               order by
+                   coalesce(try_cast(regexp_extract(question_id, '(\d+)\D*$', 1) as hugeint), 0),
+                   question_id
+           ) as group_place
     from (
         select scored_questions.*, group_size, /* chain */
         from scored_questions join benchmarks using (benchmark)
@@ -23,13 +24,14 @@ members as (
                and count(is_chain) = any_value(group_size)
                and min(is_chain) = max(is_chain) as whole,
            max(is_chain) as is_chain,
-           case when min(structure) = max(structure) then min(structure) end as structure,
+           case when min(chain_structure) = max(chain_structure) then min(chain_structure) end
+               as chain_structure,
            count(*) as questions,
            count(*) filter (outcome = 'correct') as correct,
            count(*) filter (outcome = 'unreadable') as unreadable,
            count(*) filter (outcome = 'failed') as failed,
            sum(case outcome when 'incorrect' then 0 when 'correct' then 1 else 2 end
-               * 3 ** (least(place, group_size) - 1))::bigint as code, /* facets */
+               * 3 ** (least(group_place, group_size) - 1))::bigint as code, /* facets */
     from ordered
     group by benchmark, evaluation, repeat, video_id
 )
@@ -41,5 +43,5 @@ from members
 left join group_outcomes
     on members.benchmark = group_outcomes.benchmark
     and members.is_chain = group_outcomes.is_chain
-    and members.structure is not distinct from group_outcomes.structure
+    and members.chain_structure is not distinct from group_outcomes.structure
     and members.code = group_outcomes.code

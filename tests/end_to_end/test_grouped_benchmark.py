@@ -1,0 +1,187 @@
+"""A grouped benchmark that one YAML file declares runs through the whole pipeline.
+
+Its groups have three questions. Its facets, scores and structures differ from Video-MME-v2.
+"""
+
+import gzip
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.instance import HOME_VARIABLE
+from assets.run import refresh_project
+from tests.support.builders import write_video
+from tests.support.registered import registered
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.formats.registry import FORMATS, write_results
+from videomme_pipeline.formats.results_format import ResultsFormat
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.reports.page import build_page
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
+from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.warehouse import database
+
+DECLARATION = """\
+title: Trios
+folder: {folder}
+annotations: questions.json
+columns: {{video: video, question: question, options: options, answer: answer, question_id: id}}
+letters: 3
+is_public: true
+facets:
+  kind: {{values: [free, steps], required: true}}
+  structure: {{tested: false, shown: false}}
+  topic: {{of_video: true}}
+  difficulty: {{values: [1, 2], value_title: "Grade {{}}"}}
+grouping:
+  size: 3
+  scores: [0, 10, 40, 100]
+  chain:
+    facet: kind
+    value: steps
+    structure: structure
+    scores: {{"[1,[2,3]]": [0, 5, 50, 100]}}
+strata: [kind]
+"""
+
+ANSWERS = ("AAB", "BAA", "AAA", "ABA")
+"""The answers to the questions on each video. Every other video has questions in steps."""
+SCORES = {"always-a": (40, 0, 100, 50), "always-b": (10, 5, 0, 0)}
+"""The scores of the groups: video 3 has question 1 and one of the second step right."""
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{video}-{number}",
+            "video": f"{video}.mp4",
+            "question": f"What is {number} of {video}?",
+            "options": ["Red", "Blue", "Green"],
+            "answer": answer,
+            "kind": "steps" if video % 2 else "free",
+            "structure": "[1, [2, 3]]" if video % 2 else None,
+            "topic": "house" if video < 2 else "garden",
+            "difficulty": number % 2 + 1,
+        }
+        for video, answers in enumerate(ANSWERS)
+        for number, answer in enumerate(answers, start=1)
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def restored_registry() -> Iterator[None]:
+    with registered():
+        yield
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The benchmark after a complete run of two models."""
+    root = tmp_path_factory.mktemp("trios")
+    configuration, videos = root / "configuration", root / "videos"
+    for folder in (configuration / "evaluations", configuration / "benchmarks", videos):
+        folder.mkdir(parents=True)
+    (configuration / "benchmarks.yaml").write_text("")
+    (configuration / "benchmarks" / "trios.yaml").write_text(DECLARATION.format(folder=videos))
+    (videos / "questions.json").write_text(json.dumps(rows()))
+    for video in range(len(ANSWERS)):
+        write_video(videos / f"{video}.mp4", frames=20 + video, width=64, height=48)
+    for letter in "AB":
+        evaluation = f"{{benchmark: trios, model: constant-{letter}}}\n"
+        (configuration / "evaluations" / f"always-{letter.lower()}.yaml").write_text(evaluation)
+    project = open_project(configuration, str(root / "data"))
+    (root / "home").mkdir()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        dg.DagsterInstance.local_temp(str(root / "home")) as instance,
+    ):
+        patch.setenv(HOME_VARIABLE, str(root / "home"))
+        assert refresh_project(project, instance, list(SCORES)).not_fresh == []
+    return project
+
+
+def scores(project: Project, evaluation: str) -> list[ScoredQuestion]:
+    return read_rows(project.store.scores("trios", evaluation), ScoredQuestion)
+
+
+@pytest.mark.parametrize("evaluation", SCORES)
+def test_groups_are_scored_by_the_declared_rule(project: Project, evaluation: str) -> None:
+    _, groups, unscored = group_breakdowns(find_benchmark("trios"), scores(project, evaluation))
+    assert unscored == []
+    assert tuple(group.score for group in groups) == SCORES[evaluation]
+    assert [group.facets.get("structure") for group in groups] == [None, "[1,[2,3]]"] * 2
+
+
+def test_each_facet_has_a_view_with_the_numbers_of_the_library(project: Project) -> None:
+    benchmark = find_benchmark("trios")
+    expected = group_breakdowns(benchmark, scores(project, "always-a"))[0]
+    assert list(expected) == [
+        "group_score_overall",
+        "group_score_by_kind",
+        "group_score_by_topic",
+        "group_score_by_difficulty",
+    ]
+    with database.connect(project.store) as connection:
+        for name, cells in expected.items():
+            column = name.removeprefix("group_score_by_")
+            in_sql = database.query(
+                connection,
+                f"select * from {name} where benchmark = 'trios' and evaluation = 'always-a'",
+            )
+            assert {(str(row.get(column, "")), row["group_score"]) for row in in_sql} == {
+                ("".join(cell.values), cell.group_score) for cell in cells
+            }
+        (first, second) = database.query(
+            connection, "select * from headlines where benchmark = 'trios' order by score desc"
+        )
+    assert (first["metric"], first["score"]) == ("group_score", pytest.approx(0.475))
+    assert second["score"] == pytest.approx(0.0375)
+
+
+def test_the_page_shows_the_group_scores(project: Project) -> None:
+    packed = re.search(r'id="data-summary">([^<]*)<', build_page(project.store))
+    assert packed is not None
+    (trios,) = json.loads(gzip.decompress(b64decode(packed[1])))["benchmarks"]
+    assert [item["group_score"] for item in trios["evaluations"]] == [0.475, 0.0375]
+    assert [item["key"] for item in trios["breakdowns"]] == ["kind", "topic", "difficulty"]
+    # One of three options is right: 8, 12, 6 and 1 of 27 outcomes have 0 to 3 right answers.
+    free = (12 * 10 + 6 * 40 + 100) / 27
+    steps = (1 * 100 + 4 * 50 + 4 * 5) / 27
+    assert trios["chance_group_score"] == pytest.approx((free + steps) / 200, abs=1e-4)
+
+
+def test_a_comparison_tests_groups_by_their_facets(project: Project) -> None:
+    comparison = compare(scores(project, "always-b"), scores(project, "always-a"))
+    assert comparison.group_score is not None
+    assert comparison.group_score.difference.mean == pytest.approx(47.5 - 3.75)
+    assert {marginal.column for marginal in comparison.marginals} == {
+        "kind",
+        "topic",
+        "difficulty",
+    }
+
+
+WRITTEN = [form for form in FORMATS.values() if form.write is not None]
+
+
+@pytest.mark.parametrize("form", WRITTEN, ids=[form.name for form in WRITTEN])
+def test_an_exported_file_gets_the_same_score(
+    project: Project, form: ResultsFormat, tmp_path: Path
+) -> None:
+    questions = read_rows(project.store.questions("trios"), Question)
+    path = tmp_path / f"results{form.suffix}"
+    path.write_text(write_results(questions, scores(project, "always-a"), form))
+    report = score_file(path, ScoreOptions(benchmark="trios"))
+    (overall,) = report.group_breakdowns["group_score_overall"]
+    assert (overall.groups, overall.group_score) == (4, 47.5)
+    assert report.rating is None
