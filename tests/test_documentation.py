@@ -46,6 +46,7 @@ EVALUATION: dict[str, Any] = {
 DECLARATION: dict[str, Any] = {
     "title": "Documented",
     "folder": "/data/my-set",
+    "annotations": "questions.jsonl",
     "columns": {"video": "video", "question": "question", "answer": "answer"},
 }
 MODELS = ("my-model", "my-small-model", "qwen")
@@ -146,7 +147,7 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if "since" in keys:
         [settings] = content["evaluations"].values()
         return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
-    if "annotations" in keys:
+    if keys & {"annotations", "grouping"}:
         own = {} if "hub" in keys else DECLARATION
         return "benchmarks/documented.yaml", own | content
     others: dict[str, type[Spec]] = {
