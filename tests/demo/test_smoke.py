@@ -10,6 +10,8 @@ from pathlib import Path
 
 import av
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from av.video.frame import PictureType
 from scipy.stats import binomtest
@@ -31,7 +33,7 @@ from videomme_pipeline.demo.smoke.drawing import (
 )
 from videomme_pipeline.demo.smoke.media import is_drawn, make_video
 from videomme_pipeline.demo.smoke.questions import groups
-from videomme_pipeline.demo.smoke.scripts import Motion, Script, clock_text, scripts
+from videomme_pipeline.demo.smoke.scripts import Motion, Scene, Script, clock_text, scripts
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
@@ -128,6 +130,10 @@ def test_answers_on_counts_colors_and_order_agree_with_the_script() -> None:
             assert answer == script.scenes[place + 1].heading
 
 
+def scene_at(script: Script, seconds: float) -> Scene:
+    return next(scene for scene in script.scenes if seconds < scene.end_seconds)
+
+
 def test_the_answer_to_a_clock_question_is_the_heading_at_that_time() -> None:
     asked = [
         question for question in smoke.questions("smoke") if "clock shows" in question.question
@@ -135,7 +141,7 @@ def test_the_answer_to_a_clock_question_is_the_heading_at_that_time() -> None:
     assert asked
     for question in asked:
         minutes, seconds = question.question.removesuffix("?")[-5:].split(":")
-        scene = SCRIPTS[question.video_id].scene_at(60 * int(minutes) + int(seconds))
+        scene = scene_at(SCRIPTS[question.video_id], 60 * int(minutes) + int(seconds))
         assert question.option_text(question.answer) == f"{scene.heading}."
 
 
@@ -155,8 +161,44 @@ def test_spoken_answers_are_in_the_subtitles() -> None:
             assert bool(found) == (letter == question.answer)
 
 
+def write_annotations(folder: Path) -> tuple[Path, Path]:
+    """Write both annotation files to `folder` in the published layouts, and return (v1, v2)."""
+    first = folder / "videomme" / "test-00000-of-00001.parquet"
+    second = folder / "test.parquet"
+    first.parent.mkdir(parents=True, exist_ok=True)
+    v1 = [
+        {
+            **question.facets,
+            "video_id": question.video_id,
+            "url": question.url or "",
+            "videoID": question.youtube_id,
+            "question_id": question.question_id,
+            "question": question.question,
+            "options": list(question.options),
+            "answer": question.answer,
+        }
+        for question in smoke.questions("smoke")
+    ]
+    v2 = [
+        {
+            **question.facets,
+            "level": str(question.facets["level"]),
+            "video_id": question.video_id,
+            "url": question.url or "",
+            "question_id": question.question_id,
+            "question": question.question,
+            "options": "\n".join(question.options),
+            "answer": question.answer,
+        }
+        for question in smoke.questions("smoke_v2")
+    ]
+    pq.write_table(pa.Table.from_pylist(v1), first)
+    pq.write_table(pa.Table.from_pylist(v2), second)
+    return first, second
+
+
 def test_annotation_files_have_the_published_layout(tmp_path: Path) -> None:
-    first, second = smoke.write_annotations(tmp_path)
+    first, second = write_annotations(tmp_path)
     assert read("videomme", first, benchmark="smoke", videos=24) == smoke.questions("smoke")
     assert read("videomme_v2", second, benchmark="smoke_v2", videos=10) == smoke.questions(
         "smoke_v2"
@@ -226,7 +268,7 @@ def test_cues_are_within_their_scenes_and_have_the_text_of_the_words() -> None:
     script = SCRIPTS["001"]
     cues = list(subtitle_lines(script))
     for start, end, text in cues:
-        scene = script.scene_at(start)
+        scene = scene_at(script, start)
         assert scene.start_seconds <= start < end <= scene.end_seconds
         assert text in scene.sentences
     words = [json.loads(line)["text"] for line in word_lines(script).splitlines()]

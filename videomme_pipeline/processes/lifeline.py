@@ -63,6 +63,10 @@ class ProcessGroup:
         """The exit status of the program, or None while it runs."""
         return self._process.poll()
 
+    def wait(self) -> int:
+        """Wait until the program ends, and return its exit status."""
+        return self._process.wait()
+
     def stop(self, grace_seconds: float) -> None:
         """End all processes of the group: ask them with SIGTERM, and kill them after a while."""
         self._signal(signal.SIGTERM)

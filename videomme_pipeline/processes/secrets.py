@@ -36,7 +36,8 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     CREDENTIAL or ends in KEY, TOKEN or URL, or if its value is a URL with a password. Credentials
     of object stores are kept, because children store frames.
 
-    Every child gets this environment, except the processes of Dagster, since they ask models.
+    Every child gets this environment, except the processes of Dagster, since they ask models. A
+    child that runs pip also gets the variables of pip and of proxies.
     """
     return {
         name: value for name, value in environment.items() if not _has_secret(name.upper(), value)

@@ -9,10 +9,6 @@ score on them only shows that the pipeline works.
 import random
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
@@ -47,42 +43,6 @@ def questions(benchmark: str) -> tuple[Question, ...]:
     if benchmark == SMOKE_V2:
         return _questions_v2()
     raise AnnotationError(f"{benchmark}: the smoke benchmarks are {SMOKE} and {SMOKE_V2}")
-
-
-def write_annotations(folder: Path) -> tuple[Path, Path]:
-    """Write both annotation files to `folder` in the published layouts, and return (v1, v2)."""
-    first = folder / "videomme" / "test-00000-of-00001.parquet"
-    second = folder / "test.parquet"
-    first.parent.mkdir(parents=True, exist_ok=True)
-    v1 = [
-        {
-            **question.facets,
-            "video_id": question.video_id,
-            "url": question.url or "",
-            "videoID": question.youtube_id,
-            "question_id": question.question_id,
-            "question": question.question,
-            "options": list(question.options),
-            "answer": question.answer,
-        }
-        for question in questions(SMOKE)
-    ]
-    v2 = [
-        {
-            **question.facets,
-            "level": str(question.facets["level"]),
-            "video_id": question.video_id,
-            "url": question.url or "",
-            "question_id": question.question_id,
-            "question": question.question,
-            "options": "\n".join(question.options),
-            "answer": question.answer,
-        }
-        for question in questions(SMOKE_V2)
-    ]
-    pq.write_table(pa.Table.from_pylist(v1), first)
-    pq.write_table(pa.Table.from_pylist(v2), second)
-    return first, second
 
 
 @cache

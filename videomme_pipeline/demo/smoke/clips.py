@@ -24,6 +24,10 @@ class RealClip:
     drafts: tuple[tuple[TaskType, Draft], ...]
 
 
+def _asked(task: TaskType, text: str, right: str, *wrong: str) -> tuple[TaskType, Draft]:
+    return task, Draft(text=text, right=right, wrong=wrong)
+
+
 CLIPS = (
     RealClip(
         video_id="022",
@@ -40,30 +44,18 @@ CLIPS = (
         sub_category="Animation",
         remux=False,
         drafts=(
-            (
-                TaskType.ACTION_RECOGNITION,
-                Draft(
-                    text="What does the animal do after it has come out of its hole?",
-                    right="It stretches its arms",
-                    wrong=("It digs a new hole", "It climbs up a tree", "It runs into a field"),
-                ),
-            ),
-            (
-                TaskType.OBJECT_RECOGNITION,
-                Draft(
-                    text="Which animal comes out of the hole?",
-                    right="A rabbit",
-                    wrong=("A badger", "A hedgehog", "A mouse"),
-                ),
-            ),
-            (
-                TaskType.ATTRIBUTE_PERCEPTION,
-                Draft(
-                    text="What colour is the fur of the animal?",
-                    right="Grey",
-                    wrong=("Brown", "White", "Black"),
-                ),
-            ),
+            _asked(TaskType.ACTION_RECOGNITION,
+                   "What does the animal do after it has come out of its hole?",
+                   "It stretches its arms",
+                   "It digs a new hole", "It climbs up a tree", "It runs into a field"),
+            _asked(TaskType.OBJECT_RECOGNITION,
+                   "Which animal comes out of the hole?",
+                   "A rabbit",
+                   "A badger", "A hedgehog", "A mouse"),
+            _asked(TaskType.ATTRIBUTE_PERCEPTION,
+                   "What colour is the fur of the animal?",
+                   "Grey",
+                   "Brown", "White", "Black"),
         ),
     ),
     RealClip(
@@ -84,30 +76,18 @@ CLIPS = (
         sub_category="Movie & TV Show",
         remux=False,
         drafts=(
-            (
-                TaskType.OCR_PROBLEMS,
-                Draft(
-                    text="Which words are shown over the close-up in sepia colours?",
-                    right="Revenge is coming...",
-                    wrong=("The hunt begins...", "Summer is over...", "Nobody is safe..."),
-                ),
-            ),
-            (
-                TaskType.COUNTING_PROBLEM,
-                Draft(
-                    text="How many rodents does the trailer announce?",
-                    right="Three",
-                    wrong=("Two", "Four", "Five"),
-                ),
-            ),
-            (
-                TaskType.TEMPORAL_REASONING,
-                Draft(
-                    text="Who is introduced directly after the unlucky bird?",
-                    right="A bunny",
-                    wrong=("A hunter", "A squirrel", "A butterfly"),
-                ),
-            ),
+            _asked(TaskType.OCR_PROBLEMS,
+                   "Which words are shown over the close-up in sepia colours?",
+                   "Revenge is coming...",
+                   "The hunt begins...", "Summer is over...", "Nobody is safe..."),
+            _asked(TaskType.COUNTING_PROBLEM,
+                   "How many rodents does the trailer announce?",
+                   "Three",
+                   "Two", "Four", "Five"),
+            _asked(TaskType.TEMPORAL_REASONING,
+                   "Who is introduced directly after the unlucky bird?",
+                   "A bunny",
+                   "A hunter", "A squirrel", "A butterfly"),
         ),
     ),
     RealClip(
@@ -127,30 +107,18 @@ CLIPS = (
         sub_category="Daily Life",
         remux=True,
         drafts=(
-            (
-                TaskType.TEMPORAL_PERCEPTION,
-                Draft(
-                    text="In which part of the clip does the view change to other towers?",
-                    right="In the last third",
-                    wrong=("In the first third", "In the middle third", "It never changes"),
-                ),
-            ),
-            (
-                TaskType.SPATIAL_PERCEPTION,
-                Draft(
-                    text="From where does the camera look at the towers?",
-                    right="From far below",
-                    wrong=("From high above", "From the inside", "From the roof"),
-                ),
-            ),
-            (
-                TaskType.INFORMATION_SYNOPSIS,
-                Draft(
-                    text="What does the clip show?",
-                    right="High towers by night",
-                    wrong=("A harbour at dawn", "A market at noon", "A bridge in snow"),
-                ),
-            ),
+            _asked(TaskType.TEMPORAL_PERCEPTION,
+                   "In which part of the clip does the view change to other towers?",
+                   "In the last third",
+                   "In the first third", "In the middle third", "It never changes"),
+            _asked(TaskType.SPATIAL_PERCEPTION,
+                   "From where does the camera look at the towers?",
+                   "From far below",
+                   "From high above", "From the inside", "From the roof"),
+            _asked(TaskType.INFORMATION_SYNOPSIS,
+                   "What does the clip show?",
+                   "High towers by night",
+                   "A harbour at dawn", "A market at noon", "A bridge in snow"),
         ),
     ),
 )  # fmt: skip

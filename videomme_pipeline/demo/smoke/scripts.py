@@ -138,10 +138,6 @@ class Script:
     def length_seconds(self) -> int:
         return self.scenes[-1].end_seconds
 
-    def scene_at(self, seconds: float) -> Scene:
-        """The scene at `seconds`, or the last one after the end."""
-        return next((s for s in self.scenes if seconds < s.end_seconds), self.scenes[-1])
-
 
 @dataclass(frozen=True, slots=True)
 class _Theme:
