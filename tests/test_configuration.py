@@ -28,7 +28,7 @@ def test_an_unknown_key_of_a_nested_spec_gets_a_key_of_that_spec() -> None:
         parse_spec({"model": "x", "decoding": {"temprature": 1}}, Outer, "e.yaml")
 
 
-def test_the_error_for_a_missing_key_names_it() -> None:
+def test_the_error_for_a_missing_key_names_the_key() -> None:
     with pytest.raises(ConfigurationError, match="missing key `model`"):
         parse_spec({}, Outer, "e.yaml")
 

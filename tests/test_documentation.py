@@ -278,3 +278,9 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 def anchor_of(heading: str) -> str:
     """The anchor of a heading on GitHub."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_helper_of_tests_is_in_their_readme() -> None:
+    folder = ROOT / "tests" / "support"
+    named = set(re.findall(r"`(\w+\.py)", (folder / "README.md").read_text()))
+    assert named == {path.name for path in folder.glob("*.py")} - {"__init__.py"}

@@ -30,7 +30,7 @@ def run_without_extras(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("extra", sorted(USES))
-def test_the_error_for_a_missing_extra_names_it(extra: str) -> None:
+def test_the_error_for_a_missing_extra_names_the_extra(extra: str) -> None:
     ended = run_without_extras(USES[extra])
     assert ended.returncode == 1
     assert "MissingExtraError" in ended.stderr

@@ -54,7 +54,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert citation["version"] == project["version"]
 
 
-def test_importing_the_package_imports_nothing_else_of_it() -> None:
+def test_importing_the_package_imports_no_module_of_the_package() -> None:
     code = "import sys, videomme_pipeline\nprint([m for m in sys.modules if 'videomme' in m])"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

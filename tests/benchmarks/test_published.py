@@ -90,7 +90,7 @@ def test_subtitles_of_longvideobench_have_an_offset(
     assert [len(first.options), len(last.options)] == [2, 4]
 
 
-def test_only_the_wanted_bytes_of_a_split_archive_are_transferred(
+def test_only_the_needed_bytes_of_a_split_archive_are_transferred(
     others: OtherBenchmarks, tmp_path: Path
 ) -> None:
     source = opened(others, "longvideobench_val", tmp_path)
@@ -127,7 +127,7 @@ def test_a_question_of_lvbench_is_in_each_of_its_categories(
     }
 
 
-def test_a_benchmark_without_a_pinned_commit_asks_for_one(
+def test_a_benchmark_without_a_pinned_commit_asks_for_a_commit(
     others: OtherBenchmarks, tmp_path: Path
 ) -> None:
     others.publish("mlvu_test")

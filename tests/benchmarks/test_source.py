@@ -82,7 +82,7 @@ def test_no_source_is_opened_before_the_license_is_accepted(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_terms_are_those_of_the_benchmark() -> None:
+def test_the_terms_come_from_the_benchmark() -> None:
     with pytest.raises(LicenseNotAcceptedError, match="v2: Video-MME-v2 is for academic research"):
         V2_BENCHMARK.open_source(BenchmarkSettings(), Path())
     with pytest.raises(LicenseNotAcceptedError, match=r"house: House is for .*house.invalid/terms"):
@@ -107,7 +107,7 @@ def test_releases_are_pinned_to_commits_and_checksums(release: Any) -> None:
     assert {len(value) for value in release.sha256.values()} == {64}
 
 
-def test_the_number_of_a_v2_video_determines_its_archive() -> None:
+def test_the_number_of_a_v2_video_determines_the_archive() -> None:
     assert V2.archives_with("001") == V2.archives_with("020") == ("videos/001.zip",)
     assert V2.archives_with("021") == ("videos/002.zip",)
     assert V2.archives_with("800") == ("videos/040.zip",)

@@ -75,7 +75,7 @@ def test_settings_that_select_nothing_are_errors() -> None:
         chosen(videos=[first], duration="long")
 
 
-def test_only_settings_that_select_change_the_fingerprint() -> None:
+def test_only_settings_that_select_videos_change_the_fingerprint() -> None:
     """Settings without the newer keys keep the fingerprint under which questions are stored."""
     assert BenchmarkSettings(limit=3).fingerprint == "2e762c082f8969fc44afc1c5"
     specs = [

@@ -84,7 +84,7 @@ def test_json_annotations_have_the_same_questions(name: str, tmp_path: Path) -> 
         ("[]", "it has no rows"),
     ],
 )
-def test_unusable_json_annotations_say_what_was_found(
+def test_the_error_for_unusable_json_annotations_says_what_they_are(
     text: str, found: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "questions.json"

@@ -362,7 +362,7 @@ def test_doctor_succeeds_after_a_successful_run(built: Built) -> None:
     assert verdicts["videomme videos"] == verdicts["dagster"] == "ok"
 
 
-def test_doctor_reports_what_would_fail_in_a_run(
+def test_doctor_reports_problems_that_would_fail_a_run(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = {

@@ -58,7 +58,7 @@ def workers_of(cluster: DaskCluster, folder: Path) -> Iterator[DaskWorkers]:
         yield workers
 
 
-def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_ones(
+def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_tasks(
     shared_cluster: DaskCluster, tmp_path: Path
 ) -> None:
     tasks = ["a", "crash", "raise", "eat", "b"]
@@ -122,7 +122,7 @@ def test_a_worker_that_differs_or_has_other_data_runs_nothing(
     assert f"av {here['av']}, not 1.0" in str(result.error)
 
 
-def test_tasks_of_a_killed_worker_run_on_another_one(tmp_path: Path) -> None:
+def test_tasks_of_a_killed_worker_run_on_another_worker(tmp_path: Path) -> None:
     with dask_cluster(tmp_path) as cluster, workers_of(cluster, tmp_path) as workers:
         results = run_tasks(log_and_wait, _tasks(tmp_path, 8), workers=workers, limits=MINUTE)
         next(results)
@@ -144,7 +144,7 @@ def test_tasks_are_submitted_again_after_a_restart_of_the_scheduler(tmp_path: Pa
     assert len(values) == 7
 
 
-def test_a_value_that_is_lost_on_its_way_is_computed_again(tmp_path: Path) -> None:
+def test_a_value_lost_with_its_worker_is_computed_again(tmp_path: Path) -> None:
     def restart() -> None:
         while not (tmp_path / "held").exists():
             time.sleep(0.05)

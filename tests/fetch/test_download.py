@@ -350,7 +350,7 @@ def test_wanted_videos_of_v1_are_found_in_their_archives(
         assert file.path.read_bytes() == published.v1_videos[video.file_stem]
 
 
-def test_only_the_wanted_member_and_the_directory_are_transferred(
+def test_only_the_needed_member_and_the_directory_are_transferred(
     v2: HubServer, tmp_path: Path
 ) -> None:
     videos = {f"{number:03d}.mp4": os.urandom(300_000) for number in range(1, 21)}
@@ -509,7 +509,7 @@ def test_the_error_names_a_folder_that_cannot_be_created(v2: HubServer, tmp_path
         fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path / "media")
 
 
-def test_a_fetch_says_that_it_waits_for_another_one(
+def test_a_fetch_says_that_it_waits_for_another_fetch(
     v2: HubServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ThreadPoolExecutor(1) as pool:

@@ -66,7 +66,7 @@ def test_an_error_of_ours_passes_unchanged() -> None:
     assert caught.value is original
 
 
-def test_a_hub_that_repeats_the_token_does_not_put_it_into_a_message(
+def test_no_message_has_the_token_that_a_hub_repeats(
     hub: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_a_secret_token")

@@ -126,7 +126,7 @@ def test_vlmevalkit_ratings_equal_the_recorded_ones(tmp_path: Path) -> None:
     assert_equal(through_tsv.rating, VLMEVALKIT["official_rating_via_tsv"])
 
 
-def test_a_missing_row_removes_only_the_score_of_its_group(tmp_path: Path) -> None:
+def test_a_missing_row_removes_only_the_score_of_the_group(tmp_path: Path) -> None:
     report = score_v2(write(ROWS[:-1], tmp_path / "rows.json"))
     assert [group.video_id for group in report.unscored_groups] == [ROWS[-1]["video_id"]]
     assert any("is not scored: 3 questions" in note for note in report.notes)

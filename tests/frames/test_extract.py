@@ -110,9 +110,7 @@ def test_unusable_videos_are_reported_and_the_others_continue(tmp_path: Path, st
     assert all(result.frame_sets == () for name, result in results.items() if name != "good")
 
 
-def test_with_use_what_decodes_the_missing_frames_are_recorded(
-    tmp_path: Path, store: Store
-) -> None:
+def test_use_what_decodes_records_the_missing_frames(tmp_path: Path, store: Store) -> None:
     path = write_video(tmp_path / "a.mp4", frames=120, gop=24)
     damage(path, 0.5, length=1500)
     lenient = parse_sampling("fps_based-5.native.use_what_decodes")

@@ -57,7 +57,7 @@ def test_a_clip_has_its_own_key_and_the_key_of_the_whole_video_is_unchanged() ->
     assert frames_fingerprint(parse_sampling("uniform_n-8")) == "abd0d2a043e7562db74d5c45"
 
 
-def test_the_facts_of_a_clip_are_its_own(tmp_path: Path) -> None:
+def test_the_facts_of_a_clip_describe_only_the_clip(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mp4", frames=60)
     job = ProbeJob(
         benchmark="b",

@@ -267,7 +267,7 @@ def test_names_of_stored_samplings_are_still_valid(name: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_examples_of_a_registered_strategy_are_names_of_it(strategy: str) -> None:
+def test_the_examples_of_a_registered_strategy_are_valid_names(strategy: str) -> None:
     examples = STRATEGIES[strategy].name_examples
     assert examples
     for example in examples:

@@ -12,7 +12,7 @@ from tests.support.child_tasks import double, misbehave, pid, wait_for_pids, wri
 from videomme_pipeline.processes.children import Child, ChildFailedError
 
 
-def test_one_process_runs_all_tasks_of_a_child_until_one_ends_it() -> None:
+def test_one_process_runs_all_tasks_of_a_child_until_a_crash() -> None:
     child = Child()
     first = child.run(pid, 1, time_limit_seconds=60)
     assert child.run(pid, 2, time_limit_seconds=60) == first

@@ -73,7 +73,7 @@ def test_the_error_names_a_damaged_record(
         record.with_server(SPEC)
 
 
-def test_an_answer_is_labeled_with_the_server_if_that_was_seen_before_it(
+def test_an_answer_has_the_server_that_was_seen_before_the_answer(
     record: ServerRecord,
 ) -> None:
     def label(hours: int) -> str | None:

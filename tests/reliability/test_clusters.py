@@ -76,7 +76,7 @@ def jobs() -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_frames_are_those_of_one_machine_while_workers_and_the_scheduler_die(
+def test_workers_and_a_scheduler_that_die_do_not_change_the_frames(
     tmp_path: Path,
 ) -> None:
     frame_jobs = [frame_job(tmp_path, number) for number in range(VIDEOS)]

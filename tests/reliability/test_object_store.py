@@ -133,7 +133,7 @@ def assert_one_sentence(finished: Finished) -> None:
     assert "check the address, the credentials, the network and the space" in finished.err
 
 
-def test_the_tables_in_a_bucket_are_those_on_disk(team: Team) -> None:
+def test_the_tables_in_a_bucket_equal_the_tables_on_disk(team: Team) -> None:
     machine = team.machine("undisturbed")
     assert_same(team, machine)
     sql = machine.start("sql", "select evaluation, questions from overall").finish()

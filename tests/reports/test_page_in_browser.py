@@ -480,7 +480,7 @@ def test_the_heat_map_is_darker_where_the_score_is_higher(
     ]
 
 
-def test_the_effect_of_subtitles_equals_its_view(
+def test_the_effect_of_subtitles_equals_the_view(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "breakdowns?show=model-a")

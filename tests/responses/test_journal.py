@@ -125,7 +125,7 @@ def test_the_claims_of_a_dead_process_are_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("owner", ["not JSON", "{}", '{"host": "h"}'])
-def test_only_its_lease_ends_a_claim_of_an_unknown_owner(tmp_path: Path, owner: str) -> None:
+def test_a_claim_of_an_unknown_owner_ends_only_with_the_lease(tmp_path: Path, owner: str) -> None:
     path = tmp_path / "folder" / "within" / "journal"
     with Journal(path) as journal:
         with closing(sqlite3.connect(path)) as database, database:
@@ -180,7 +180,7 @@ def test_the_thread_of_an_open_journal_does_not_keep_the_process_alive(tmp_path:
         assert [t.daemon for t in threading.enumerate() if t.name == "journal"] == [True]
 
 
-def test_a_record_is_stored_even_if_its_caller_stops_waiting(tmp_path: Path) -> None:
+def test_a_record_is_stored_even_if_the_caller_stops_waiting(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         for number in range(50):
             journal.record(attempt(str(number)), answer(str(number))).cancel()

@@ -154,7 +154,7 @@ async def test_costs_of_earlier_runs_count_against_the_budget() -> None:
         await Budget(1.0, spent_dollars=1.0).reserve()
 
 
-async def test_a_request_of_unknown_cost_counts_as_the_most_expensive_one() -> None:
+async def test_a_request_of_unknown_cost_counts_as_the_most_expensive_request() -> None:
     budget = Budget(1.0, spent_dollars=0.0)
     await budget.reserve()
     await budget.charge(0.4, was_sent=True)

@@ -56,7 +56,7 @@ def test_the_cached_share_leaves_out_responses_that_do_not_report_it() -> None:
     assert summarize([silent]).cached_share is None
 
 
-def test_latencies_are_those_of_answered_questions() -> None:
+def test_latencies_are_of_answered_questions_only() -> None:
     quick = [
         replace(ANSWERED, served=Served(latency_seconds=float(second))) for second in range(1, 101)
     ]

@@ -79,7 +79,7 @@ def test_a_damaged_copy_is_fetched_again(
     assert parquet.read_copied_table(path)["a"].to_pylist() == [1]
 
 
-def test_a_remote_file_is_read_only_in_the_state_in_which_it_was_listed(
+def test_a_remote_file_that_changed_after_the_listing_is_refused(
     bucket: UPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VIDEOMME_CACHE", str(tmp_path / "copies"))

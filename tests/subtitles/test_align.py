@@ -304,7 +304,7 @@ def test_concat_is_the_official_text_in_the_official_segments() -> None:
     ] == data["segments"]
 
 
-def test_a_segment_has_its_first_and_last_word() -> None:
+def test_a_segment_contains_the_first_and_the_last_word() -> None:
     data = recorded("v2_official")
     lines = align(parse_alignment("concat"), words_file(data["words"]), at())
     for line in lines:

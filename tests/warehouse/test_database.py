@@ -151,9 +151,7 @@ def test_views_follow_the_views_they_read() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(database.views()))
-def test_every_view_has_the_grain_that_it_states(
-    connection: duckdb.DuckDBPyConnection, name: str
-) -> None:
+def test_every_view_has_the_stated_grain(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     found = rows_of(connection, f"select * from {name}")
     assert found
     grain = re.match(r"-- grain: one row per \(([^)]*)\)", database.views()[name])
@@ -534,7 +532,7 @@ def test_a_disk_that_fills_up_keeps_the_complete_file(
     assert list(tmp_path.glob("*.duckdb*")) + list(tmp_path.glob(".*.duckdb*")) == [path]
 
 
-def test_table_names_are_those_that_a_statement_reads() -> None:
+def test_a_statement_reads_exactly_these_tables() -> None:
     sql = "with c as (select * from a) select (select max(x) from d) from c join b using (y)"
     with duckdb.connect() as connection:
         assert database.table_names(connection, sql) >= {"a", "b", "d"}

@@ -72,7 +72,7 @@ def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
     return events
 
 
-def test_a_batch_stores_what_single_events_would(
+def test_a_batch_stores_the_same_as_single_events(
     instance: dg.DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     numbers = range(EVENTS_AT_A_TIME + 3)

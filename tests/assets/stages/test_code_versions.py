@@ -60,7 +60,7 @@ def test_both_code_versions_of_frames_are_in_the_fingerprint(
 
 
 @pytest.mark.parametrize("shared", [Warehouse, ReportPage])
-def test_the_code_version_of_a_shared_stage_is_in_its_fingerprint(
+def test_the_code_version_of_a_shared_stage_is_in_the_fingerprint(
     project: Project, shared: type[SharedStage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = shared(project).target(WHOLE)

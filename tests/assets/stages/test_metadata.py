@@ -120,7 +120,7 @@ def test_a_reported_partition_shows_the_same_as_when_it_was_built(
         assert shown == {key: expected[key] for key in shown}
 
 
-def test_a_file_that_is_found_damaged_when_it_is_reported_is_rebuilt(project: Project) -> None:
+def test_a_file_that_is_damaged_when_it_is_reported_is_rebuilt(project: Project) -> None:
     prompts = stage(project, "prompts")
     partition = prompts.partitions()[0]
     path = Path(str(prompts.target(partition).path))

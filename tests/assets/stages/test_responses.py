@@ -93,7 +93,7 @@ def test_requests_with_sound_depend_on_the_content_of_the_video(
     assert seen.load_frames().source is None
 
 
-def test_frame_times_change_requests_only_if_the_model_is_sent_them(
+def test_frame_times_change_requests_only_of_models_that_get_times(
     write_served: WriteServed,
 ) -> None:
     def digests(frames_as: FramesAs) -> Sequence[str]:

@@ -49,7 +49,7 @@ def test_a_tick_requests_the_date_in_the_time_zone_of_the_schedule(
 @pytest.mark.parametrize(
     ("timezone", "date"), [("UTC", "2026-11-20"), ("America/New_York", "2026-11-19")]
 )
-def test_the_date_of_a_nightly_run_depends_on_its_time_zone(timezone: str, date: str) -> None:
+def test_the_date_of_a_nightly_run_depends_on_the_time_zone(timezone: str, date: str) -> None:
     assert nightly_date(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == date
 
 

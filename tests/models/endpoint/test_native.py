@@ -107,9 +107,7 @@ def test_the_parameters_are_those_of_the_sampling() -> None:
         ("transformers", "llava_video-1-max-64"),
     ],
 )
-def test_a_sampling_that_the_endpoint_cannot_be_told_is_an_error(
-    profile: str, sampling: str
-) -> None:
+def test_a_sampling_that_the_endpoint_cannot_apply_is_an_error(profile: str, sampling: str) -> None:
     with pytest.raises(ModelError, match="has no parameters for these frames"):
         video_form(Profile(profile), parse_sampling(sampling))
 

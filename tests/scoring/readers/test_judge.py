@@ -225,7 +225,7 @@ def test_a_summary_without_answers_and_costs_has_none() -> None:
     assert summary.accuracy_of_answered_without_judge == 2 / 3
 
 
-def test_rows_without_a_judge_are_what_strict_read(tmp_path: Path) -> None:
+def test_rows_without_a_judge_have_the_letters_of_strict(tmp_path: Path) -> None:
     with ModelServer() as server:
         judged = scored(server, tmp_path).rows
     read = score_file(results_file(tmp_path), ScoreOptions()).rows

@@ -262,7 +262,7 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("The correct options are: B", (), "B"),
     ],
 )
-def test_the_text_of_an_option_is_told_from_the_words_of_the_answer(
+def test_words_of_the_answer_are_not_the_text_of_an_option(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter

@@ -114,7 +114,7 @@ def test_official_v1_has_the_quirks_of_its_script(response: str, read: str) -> N
         ("answer = d", ""),
     ],
 )
-def test_lmms_eval_has_the_quirks_of_its_reader(response: str, read: str) -> None:
+def test_lmms_eval_reads_with_the_quirks_of_that_evaluator(response: str, read: str) -> None:
     """The letters are those that lmms-eval 0.7.3 reads."""
     assert letter(ReaderName.LMMS_EVAL, response) == read
 

@@ -178,7 +178,7 @@ def test_an_inconsistent_group_is_reported_without_a_score(rows: list[Any], reas
     assert reason in unscored[0].reason
 
 
-def test_level_and_heads_come_from_the_last_row_that_has_them() -> None:
+def test_a_group_has_the_level_and_heads_of_the_last_row_with_them() -> None:
     rows = group_of([CORRECT] * 4)
     labelled = [*rows[:3], *group_of([CORRECT] * 4, level=3, second_head="Order")[3:]]
     groups, _ = score_groups(labelled)
