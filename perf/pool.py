@@ -20,7 +20,7 @@ from tests.support.model_server import ModelServer
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits, Schedule
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
@@ -107,7 +107,7 @@ def ask(servers: list[ModelServer], video_count: int, on_answer: OnAnswer) -> li
     with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal") as journal:
         model = build_model(spec, {})
         asked = videos(video_count, QUESTIONS_PER_VIDEO)
-        return list(collect_now(asked, model, journal, plan, on_progress=on_progress))
+        return list(collect(asked, model, journal, plan, on_progress=on_progress))
 
 
 def cached_share(responses: list[Response]) -> float:

@@ -34,7 +34,7 @@ from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding, Request
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 
@@ -131,7 +131,7 @@ def _collect(
     plan = RequestPlan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
     began = time.perf_counter()
     with Journal(journal_path) as journal:
-        answered = sum(1 for item in collect_now(asked, model, journal, plan) if not item.error)
+        answered = sum(1 for item in collect(asked, model, journal, plan) if not item.error)
     seconds = time.perf_counter() - began
     if answered != sum(len(video.questions) for video in asked):
         raise RuntimeError(f"only {answered} questions were answered")

@@ -25,7 +25,7 @@ from videomme_pipeline.errors import ModelError, VideoMMEError
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import ResponseFailure
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response
@@ -49,7 +49,7 @@ def ask(server: ModelServer, journal_path: Path, video_count: int) -> list[Respo
     model = model_at(server)
     plan = RequestPlan(evaluation="test", limits=model.spec.limits)
     with Journal(journal_path) as journal:
-        return list(collect_now(videos(video_count), model, journal, plan))
+        return list(collect(videos(video_count), model, journal, plan))
 
 
 async def result_of(model: OpenAICompatibleModel) -> str | VideoMMEError:

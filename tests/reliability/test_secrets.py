@@ -28,7 +28,7 @@ from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.processes.secrets import Redaction
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 
@@ -79,7 +79,7 @@ def test_the_journal_does_not_contain_a_key_that_an_endpoint_repeats(tmp_path: P
             spec = EndpointSpec(name="served", base_url=server.base_url, limits=plan.limits)
             model = OpenAICompatibleModel(spec, api_key=KEY)
             with Journal(tmp_path / "journal.sqlite") as journal:
-                responses = list(collect_now(videos(1), model, journal, plan))
+                responses = list(collect(videos(1), model, journal, plan))
         assert not re.search(re.escape(KEY), repr(responses))
         assert "[key removed]" in repr(responses)
         assert where_the_key_is(tmp_path) == []

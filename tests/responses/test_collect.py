@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +44,7 @@ from videomme_pipeline.models.video_llm import (
     Usage,
 )
 from videomme_pipeline.responses import breaker
-from videomme_pipeline.responses.collect import PREFETCHED_VIDEOS, collect, collect_now
+from videomme_pipeline.responses.collect import PREFETCHED_VIDEOS, collect
 from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
@@ -79,9 +80,7 @@ def ask(
 ) -> list[Response]:
     with Journal(journal_path) as journal:
         return list(
-            collect_now(
-                requests, model, journal, plan or RequestPlan(evaluation="test", limits=FAST)
-            )
+            collect(requests, model, journal, plan or RequestPlan(evaluation="test", limits=FAST))
         )
 
 
@@ -111,7 +110,7 @@ def test_an_answered_question_is_not_asked_again(tmp_path: Path) -> None:
         seen: list[AskingProgress] = []
         with Journal(tmp_path / "journal") as journal:
             second_responses = list(
-                collect_now(
+                collect(
                     videos(4, load=_no_frames),
                     model_at(server),
                     journal,
@@ -228,7 +227,7 @@ def test_a_fault_that_affects_every_question_stops_the_evaluation(
 
     limits = Limits(concurrency=2)
     with ModelServer(faults=plan) as server, Journal(tmp_path / "journal") as journal:
-        collected = collect_now(
+        collected = collect(
             videos(50), model_at(server), journal, RequestPlan(evaluation="test", limits=limits)
         )
         responses: list[Response] = []
@@ -263,7 +262,7 @@ def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
         with Journal(tmp_path / "journal") as journal:
             responses: list[Response] = []
             with pytest.raises(EndpointDownError, match="no request was answered") as raised:
-                responses.extend(collect_now(videos(50), model, journal, plan))
+                responses.extend(collect(videos(50), model, journal, plan))
             attempts = journal.attempts(_fingerprints(model, plan, 50))
     assert responses == []
     assert 2 <= len(attempts) <= 24
@@ -280,7 +279,7 @@ def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         model = OpenAICompatibleModel(EndpointSpec(name="served", base_url=url))
         with pytest.raises(EndpointDownError, match="accepts connections but does not answer"):
-            list(collect_now(videos(50), model, journal, plan))
+            list(collect(videos(50), model, journal, plan))
         attempts = journal.attempts(_fingerprints(model, plan, 50))
     asked = Counter(attempt.question_id for attempt in attempts)
     assert max(asked.values()) == 2
@@ -385,7 +384,7 @@ def test_only_the_frames_of_a_few_videos_are_in_memory(tmp_path: Path) -> None:
 
     with Journal(tmp_path / "journal") as journal:
         plan = RequestPlan(evaluation="test", limits=Limits(concurrency=3))
-        list(collect_now(videos(30, load=load), model, journal, plan))
+        list(collect(videos(30, load=load), model, journal, plan))
     assert sorted(loaded) == list(range(30))
     assert max_in_memory <= 3 + PREFETCHED_VIDEOS
 
@@ -400,7 +399,7 @@ def test_no_frames_are_read_for_a_model_that_needs_none(tmp_path: Path) -> None:
 
     with Journal(tmp_path / "journal") as journal:
         plan = RequestPlan(evaluation="test")
-        responses = list(collect_now(videos(2, load=_no_frames), Blind(), journal, plan))
+        responses = list(collect(videos(2, load=_no_frames), Blind(), journal, plan))
     assert {item.raw_output for item in responses} == {"B"}
     assert {item.num_frames for item in responses} == {0}
 
@@ -433,7 +432,7 @@ def test_adaptive_concurrency_finds_the_limit_of_the_endpoint(tmp_path: Path) ->
     model = Limited()
     plan = RequestPlan(evaluation="test", limits=Limits(max_concurrency=64))
     with Journal(tmp_path / "journal") as journal:
-        responses = list(collect_now(videos(100), model, journal, plan))
+        responses = list(collect(videos(100), model, journal, plan))
     assert all(item.raw_output for item in responses)
     assert 20 < model.most_in_flight <= 40
 
@@ -448,25 +447,19 @@ def test_requests_per_minute_are_spread_evenly(tmp_path: Path) -> None:
 
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8, requests_per_minute=600))
     with Journal(tmp_path / "journal") as journal:
-        list(collect_now(videos(4), Timed(), journal, plan))
+        list(collect(videos(4), Timed(), journal, plan))
     assert len(times) == 12
     assert times[-1] - times[0] >= 0.9
 
 
 def test_two_concurrent_collections_ask_every_question_once(tmp_path: Path) -> None:
-    async def two_collections(server: ModelServer) -> list[list[Response]]:
-        async def collection() -> list[Response]:
-            plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
-            model = model_at(server)
-            with Journal(tmp_path / "journal") as journal:
-                responses = [item async for item in collect(videos(10), model, journal, plan)]
-                await model.close()
-            return responses
-
-        return list(await asyncio.gather(collection(), collection()))
-
-    with ModelServer(delay_seconds=0.02) as server:
-        first, second = asyncio.run(two_collections(server))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
+    with ModelServer(delay_seconds=0.02) as server, ThreadPoolExecutor(2) as threads:
+        collections = [
+            threads.submit(ask, tmp_path / "journal", videos(10), model_at(server), plan)
+            for _ in range(2)
+        ]
+        first, second = (collection.result() for collection in collections)
     assert letters(first) == letters(second)
     assert len(first) == 30
     assert set(server.request_counts.values()) == {1}
@@ -475,12 +468,12 @@ def test_two_concurrent_collections_ask_every_question_once(tmp_path: Path) -> N
 def test_stopping_early_loses_no_answer(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
     with ModelServer(delay_seconds=0.01) as server, Journal(tmp_path / "journal") as journal:
-        collecting = collect_now(videos(20), model_at(server), journal, plan)
+        collecting = collect(videos(20), model_at(server), journal, plan)
         received = [next(collecting) for _ in range(10)]
         collecting.close()
         stored = journal.settled(item.request_fingerprint for item in received)
         assert len(stored) == 10
-        remaining = list(collect_now(videos(20), model_at(server), journal, plan))
+        remaining = list(collect(videos(20), model_at(server), journal, plan))
     assert len(letters(remaining)) == 60
     assert server.request_count <= 60 + 4
 
@@ -513,7 +506,7 @@ class OddModel(LocalModel):
 def test_an_odd_reply_costs_one_question(tmp_path: Path, odd: Reply | Exception) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, max_attempts=1))
     with Journal(tmp_path / "journal") as journal:
-        responses = list(collect_now(videos(5), OddModel(odd), journal, plan))
+        responses = list(collect(videos(5), OddModel(odd), journal, plan))
     failed = [item for item in responses if item.error]
     assert len(responses) == 15
     assert {item.question_id[-2:] for item in failed} == {"-1"}
@@ -535,7 +528,7 @@ def test_a_pause_longer_than_the_deadline_fails_its_question_and_is_shown(tmp_pa
     shown: list[AskingProgress] = []
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1, deadline_seconds=0.5))
     with Journal(tmp_path / "journal") as journal:
-        responses = list(collect_now(videos(2), Busy(), journal, plan, on_progress=shown.append))
+        responses = list(collect(videos(2), Busy(), journal, plan, on_progress=shown.append))
     assert [item.failure for item in responses if item.error] == [FailureKind.RATE_LIMITED]
     assert len(responses) == 6
     assert {0.0, 0.5} == {progress.pause_seconds for progress in shown}
@@ -559,7 +552,7 @@ def test_a_wait_for_another_process_is_shown_and_is_not_part_of_the_deadline(
 
     with Journal(tmp_path / "journal") as other, Journal(tmp_path / "journal") as journal:
         other.claim(claimed, datetime.now(UTC), seconds=60)
-        responses = list(collect_now([video], model, journal, plan, on_progress=show))
+        responses = list(collect([video], model, journal, plan, on_progress=show))
     assert [item.error for item in responses] == [None] * 3
     assert {progress.elsewhere for progress in shown} == {0, 2}
 
@@ -577,7 +570,7 @@ def test_a_retry_after_the_deadline_fails_with_the_last_reason(
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1, deadline_seconds=1.0))
     with Journal(tmp_path / "journal") as journal:
         responses = {
-            item.question_id: item for item in collect_now(videos(1), Overloaded(), journal, plan)
+            item.question_id: item for item in collect(videos(1), Overloaded(), journal, plan)
         }
         failed = responses["000-1"]
         attempts = journal.attempts([failed.request_fingerprint])

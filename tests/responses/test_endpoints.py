@@ -17,7 +17,7 @@ from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
 from videomme_pipeline.responses.breaker import OPEN_SECONDS
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.endpoints import Affinity, Endpoint, Endpoints
 from videomme_pipeline.responses.journal import Journal
@@ -200,7 +200,7 @@ def ask(
     plan = RequestPlan(evaluation="test", limits=spec.limits)
     with Journal(journal_path) as journal:
         model = build_model(spec, {})
-        responses = collect_now(videos(count), model, journal, plan, on_progress=on_progress)
+        responses = collect(videos(count), model, journal, plan, on_progress=on_progress)
         return list(responses)
 
 

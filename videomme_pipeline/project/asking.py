@@ -22,7 +22,7 @@ from videomme_pipeline.project.stored import (
     whole_video,
 )
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
@@ -177,7 +177,7 @@ def ask_model(
         spec = project.server_record.with_server(spec)
         needs_servers = _starts_servers(spec) and _has_unsettled(requests, spec, journal, plan)
         model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
-        responses = collect_now(requests, model, journal, plan, on_progress=show)
+        responses = collect(requests, model, journal, plan, on_progress=show)
         stack.enter_context(closing(responses))
         try:
             answered = failed = 0

@@ -12,11 +12,12 @@ or an unreadable video does not stop the others. A request is sent when
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import getLogger
+from typing import Self
 
 from videomme_pipeline.errors import (
     EndpointDownError,
@@ -53,31 +54,7 @@ _TOKENS_PER_FRAME = 256
 _log = getLogger(__name__)
 
 
-async def collect(
-    videos: Iterable[VideoRequests],
-    model: VideoLLM,
-    journal: Journal,
-    plan: RequestPlan,
-    *,
-    on_progress: Callable[[AskingProgress], None] | None = None,
-) -> AsyncGenerator[Response, None]:
-    """Yield one response per question and repeat of `videos`, in the order of arrival.
-
-    A question without an answer has a response with an `error`, and the next run asks it again.
-    The caller may stop early, since the journal contains every answer.
-
-    Raises:
-        ModelError: after the last response, if no further question can be answered: the
-            endpoint rejects the key, does not know the model or is down.
-        CostLimitError: after the last response, if the budget is used up.
-        StorageError: if the journal cannot be written.
-    """
-    async for group in _collect_groups(videos, model, journal, plan, on_progress):
-        for response in group:
-            yield response
-
-
-def collect_now(
+def collect(
     videos: Iterable[VideoRequests],
     model: VideoLLM,
     journal: Journal,
@@ -85,47 +62,27 @@ def collect_now(
     *,
     on_progress: Callable[[AskingProgress], None] | None = None,
 ) -> Generator[Response, None, None]:
-    """Yield the responses of `collect` in code without an event loop, such as a Dagster step.
+    """Yield one response per question and repeat of `videos`, in the order of arrival.
 
-    Requests continue only while the caller waits for the next response. At the end the model is
-    closed, since its connections belong to the event loop of this function.
+    A question without an answer has a response with an `error`, and the next run asks it again.
+    The caller may stop early, since the journal contains every answer. Requests continue only
+    while the caller waits for the next response. At the end the model is closed, since its
+    connections belong to the event loop of this function.
+
+    Raises:
+        ModelError: after the last response, if no further question can be answered: the
+            endpoint rejects the key, does not know the model or is down.
+        CostLimitError: after the last response, if the budget is used up.
+        StorageError: if the journal cannot be written.
     """
     with asyncio.Runner() as runner:
-        groups = _collect_groups(videos, model, journal, plan, on_progress)
-
-        async def next_group() -> list[Response]:
-            return await anext(groups, [])
-
-        async def finish() -> None:
-            await groups.aclose()
-            await model.close()
-
+        collection = runner.run(_Collection.start(videos, model, journal, plan, on_progress))
         try:
-            while group := runner.run(next_group()):
+            while group := runner.run(collection.delivery.next_group()):
                 yield from group
+            runner.run(collection.finish())
         finally:
-            runner.run(finish())
-
-
-async def _collect_groups(
-    videos: Iterable[VideoRequests],
-    model: VideoLLM,
-    journal: Journal,
-    plan: RequestPlan,
-    on_progress: Callable[[AskingProgress], None] | None,
-) -> AsyncGenerator[list[Response], None]:
-    """Yield the responses of `collect` in groups: all since the last group, at least one."""
-    collection = _Collection(model, journal, plan, on_progress)
-    worker = asyncio.create_task(collection.run(videos))
-    try:
-        while group := await collection.delivery.next_group():
-            yield group
-        await worker
-    finally:
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
-    if collection.stopped_by is not None:
-        raise collection.stopped_by
+            runner.run(collection.close())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +97,8 @@ class _LoadedVideo:
 class _Collection:
     """One run of `collect`: the state that its tasks share."""
 
+    _task: asyncio.Task[None]
+
     def __init__(
         self,
         model: VideoLLM,
@@ -147,7 +106,7 @@ class _Collection:
         plan: RequestPlan,
         on_progress: Callable[[AskingProgress], None] | None,
     ) -> None:
-        self.stopped_by: VideoMMEError | None = None
+        self._stopped_by: VideoMMEError | None = None
         self._model = model
         self._journal = journal
         self._plan = plan
@@ -168,14 +127,39 @@ class _Collection:
         name, observation = self._plan.evaluation, self._plan.observation
         return name if observation is None else f"{name}@{observation}"
 
-    async def run(self, videos: Iterable[VideoRequests]) -> None:
-        """Ask all questions, and deliver the responses."""
+    @classmethod
+    async def start(
+        cls,
+        videos: Iterable[VideoRequests],
+        model: VideoLLM,
+        journal: Journal,
+        plan: RequestPlan,
+        on_progress: Callable[[AskingProgress], None] | None,
+    ) -> Self:
+        """A collection that asks all questions in a task of the running event loop."""
+        collection = cls(model, journal, plan, on_progress)
+        collection._task = asyncio.create_task(collection._ask_all(videos))
+        return collection
+
+    async def finish(self) -> None:
+        """Wait for the end, and raise the error that stopped the collection, if one did."""
+        await self._task
+        if self._stopped_by is not None:
+            raise self._stopped_by
+
+    async def close(self) -> None:
+        """Cancel the requests in flight, and close the model."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._model.close()
+
+    async def _ask_all(self, videos: Iterable[VideoRequests]) -> None:
         try:
             async with asyncio.TaskGroup() as background:
                 renewal = background.create_task(self._renew_claims())
                 async with asyncio.TaskGroup() as asking:
                     for video in videos:
-                        if self.stopped_by is not None:
+                        if self._stopped_by is not None:
                             break
                         pending = self._deliver_stored(self._pending(video))
                         if pending:
@@ -219,7 +203,7 @@ class _Collection:
         elsewhere = self.delivery.elsewhere
         frames: FrameSet | None = None
         try:
-            while pending and self.stopped_by is None:
+            while pending and self._stopped_by is None:
                 fingerprints = [request.fingerprint for request in pending]
                 claimed = await asyncio.to_thread(
                     self._journal.claim, fingerprints, datetime.now(UTC), CLAIM_SECONDS
@@ -308,13 +292,13 @@ class _Collection:
         request = pending.request(video.frames, self._plan)
         tokens = _expected_tokens(request)
         try:
-            while result is None and self.stopped_by is None:
+            while result is None and self._stopped_by is None:
                 admitted = video.affinity.admit(pending, tokens, is_follower=is_follower)
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout_at(pending.deadline):
                         admission = await stack.enter_async_context(admitted)
                     video.prefetch.close()
-                    if self.stopped_by is None and admission.is_valid:
+                    if self._stopped_by is None and admission.is_valid:
                         model = admission.endpoint.model
                         result = admission.result = await self._send(pending, request, model)
         except TimeoutError:
@@ -373,8 +357,8 @@ class _Collection:
 
     def _stop(self, error: VideoMMEError) -> None:
         """Send no further request. Requests in flight end and are recorded."""
-        if self.stopped_by is None:
-            self.stopped_by = error
+        if self._stopped_by is None:
+            self._stopped_by = error
             self._endpoints.stop()
             _log.error("%s", error)
 

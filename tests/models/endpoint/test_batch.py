@@ -21,7 +21,7 @@ from videomme_pipeline.models.endpoint.batch import OpenAIBatchModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response
@@ -155,7 +155,7 @@ def model_at(batches: Batches) -> OpenAIBatchModel:
 def ask(path: Path, model: OpenAIBatchModel, count: int = 4) -> list[Response]:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=300, max_attempts=3))
     with Journal(path) as journal:
-        return list(collect_now(videos(count), model, journal, plan))
+        return list(collect(videos(count), model, journal, plan))
 
 
 def test_all_questions_in_flight_share_one_batch(tmp_path: Path, batches: Batches) -> None:
@@ -172,7 +172,7 @@ def test_a_run_finds_the_batches_of_a_killed_run(tmp_path: Path, batches: Batche
     model = model_at(batches)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=300, deadline_seconds=1.0))
     with Journal(tmp_path / "journal") as journal:
-        unanswered = list(collect_now(videos(4), model, journal, plan))
+        unanswered = list(collect(videos(4), model, journal, plan))
     assert {item.failure for item in unanswered} == {FailureKind.DEADLINE}
     batches.polls_needed = 0
     responses = ask(tmp_path / "journal", model_at(batches))

@@ -23,7 +23,7 @@ from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec, WithServer
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
@@ -150,14 +150,14 @@ AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Judgment]]
 """Judgments of pairs of a question and a response to it, in their order."""
 
 AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, RequestPlan], Iterable[Response]]
-"""All responses of a model to the requests, with the errors of `collect_now`."""
+"""All responses of a model to the requests, with the errors of `collect`."""
 
 
 def ask_model(
     spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: RequestPlan
 ) -> Iterator[Response]:
     """The model's responses to `requests`, within the limits of `plan`."""
-    return collect_now(requests, build_model(spec), journal, plan)
+    return collect(requests, build_model(spec), journal, plan)
 
 
 def ask_judge(
