@@ -22,7 +22,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark, License
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.question import Question, videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings, select
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (
@@ -129,7 +129,7 @@ def v1_questions() -> tuple[Question, ...]:
 def test_limit_takes_the_first_videos_with_all_their_questions(
     v1_questions: tuple[Question, ...],
 ) -> None:
-    chosen = select(v1_questions, BenchmarkSettings(limit=2))
+    chosen = BenchmarkSettings(limit=2).select(v1_questions)
     assert [video.video_id for video in videos_of(chosen)] == ["001", "002"]
     assert len(chosen) == 6
 
@@ -137,7 +137,7 @@ def test_limit_takes_the_first_videos_with_all_their_questions(
 def test_named_videos_stay_in_published_order_and_limit_counts_among_them(
     v1_questions: tuple[Question, ...],
 ) -> None:
-    chosen = select(v1_questions, BenchmarkSettings(videos=("900", "005", "010"), limit=2))
+    chosen = BenchmarkSettings(videos=("900", "005", "010"), limit=2).select(v1_questions)
     assert [video.video_id for video in videos_of(chosen)] == ["005", "010"]
 
 
@@ -145,7 +145,7 @@ def test_the_error_for_an_unknown_video_has_the_range_of_ids(
     v1_questions: tuple[Question, ...],
 ) -> None:
     with pytest.raises(ConfigurationError, match="901, but the benchmark has 900 videos from 001"):
-        select(v1_questions, BenchmarkSettings(videos=("001", "901")))
+        BenchmarkSettings(videos=("001", "901")).select(v1_questions)
 
 
 def test_the_path_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import groupby
 import pytest
 
 from tests.support.scored_rows import questions_of, v1_evaluation
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings, select
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.benchmarks.subset import stratified_videos
 from videomme_pipeline.errors import ConfigurationError
 
@@ -42,7 +42,7 @@ def test_a_subset_as_large_as_the_benchmark_is_the_benchmark() -> None:
 
 def chosen(**settings: object) -> list[str]:
     rows = [row for group in QUESTIONS.values() for row in group]
-    selected = select(rows, BenchmarkSettings.model_validate(settings))
+    selected = BenchmarkSettings.model_validate(settings).select(rows)
     return list(dict.fromkeys(row.video_id for row in selected))
 
 

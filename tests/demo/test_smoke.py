@@ -19,7 +19,6 @@ from scipy.stats import binomtest
 from tests.support.paths import ROOT
 from tests.support.published_data import DOMAINS, LOGIC_STRUCTURES, SUB_CATEGORIES, TASK_TYPES, read
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
-from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.demo.smoke import benchmark as smoke
 from videomme_pipeline.demo.smoke.clips import CLIPS
 from videomme_pipeline.demo.smoke.drawing import (
@@ -339,7 +338,7 @@ def test_the_offline_configuration_needs_only_local_files() -> None:
     configuration = read_configuration(ROOT / "assets" / "offline")
     assert not configuration.problems
     for name, spec in configuration.benchmarks.items():
-        chosen = select(smoke.questions(name), spec)
+        chosen = spec.select(smoke.questions(name))
         assert chosen
         assert all(is_drawn(question.video_id) for question in chosen)
     models = {evaluation.model.name for evaluation in configuration.evaluations.values()}

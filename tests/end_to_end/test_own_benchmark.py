@@ -20,7 +20,6 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, 
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
@@ -67,7 +66,7 @@ class DrawnSource(Source):
             for video in range(VIDEOS)
             for number, (skill, answer) in enumerate(QUESTIONS)
         ]
-        return select(questions, self.settings)
+        return self.settings.select(questions)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         for number, video in enumerate(videos, start=1):

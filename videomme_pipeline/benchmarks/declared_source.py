@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.questions import read_questions
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind, select
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind
 from videomme_pipeline.benchmarks.source import Annotated, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference, hub_folder
@@ -70,7 +70,7 @@ class DeclaredSource(Source):
     def questions(self) -> Sequence[Question]:
         annotated = self.stored_questions() or self._read(self._fetched_annotations())
         self.hidden_answers = annotated.hidden
-        return select(annotated.require(), self.settings)
+        return self.settings.select(annotated.require())
 
     def stored_questions(self) -> Annotated | None:
         files = self.stored_annotations()

@@ -88,8 +88,8 @@ class Facet:
 
     def order(self, value: FacetValue) -> tuple[int, str]:
         """Sort key of a value: declared values first, then the others alphabetically."""
-        known = self.values or ()
-        return (known.index(value) if value in known else len(known), str(value))
+        values = self.values or ()
+        return (values.index(value) if value in values else len(values), str(value))
 
     def show(self, value: FacetValue) -> str:
         """`value` for display."""

@@ -66,7 +66,7 @@ class Inspected:
 
     def yaml(self, title: str, folder: Path) -> str:
         """The text of the declaration."""
-        found = {
+        files = {
             "title": title,
             "folder": str(folder),
             "annotations": self.annotations,
@@ -78,7 +78,7 @@ class Inspected:
             for name, column in self.facets.items()
         }
         return _TEXT.format(
-            found=_dump(found),
+            files=_dump(files),
             columns=_dump({"columns": dict(self.columns)}),
             letters=self.letters,
             facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
@@ -93,7 +93,7 @@ _NO_FACETS = """\
 
 _TEXT = """\
 # Your benchmark. `videomme doctor` checks this file, the annotations and the videos.
-{found}
+{files}
 # Which column is what. docs/benchmarks.md lists the keys.
 {columns}
 # The largest number of options of a question (2 to 14).
@@ -121,9 +121,9 @@ def inspect_folder(folder: Path, reserved: Collection[str] = ()) -> Inspected:
             return _inspected(folder, path, rows, files, reserved)
         except AnnotationError as error:
             problems.append(str(error))
-    found = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
+    reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
     raise AnnotationError(
-        f"{folder}: no annotations with a video, a question and an answer in it ({found}); name "
+        f"{folder}: no annotations with a video, a question and an answer in it ({reasons}); name "
         "the columns `video`, `question`, `options` and `answer`"
     )
 
@@ -186,10 +186,10 @@ class _FileColumn:
 
 
 def _column_of_files(
-    rows: Rows, names: Sequence[str], known: Sequence[str], folder: Path, files: Sequence[Path]
+    rows: Rows, names: Sequence[str], usual: Sequence[str], folder: Path, files: Sequence[Path]
 ) -> _FileColumn | None:
-    """The column whose values name the most of `files`, or the first one with a known name."""
-    candidates = sorted((name for name in names if _plain(name) in known), key=_order(known))
+    """The column whose values name the most of `files`, or the first one with a usual name."""
+    candidates = sorted((name for name in names if _plain(name) in usual), key=_order(usual))
     others = [name for name in names if name not in candidates]
     best: _FileColumn | None = None
     for column in (*candidates, *others):
@@ -233,13 +233,14 @@ def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:
     return max(set(folders), key=folders.count) or "." if folders else None
 
 
-def _named(names: Sequence[str], known: Sequence[str]) -> str | None:
-    found = sorted((name for name in names if _plain(name) in known), key=_order(known))
-    return found[0] if found else None
+def _named(names: Sequence[str], usual: Sequence[str]) -> str | None:
+    """The first of the `usual` names of a column that is among `names`."""
+    columns = sorted((name for name in names if _plain(name) in usual), key=_order(usual))
+    return columns[0] if columns else None
 
 
-def _order(known: Sequence[str]) -> Any:
-    return lambda name: known.index(_plain(name))
+def _order(usual: Sequence[str]) -> Any:
+    return lambda name: usual.index(_plain(name))
 
 
 def _plain(name: str) -> str:
@@ -253,8 +254,8 @@ def _options(names: Sequence[str]) -> str | list[str] | None:
         return column
     single = [name for name in names if _OPTION_COLUMN.fullmatch(_plain(name))]
     by_form = groupby(sorted(single, key=_form), key=_form)
-    found = max((sorted(group) for _, group in by_form), key=len, default=[])
-    return found if len(found) > 1 else None
+    columns = max((sorted(group) for _, group in by_form), key=len, default=[])
+    return columns if len(columns) > 1 else None
 
 
 def _form(name: str) -> str:
@@ -269,10 +270,10 @@ def _unique(rows: Rows, column: str | None) -> str | None:
 def _seconds(rows: Rows, column: str | None) -> str | None:
     """`column` if its cells are times."""
     try:
-        found = [seconds_in(row.get(column)) for row in rows] if column else []
+        times = [seconds_in(row.get(column)) for row in rows] if column else []
     except ValueError:
         return None
-    return column if any(value is not None for value in found) else None
+    return column if any(seconds is not None for seconds in times) else None
 
 
 def _listed(names: str | list[str]) -> list[str]:

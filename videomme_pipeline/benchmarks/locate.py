@@ -58,9 +58,9 @@ class FrameFolder:
             OSError: if there is no such folder, or it cannot be read.
         """
         names = sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
-        found = [name for name in names if Path(name).suffix.lower() in PICTURE_SUFFIXES]
-        suffixes = {Path(name).suffix for name in found[:1]}
-        return [self.path / name for name in found if Path(name).suffix in suffixes]
+        pictures = [name for name in names if Path(name).suffix.lower() in PICTURE_SUFFIXES]
+        suffixes = {Path(name).suffix for name in pictures[:1]}
+        return [self.path / name for name in pictures if Path(name).suffix in suffixes]
 
 
 VideoFile = Path | FrameFolder
@@ -108,13 +108,13 @@ def unused_files(media: MediaIndex) -> dict[str, list[MediaFile]]:
     """
     files = (*media.videos.values(), *media.subtitles.values())
     used = {path for path in files if "." not in path.stem}
-    found: dict[str, list[MediaFile]] = defaultdict(list)
+    unused: dict[str, list[MediaFile]] = defaultdict(list)
     for files_in in map(_listing_of, media.roots):
         for folder in sorted({*VIDEO_FOLDERS, *SUBTITLE_FOLDERS}):
             for path in sorted(files_in(folder), key=str):
                 if path not in used:
-                    found[path.name.partition(".")[0]].append(path)
-    return found
+                    unused[path.name.partition(".")[0]].append(path)
+    return unused
 
 
 def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
@@ -123,8 +123,8 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     Raises:
         VideoMissingError: if it is missing. The message has the ids and the searched folders.
     """
-    found = media.videos.get(video.file_stem)
-    if found is None:
+    file = media.videos.get(video.file_stem)
+    if file is None:
         roots = ", ".join(map(str, media.roots)) or "no folder at all"
         raise VideoMissingError(
             video.video_id,
@@ -132,7 +132,7 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
             f"{', '.join(VIDEO_FOLDERS[:-1])} and the folder itself, found {len(media.videos)} "
             "videos); materialize the `videos` asset, or set `folder` to your copy",
         )
-    return found
+    return file
 
 
 def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
@@ -177,32 +177,32 @@ _Listing = Callable[[str], Sequence[MediaFile]]
 def _listing_of(root: Path | UPath) -> _Listing:
     if is_local(root):
         return lambda folder: _files_in(root / folder)
-    found: dict[str, list[MediaFile]] = defaultdict(list)
+    by_folder: dict[str, list[MediaFile]] = defaultdict(list)
     with listing(root):
         for name, state in list_objects(root).items():
-            found[name.rpartition("/")[0] or "."].append(RemoteFile(root / name, state))
-    return lambda folder: found[folder]
+            by_folder[name.rpartition("/")[0] or "."].append(RemoteFile(root / name, state))
+    return lambda folder: by_folder[folder]
 
 
 def _files_by_stem(
     listings: Sequence[_Listing], folders: Sequence[str], suffixes: Sequence[str]
 ) -> dict[str, MediaFile]:
-    found: dict[str, MediaFile] = {}
+    by_stem: dict[str, MediaFile] = {}
     for files_in in listings:
         for folder in folders:
             for path in _with_suffix(files_in(folder), suffixes):
-                found.setdefault(path.stem, path)
-    return found
+                by_stem.setdefault(path.stem, path)
+    return by_stem
 
 
 def _with_suffix(files: Iterable[MediaFile], suffixes: Sequence[str]) -> list[MediaFile]:
     """The files with one of `suffixes`, ordered by suffix, then by name."""
-    found = [
+    ranked = [
         (suffixes.index(suffix), path.name, path)
         for path in files
         if (suffix := path.suffix.lower()) in suffixes and not path.name.startswith(".")
     ]
-    return [path for _, _, path in sorted(found, key=lambda item: item[:2])]
+    return [path for _, _, path in sorted(ranked, key=lambda item: item[:2])]
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -88,8 +88,8 @@ class Question:
     def option_text(self, letter: Letter) -> str:
         """Text of an option without its letter: "Apples." for "A. Apples."."""
         option = self.options[self.letters.index(letter)]
-        found, text = split_option(option)
-        return text if found == letter else option.strip()
+        own_letter, text = split_option(option)
+        return text if own_letter == letter else option.strip()
 
 
 def split_option(option: str) -> tuple[Letter | None, str]:
@@ -107,9 +107,9 @@ def example_ids(questions: Iterable[Question]) -> dict[str, str]:
     """The contract's id of each question, by question id: `video_001_q1` for the first question on
     video 001. `questions` are all questions of a benchmark, in its order."""
     videos = {question.question_id: question.video_id for question in questions}
-    places: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     ids = {}
     for question_id, video_id in videos.items():
-        places[video_id] += 1
-        ids[question_id] = f"video_{video_id}_q{places[video_id]}"
+        numbers[video_id] += 1
+        ids[question_id] = f"video_{video_id}_q{numbers[video_id]}"
     return ids

@@ -31,11 +31,11 @@ def register(benchmark: Benchmark, *, replaces: bool = False) -> Benchmark:
     if not replaces and _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
         raise ValueError(f"there is another benchmark called {benchmark.name}; rename one of them")
     for facet in benchmark.facets:
-        known = Facets.declared.get(facet.column, facet.kind)
-        if known is not facet.kind:
+        kind = Facets.declared.get(facet.column, facet.kind)
+        if kind is not facet.kind:
             raise ValueError(
                 f"benchmark {benchmark.name}: facet {facet.column} is {facet.kind.__name__}, but "
-                f"{known.__name__} in another benchmark; rename one of them"
+                f"{kind.__name__} in another benchmark; rename one of them"
             )
     for facet in benchmark.facets:
         if facet.derivation is None:

@@ -73,10 +73,10 @@ def _sample(questions: Questions, subset: Subset) -> Questions:
     all_facets = [row.facets for rows in questions.values() for row in rows]
     unknown = [name for name in subset.stratify if not any(name in facets for facets in all_facets)]
     if unknown:
-        known = sorted({name for facets in all_facets for name in facets})
+        names = sorted({name for facets in all_facets for name in facets})
         raise ConfigurationError(
             f"`subset`: no question has the facet `{unknown[0]}`; stratify by "
-            f"{', '.join(known) or 'nothing'}"
+            f"{', '.join(names) or 'nothing'}"
         )
-    names = stratified_videos(questions, subset.videos, subset.stratify, subset.seed)
-    return {video_id: questions[video_id] for video_id in names}
+    videos = stratified_videos(questions, subset.videos, subset.stratify, subset.seed)
+    return {video_id: questions[video_id] for video_id in videos}

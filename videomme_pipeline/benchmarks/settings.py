@@ -1,4 +1,4 @@
-"""The user's settings for one benchmark (`benchmarks.yaml`), and the selection of its questions."""
+"""The user's settings for one benchmark (`benchmarks.yaml`)."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -68,33 +68,33 @@ class BenchmarkSettings(Selection):
             revision=self.revision, videos=self.videos, limit=self.limit, **self.selected_by
         )
 
+    def select(self, questions: Iterable[Question]) -> list[Question]:
+        """The questions on the selected videos, in their published order.
 
-def select(questions: Iterable[Question], spec: BenchmarkSettings) -> list[Question]:
-    """The questions on the videos that `spec` selects, in their published order.
-
-    Raises:
-        ConfigurationError: if `spec` names a video, duration or facet that no question has.
-    """
-    all_questions = list(questions)
-    by_video = group_by_video(all_questions)
-    named = by_video if spec.videos is None else _named(by_video, spec.videos)
-    chosen = spec.of(named)
-    if named and not chosen:
-        raise ConfigurationError(
-            f"`duration: {spec.duration}` selects none of {len(named)} videos; remove the key, or "
-            "choose a duration that the selected videos have"
-        )
-    wanted = set(islice(chosen, spec.limit))
-    return [question for question in all_questions if question.video_id in wanted]
+        Raises:
+            ConfigurationError: if the settings name a video, duration or facet that no question
+                has.
+        """
+        all_questions = list(questions)
+        by_video = group_by_video(all_questions)
+        named = by_video if self.videos is None else _named(by_video, self.videos)
+        chosen = self.of(named)
+        if named and not chosen:
+            raise ConfigurationError(
+                f"`duration: {self.duration}` selects none of {len(named)} videos; remove the key, "
+                "or choose a duration that the selected videos have"
+            )
+        first = set(islice(chosen, self.limit))
+        return [question for question in all_questions if question.video_id in first]
 
 
 def _named(by_video: Questions, names: Sequence[str]) -> Questions:
-    known = list(by_video)
-    unknown = sorted(set(names).difference(known))
+    ids = list(by_video)
+    unknown = sorted(set(names).difference(ids))
     if unknown:
         raise ConfigurationError(
             f"`videos` names {', '.join(unknown[:10])}, but the benchmark has "
-            f"{len(known)} videos from {known[0]} to {known[-1]}; "
+            f"{len(ids)} videos from {ids[0]} to {ids[-1]}; "
             "use the `video_id`, not the YouTube id"
         )
-    return {video_id: by_video[video_id] for video_id in known if video_id in set(names)}
+    return {video_id: by_video[video_id] for video_id in ids if video_id in set(names)}

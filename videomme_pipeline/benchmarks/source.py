@@ -16,7 +16,7 @@ from videomme_pipeline.benchmarks.locate import (
     locate_video,
 )
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings, select
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fetch.release import VideoReference
 
@@ -131,7 +131,7 @@ class Source(ABC):
             VideoMMEError: if the local file of the questions is missing or wrong.
         """
         stored = self.stored_questions()
-        return None if stored is None else select(stored.require(), self.settings)
+        return None if stored is None else self.settings.select(stored.require())
 
     @abstractmethod
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:

@@ -18,14 +18,14 @@ def stratified_videos(
     Systematic sampling over the videos, ordered by the facets `strata`, and by a hash of `seed` and
     the id within a stratum. The result is all videos if there are no more than `videos`.
     """
-    ordered = sorted(questions, key=lambda video: _place(video, questions[video], strata, seed))
+    ordered = sorted(questions, key=lambda video: _order(video, questions[video], strata, seed))
     if videos >= len(ordered):
         return tuple(questions)
     chosen = {ordered[(2 * n + 1) * len(ordered) // (2 * videos)] for n in range(videos)}
     return tuple(video_id for video_id in questions if video_id in chosen)
 
 
-def _place(
+def _order(
     video_id: str, questions: Sequence[Question], strata: Sequence[str], seed: int | None
 ) -> tuple[str, ...]:
     last = questions[-1]  # the first release of v2 has the level in the last row of a group only

@@ -22,7 +22,6 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
@@ -77,7 +76,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
                 message += f" from {repository}"
             yield Finding(check="annotations", verdict=Verdict.WARNING, message=message)
             return
-        questions = annotated.questions and select(annotated.questions, source.settings)
+        questions = annotated.questions and source.settings.select(annotated.questions)
         videos = videos_of(questions)
         # Only the names of files that are found by the id of a video can be wrong.
         by_id = [video for video in videos if video.footage.video_file is None]

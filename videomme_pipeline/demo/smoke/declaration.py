@@ -10,7 +10,6 @@ from itertools import chain
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.benchmarks.source import Annotated, OnProgress, Source
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
@@ -31,7 +30,7 @@ class SmokeSource(Source):
     def questions(self) -> Sequence[Question]:
         from videomme_pipeline.demo.smoke import benchmark as smoke
 
-        return select(smoke.questions(self.name), self.settings)
+        return self.settings.select(smoke.questions(self.name))
 
     def stored_questions(self) -> Annotated:
         from videomme_pipeline.demo.smoke import benchmark as smoke
