@@ -158,7 +158,7 @@ def sql(
     if as_json:
         print_json(rows)
     else:
-        show_rows(out, rows, {name: name for name in (rows[0] if rows else ())})
+        show_rows(out, rows)
 
 
 @commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")

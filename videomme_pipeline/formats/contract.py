@@ -5,13 +5,12 @@ The contract's own columns come first: `example_id` (`video_001_q1`), `raw_outpu
 scored again. Its sub-category has the contract's name `subcategory`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.formats.dataset_rows import dataset_row
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row, json_lines
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _CONTRACT_NAMES = {"sub_category": "subcategory"}
@@ -28,12 +27,11 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
     ids = example_ids(questions)
-    rows = (
+    return json_lines(
         {**_contract_row(ids[question.question_id], question, row), **marks}
         for question in questions
         if (row := answers.get(question.question_id)) is not None
     )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _contract_row(example_id: str, question: Question, row: ScoredQuestion) -> dict[str, Any]:

@@ -5,14 +5,21 @@ The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of vers
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from videomme_pipeline import __version__
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.formats.dataset_rows import lettered
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row, Scored
+from videomme_pipeline.formats.results_format import (
+    DatasetRows,
+    ResultsFormat,
+    Row,
+    Scored,
+    json_lines,
+    mapping_or_empty,
+)
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 
@@ -29,7 +36,10 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 def _dataset_row_of(instance: Row) -> Row:
     """The dataset's columns from `metadata`, if the file has them there, and the answer."""
-    asked, metadata = _mapping(instance.get("input")), _mapping(instance.get("metadata"))
+    asked, metadata = (
+        mapping_or_empty(instance.get("input")),
+        mapping_or_empty(instance.get("metadata")),
+    )
     reference, choices = asked.get("reference"), asked.get("choices")
     row: dict[str, Any] = {
         "question_id": instance.get("sample_id"),
@@ -40,15 +50,11 @@ def _dataset_row_of(instance: Row) -> Row:
         row["options"] = lettered(choices)
         if row["answer"] in choices:  # some tools refer to an option by its text
             row["answer"] = tuple(Letter)[choices.index(row["answer"])]
-    texts = _mapping(instance.get("output")).get("raw")
+    texts = mapping_or_empty(instance.get("output")).get("raw")
     is_failed = instance.get("error") and not any(texts or ())
     if "epoch" in metadata:  # files converted from logs of Inspect
         row["repeat"] = int(metadata["epoch"]) - 1
     return {**row, **metadata, "prediction": texts[0] if texts and not is_failed else None}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def write_aggregate(scored: Scored) -> str:
@@ -128,8 +134,8 @@ def write_aggregate(scored: Scored) -> str:
 def write_instances(scored: Scored) -> str:
     """The instance file, with all repeats of each question."""
     questions = {question.question_id: question for question in scored.questions}
-    return "".join(
-        json.dumps(_instance(scored, questions[row.question_id], row), ensure_ascii=False) + "\n"
+    return json_lines(
+        _instance(scored, questions[row.question_id], row)
         for row in scored.rows
         if row.question_id in questions
     )

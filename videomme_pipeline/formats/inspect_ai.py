@@ -1,10 +1,16 @@
 """The logs of Inspect (inspect-ai), as `.eval` or JSON: one sample per question and epoch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from videomme_pipeline.formats.dataset_rows import lettered
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import (
+    DatasetRows,
+    ResultsFormat,
+    Row,
+    mapping_or_empty,
+    rows_within,
+)
 
 
 def _recognizes(rows: Sequence[Row]) -> bool:
@@ -20,12 +26,7 @@ def _is_sample(row: Row) -> bool:
 
 
 def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
-    samples = [
-        sample
-        for row in rows
-        for sample in ((row["samples"] or ()) if _is_log(row) else (row,))
-        if isinstance(sample, Mapping)
-    ]
+    samples = rows_within(rows, "samples", _is_log)
     return DatasetRows(rows=[_dataset_row_of(sample) for sample in samples])
 
 
@@ -34,7 +35,6 @@ def _dataset_row_of(sample: Row) -> Row:
 
     A sample that ended with an error has no prediction.
     """
-    metadata = sample.get("metadata")
     target, question, choices = sample.get("target"), sample.get("input"), sample.get("choices")
     row: dict[str, Any] = {"question_id": sample.get("id")}
     if isinstance(question, str):
@@ -44,7 +44,7 @@ def _dataset_row_of(sample: Row) -> Row:
     row["answer"] = target[0] if isinstance(target, list) and target else target
     return {
         **row,
-        **(metadata if isinstance(metadata, Mapping) else {}),
+        **mapping_or_empty(sample.get("metadata")),
         "repeat": int(sample["epoch"]) - 1,
         "prediction": None if sample.get("error") else _completion(sample["output"]),
     }
@@ -52,7 +52,7 @@ def _dataset_row_of(sample: Row) -> Row:
 
 def _completion(output: Any) -> str | None:
     """The text of the first choice, which is a text or a list of parts; None without a choice."""
-    choices = output.get("choices") if isinstance(output, Mapping) else None
+    choices = mapping_or_empty(output).get("choices")
     if not choices:
         return None
     content = choices[0].get("message", {}).get("content")

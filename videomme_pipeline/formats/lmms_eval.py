@@ -1,6 +1,5 @@
 """lmms-eval's samples file: one JSON line per question, often with a dataset row in `doc`."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -8,7 +7,13 @@ from typing import Any
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import (
+    DatasetRows,
+    ResultsFormat,
+    Row,
+    json_lines,
+    rows_within,
+)
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _TEXTS = ("resps", "filtered_resps")
@@ -28,12 +33,7 @@ def _is_sample(row: Row) -> bool:
 
 
 def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
-    samples = [
-        sample
-        for row in rows
-        for sample in ((row["logs"] or ()) if _is_log(row) else (row,))
-        if isinstance(sample, Mapping)
-    ]
+    samples = rows_within(rows, "logs", _is_log)
     rows_of_samples = [_dataset_rows_of(row) if _is_sample(row) else (row,) for row in samples]
     return DatasetRows(rows=list(chain.from_iterable(rows_of_samples)))
 
@@ -69,12 +69,11 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
-    samples = (
+    return json_lines(
         {**_sample(question, answers[question.question_id]), **marks}
         for question in questions
         if question.question_id in answers
     )
-    return "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
 
 
 def _sample(question: Question, row: ScoredQuestion) -> dict[str, Any]:

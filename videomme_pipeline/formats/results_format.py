@@ -1,6 +1,7 @@
 """The interface of a results-file format."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,26 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 Row = Mapping[str, Any]
 """One object of a results file: a question, or a video with its questions."""
+
+
+def mapping_or_empty(value: object) -> Mapping[str, Any]:
+    """`value` if it is a mapping, else an empty mapping."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def rows_within(rows: Iterable[Row], key: str, is_log: Callable[[Row], bool]) -> list[Row]:
+    """The objects among `rows`, with every log replaced by the objects under its `key`."""
+    return [
+        inner
+        for row in rows
+        for inner in ((row[key] or ()) if is_log(row) else (row,))
+        if isinstance(inner, Mapping)
+    ]
+
+
+def json_lines(rows: Iterable[Row]) -> str:
+    """One line of JSON per row."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

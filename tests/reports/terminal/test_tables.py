@@ -16,7 +16,7 @@ def test_numbers_are_right_aligned() -> None:
     show_rows(
         Console(file=sink, force_terminal=True, width=80, no_color=True),
         rows,
-        {"name": "name", "share": "share", "interval": "95% CI"},
+        {"interval": "95% CI"},
     )
     lines = [line.rstrip() for line in sink.getvalue().splitlines()]
     assert lines[1:] == ["a       5.0%     1.0–9.0", "b     100.0%  95.0–100.0"]

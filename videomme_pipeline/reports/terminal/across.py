@@ -17,8 +17,7 @@ def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         | ({"average": percent(row["average"])} if "average" in row else {})
         for row in rows
     ]
-    columns = {name: name for row in shown[:1] for name in row}
-    show_rows(console, shown, columns)
+    show_rows(console, shown)
 
 
 def _shown(cell: Mapping[str, Any] | None) -> str:

@@ -1,6 +1,5 @@
 """Output of `videomme compare`."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,18 +13,13 @@ if TYPE_CHECKING:
 
 SIGNIFICANCE = 0.05
 
-MARGINAL_COLUMNS = {
-    "by": "by",
-    "value": "value",
+_TITLES = {
     "a": "A",
     "b": "B",
     "difference": "B − A",
     "interval": "95% CI",
-    "n": "n",
     "p_value": "adjusted p",
-    "significant": "significant",
 }
-SETTING_COLUMNS = {"setting": "setting", "a": "A", "b": "B"}
 
 
 def show_comparison(console: Console, comparison: "Comparison") -> None:
@@ -58,8 +52,10 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
         {"setting": setting.key, "a": setting.a or "–", "b": setting.b or "–"}
         for setting in comparison.changed_settings
     ]
-    _show_section(console, settings, SETTING_COLUMNS)
-    _show_section(console, marginal_rows(comparison), MARGINAL_COLUMNS)
+    for rows in (settings, marginal_rows(comparison)):
+        if rows:
+            console.print()
+            show_rows(console, rows, _TITLES)
 
 
 def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
@@ -84,12 +80,6 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
         }
         for m in ordered
     ]
-
-
-def _show_section(console: Console, rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:
-    if rows:
-        console.print()
-        show_rows(console, rows, columns)
 
 
 def _conclusion(paired: "PairedDifference", unit: int) -> str:

@@ -10,15 +10,7 @@ from videomme_pipeline.reports.terminal.tables import percent, show_rows
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.statistics.power import PowerAnalysis
 
-COLUMNS = {
-    "videos": "videos",
-    "questions": "questions",
-    "discordance": "discordance",
-    "correlation": "correlation",
-    "alpha": "level",
-    "power": "power",
-    "effect": "detectable difference (points)",
-}
+_TITLES = {"alpha": "level", "effect": "detectable difference (points)"}
 
 
 def show_power(console: Console, analyses: Sequence["PowerAnalysis"]) -> None:
@@ -35,4 +27,4 @@ def show_power(console: Console, analyses: Sequence["PowerAnalysis"]) -> None:
         }
         for analysis in analyses
     ]
-    show_rows(console, rows, COLUMNS)
+    show_rows(console, rows, _TITLES)

@@ -16,42 +16,17 @@ if TYPE_CHECKING:
 
 LISTED_FAILURES = 10
 
-SCORE_COLUMNS = {
-    "benchmark": "benchmark",
-    "evaluation": "evaluation",
-    "questions": "questions",
-    "accuracy": "accuracy",
+_SCORE_TITLES = {
     "interval": "95% CI",
     "accuracy_of_answered": "of answered",
     "group_score": "group score",
-    "unreadable": "unreadable",
-    "failed": "failed",
-    "citation": "citation",
 }
-REPEAT_COLUMNS = {
-    "benchmark": "benchmark",
-    "evaluation": "evaluation",
-    "repeats": "repeats",
+_REPEAT_TITLES = {
     "accuracy": "mean accuracy",
     "majority_vote": "majority vote",
     "pass_at_all": "pass@repeats",
     "flip_rate": "flip rate",
     "interval": "95% CI",
-}
-COST_COLUMNS = {
-    "evaluation": "evaluation",
-    "model": "model",
-    "questions": "questions",
-    "requests": "requests",
-    "prompt_tokens": "prompt tokens",
-    "dollars": "US dollars",
-}
-ESTIMATE_COLUMNS = {
-    "asset": "asset",
-    "build": "to build",
-    "already_stored": "already stored",
-    "time": "time",
-    "disk": "disk",
 }
 
 _MARKS = {
@@ -69,14 +44,13 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
             **{name: row[name] for name in ("benchmark", "evaluation")},
             "questions": _coverage(row["questions"], row["benchmark_questions"]),
             **_accuracy(row),
-            "accuracy_of_answered": percent(row["accuracy_of_answered"]),
             "unreadable": row["unreadable"],
             "failed": row["failed"],
             "citation": row["citation"],
         }
         for row in leaderboard
     ]
-    show_rows(console, rows, SCORE_COLUMNS)
+    show_rows(console, rows, _SCORE_TITLES)
 
 
 def _coverage(asked: int, questions: int | None) -> str:
@@ -97,12 +71,13 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
     ]
     if rows:
         console.print()
-        show_rows(console, rows, REPEAT_COLUMNS)
+        show_rows(console, rows, _REPEAT_TITLES)
 
 
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
     """Print the partitions of each asset that a run would build, with time and disk space."""
-    show_rows(console, estimate_rows(estimates), ESTIMATE_COLUMNS)
+    titles = {"build": "to build", "already_stored": "already stored"}
+    show_rows(console, estimate_rows(estimates), titles)
 
 
 def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
@@ -137,7 +112,8 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
     """Print the requests that each evaluation would send, and their cost."""
     if estimates:
         console.print()
-        show_rows(console, cost_rows(estimates), COST_COLUMNS)
+        titles = {"prompt_tokens": "prompt tokens", "dollars": "US dollars"}
+        show_rows(console, cost_rows(estimates), titles)
     for estimate in estimates:
         if estimate.too_long:
             show_line(console, _too_long(estimate), "Warning", "yellow")
@@ -181,7 +157,7 @@ def show_counts(
         }
         for asset, counted in counts.items()
     ]
-    show_rows(console, rows, {name: name for name in ("asset", *states, "because")})
+    show_rows(console, rows)
 
 
 def show_reasons(console: Console, partition: str, reasons: Sequence[str]) -> None:
@@ -225,14 +201,15 @@ def time_span(seconds: float) -> str:
 
 def _accuracy(row: Row) -> dict[str, str]:
     """The scores of one row. If questions failed, the accuracy is a lower bound."""
-    if row["failed"] == row["responses"]:
-        return {}
-    bound, group_score = "≥ " if row["failed"] else "", row["group_score"]
-    return {
+    is_scored, group_score = row["failed"] < row["responses"], row["group_score"]
+    bound = "≥ " if row["failed"] else ""
+    scores = {
         "accuracy": bound + percent(row["accuracy"]),
         "interval": interval(row["accuracy_low"], row["accuracy_high"]),
+        "accuracy_of_answered": percent(row["accuracy_of_answered"]),
         "group_score": "" if group_score is None else f"{group_score:.1f}",
     }
+    return scores if is_scored else dict.fromkeys(scores, "")
 
 
 def _causes(counted: Mapping[Any, int]) -> str:

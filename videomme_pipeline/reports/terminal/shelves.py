@@ -7,22 +7,15 @@ from rich.console import Console
 
 from videomme_pipeline.reports.terminal.tables import Row, show_rows
 
-SHELF_COLUMNS = {
-    "kind": "kind",
-    "name": "name",
-    "videos": "videos",
-    "files": "files",
-    "size": "size",
-    "used_by": "used by",
-}
-
 
 def show_shelves(console: Console, shelves: Sequence[Row]) -> None:
     """Print the stored files of each kind and name, and a last row with the totals."""
     rows = [
         {
-            **{name: shelf[name] for name in ("kind", "name", "files")},
+            "kind": shelf["kind"],
+            "name": shelf["name"],
             "videos": shelf["videos"] or "",
+            "files": shelf["files"],
             "size": filesize.decimal(shelf["bytes"]),
             "used_by": ", ".join(shelf["named_by"]) or ("samplings.yaml" * shelf["offered"]),
         }
@@ -30,4 +23,4 @@ def show_shelves(console: Console, shelves: Sequence[Row]) -> None:
     ]
     files, size = (sum(shelf[column] for shelf in shelves) for column in ("files", "bytes"))
     total = {"kind": "all", "files": files, "size": filesize.decimal(size)}
-    show_rows(console, [*rows, total], SHELF_COLUMNS)
+    show_rows(console, [*rows, total], {"used_by": "used by"})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,11 +16,15 @@ _NUMBER = re.compile(r"|(≥ )?[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
 """A cell that is right-aligned: nothing, a number, a percentage or an interval."""
 
 
-def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
-    """Print `rows` with the keys of `columns`, in order; the values are the column titles.
+def show_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str] = {}) -> None:
+    """Print `rows`, one column per key of the first row.
 
-    Without a terminal: one line with the keys and one line per row, tab-separated, not shortened.
+    A column has its title in `titles`, or else its key as title. Without a terminal: one line with
+    the keys and one line per row, tab-separated, not shortened.
     """
+    if not rows:
+        return
+    columns = list(rows[0])
     if not console.is_terminal:
         # `console.print` would replace the tabs with spaces.
         cells = [[_text(row.get(name)) for name in columns] for row in rows]
@@ -28,9 +32,10 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str])
             console.file.write("\t".join(map(_on_one_line, line)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, title in columns.items():
+    for name in columns:
         numeric = all(_NUMBER.fullmatch(_text(row.get(name))) for row in rows)
-        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(titles.get(name, name), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(escape(_text(row.get(name))) for name in columns))
     console.print(table)
