@@ -21,7 +21,7 @@ PROCESS_TAG = ".dagster/videomme_process"
 """The run tag of the process. The UI hides tags that begin with `.dagster/`."""
 PARTITION_TAG = "dagster/partition"
 EVALUATIONS_TAG = "videomme/evaluations"
-"""The run tag with the evaluations that a run is for, which the UI shows in its list of runs."""
+"""The run tag with the evaluations that a run builds, which the UI shows in its list of runs."""
 _OPEN = (
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,

@@ -99,7 +99,7 @@ def _recording_compute(project: Project, context: StepContext) -> Iterator[None]
 
 @contextmanager
 def _logging_progress(project: Project, context: StepContext) -> Iterator[None]:
-    """Log the progress of the block, beside showing it."""
+    """Log the progress of the block, in addition to showing the progress."""
     before = project.on_progress
 
     def cost() -> list[str]:

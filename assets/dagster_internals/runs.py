@@ -6,6 +6,7 @@ its timeline and of the pages of their jobs.
 
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.execution.api import execute_run
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
@@ -17,6 +18,8 @@ CODE_LOCATION = "videomme"
 """The name of the code location in workspace.yaml."""
 REPOSITORY = "__repository__"
 """Dagster's name of the repository of a code location with definitions."""
+Job = dg.JobDefinition | UnresolvedAssetJobDefinition
+"""An ordinary job, or the return type of `dg.define_asset_job`, which Dagster does not export."""
 
 
 def origin_of(job: dg.JobDefinition) -> RemoteJobOrigin:

@@ -1,1 +1,1 @@
-"""The plan of a refresh: what it would build, the reasons, and the cost."""
+"""The plan of a refresh: the partitions to build, the reasons, and the cost."""

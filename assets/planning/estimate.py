@@ -36,7 +36,7 @@ measured, older events are read."""
 
 
 class Work(Enum):
-    """What a refresh does with a partition that is not fresh."""
+    """The work of a refresh on a partition that is not fresh."""
 
     BUILD = auto()
     REPORT = auto()

@@ -44,7 +44,7 @@ class Freshness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """State of one partition, and why it is not fresh."""
+    """The state of one partition, with a reason if the partition is not fresh."""
 
     stage: AnyStage
     partition: Partition

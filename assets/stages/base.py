@@ -56,8 +56,9 @@ BUILD_SECONDS = "build_seconds"
 FILE_BYTES = "file_bytes"
 """Metadata key of the size of the stored file."""
 NOT_SELECTED = "not-selected"
-"""Reported as data version of a partition that is not built, because the evaluation does not select
-its video. The UI can request it, and a backfill counts a partition without an event as failed."""
+"""The data version of a partition that is not built, because the evaluation does not select its
+video. The UI can request such a partition, and a backfill counts a partition without an event as
+failed."""
 
 P = TypeVar("P", bound=Partition)
 

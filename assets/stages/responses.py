@@ -31,7 +31,10 @@ from videomme_pipeline.storage.tables import read_rows, write_rows
 
 
 class Responses(BenchmarkStage[VideoVariantPartition]):
-    """A partition is built once all questions of its video are answered. All answers are kept."""
+    """The stage that asks the model.
+
+    A partition is built once all questions of its video have an answer. All answers are kept.
+    """
 
     name = "responses"
     description = "Every question of every evaluation with the model's raw answer."
@@ -194,7 +197,7 @@ def _metadata(responses: Sequence[Response]) -> dict[str, object]:
 
 
 def _numbers(summary: ResponseSummary) -> dict[str, int | float]:
-    """The numbers of a summary by name, without those that were not reported."""
+    """The reported numbers of a summary, by name."""
     numbers = {
         "responses": summary.responses,
         "answered": summary.answered,

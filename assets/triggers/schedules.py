@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from assets.dagster_internals.types import Job
+from assets.dagster_internals.runs import Job
 from assets.processes import EVALUATIONS_TAG
 from assets.stages.nightly import nightly_key
 from assets.triggers.retention import retention_job

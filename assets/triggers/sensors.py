@@ -180,7 +180,7 @@ def media_fingerprint(benchmark: BenchmarkState) -> str:
 
 
 def served_models(model: RemoteSpec) -> list[str]:
-    """Sorted names of the models that the endpoint of `model` serves; empty if it is down."""
+    """Sorted names of the models that the endpoint of `model` serves. Empty without a reply."""
     try:
         return model.served_models() or []
     except VideoMMEError:

@@ -78,7 +78,7 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
 
 
 class _Plans:
-    """The plan of some assets, and of those upstream, by asset."""
+    """The plan of some assets and of all assets upstream of them, by asset."""
 
     def __init__(
         self, project: Project, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]

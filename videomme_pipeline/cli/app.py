@@ -1,4 +1,4 @@
-"""The entry point: how a command is started, is stopped, and shows its error.
+"""The entry point: starts a command, stops it at a signal, and shows its error.
 
 Before there is a handler, Python answers Ctrl-C with a traceback. So this module and its packages
 import nothing that Python has not already imported when it starts; `main` imports everything else.

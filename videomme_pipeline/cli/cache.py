@@ -13,7 +13,7 @@ commands = typer.Typer(no_args_is_help=True, help="List what is stored, and free
 
 @commands.command("ls", epilog="Example: videomme cache ls")
 def cache_ls(as_json: AsJson = False) -> None:
-    """List what is stored, by sampling, track or evaluation, with the evaluations that use it."""
+    """List the stored files by sampling, track or evaluation, and the evaluations that use them."""
     from videomme_pipeline.project.data_folder import DataFolder
     from videomme_pipeline.reports.terminal.shelves import show_shelves
 

@@ -38,7 +38,7 @@ def print_json(value: Any) -> None:
 
 
 def end_with_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
-    """Print the findings of a check, and exit with status 1 if one of them is a failure."""
+    """Print the findings of a check, and exit with status 1 if a finding is a failure."""
     from videomme_pipeline.reports.terminal.runs import show_doctor
 
     if as_json:

@@ -27,7 +27,7 @@ _actions: list[tuple[Callable[[], str], float]] = []
 
 @contextmanager
 def on_stop(action: Callable[[], str], seconds: float = 4.0) -> Iterator[None]:
-    """Call `action` if the command is stopped in the block, and print the text that it returns.
+    """If the command is stopped in the block, call `action` and print the text it returns.
 
     The command continues while `action` runs. The process ends after `seconds` at the latest.
     """

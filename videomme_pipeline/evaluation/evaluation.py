@@ -21,12 +21,12 @@ from videomme_pipeline.scoring.scored_question import track
 from videomme_pipeline.subtitles.align import Alignment
 
 NONE = "none"
-"""What an evaluation file has for no frames and for no subtitles."""
+"""The value of an evaluation file's `sampling` or `subtitles` that means none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """An evaluation file with every name resolved to the object that it refers to."""
+    """An evaluation: an evaluation file in which every name is replaced by the named object."""
 
     name: str
     benchmark: str
@@ -57,7 +57,7 @@ class Evaluation:
 
     @property
     def pairing(self) -> str:
-        """Hash that is equal for evaluations that differ only in their subtitles."""
+        """Hash of everything except the subtitles. Equal hashes pair the tracks of a setting."""
         return replace(self, alignment=None).fingerprint
 
     @property
@@ -73,7 +73,7 @@ class Evaluation:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """Everything that can change a response or how it is read, in the order of the fingerprint.
+        """Everything that can change a response or its reading, in the order of the fingerprint.
 
         The selection of videos is not a part. It is added to the fingerprint if there is one.
         """

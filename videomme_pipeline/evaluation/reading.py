@@ -52,7 +52,7 @@ class EvaluationFile(Selection):
     cost separately."""
     decoding: Decoding = Decoding()
     repeats: int = Field(default=1, ge=1, le=100)
-    """How many times each question is asked, for models that are not deterministic."""
+    """The number of times that each question is asked, for models that are not deterministic."""
 
 
 def read_evaluation(
@@ -119,12 +119,11 @@ def _check_selection(evaluation: Evaluation, path: Path) -> None:
 
 
 def _template(value: str, folder: Path, benchmark: str) -> Template:
-    """The published template `value`, or the one in a file at this path from `folder`.
+    """The published template `value`, or the template in the file `value` below `folder`.
 
-    The name of the benchmark is that of the prompt in its declaration.
-
-    The file must be inside the configuration folder, the parent of `folder`, so that a
-    configuration from elsewhere cannot send other files to a model.
+    The name of the benchmark means the prompt in the benchmark's declaration. The file must be
+    inside the configuration folder, the parent of `folder`, so that a configuration from elsewhere
+    cannot send other files to a model.
     """
     declared = find_benchmark(benchmark)
     if value == declared.name and declared.prompt_text is not None:

@@ -18,7 +18,7 @@ URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
 
 
 class AlertType(StrEnum):
-    """How urgent an alert is. Services show it as a color or an icon."""
+    """The urgency of an alert. Services show the urgency as a color or an icon."""
 
     WARNING = "warning"
     FAILURE = "failure"

@@ -201,7 +201,7 @@ def _starts_servers(spec: ModelSpec) -> bool:
 def _has_unsettled(
     requests: Sequence[VideoRequests], spec: ModelSpec, journal: Journal, plan: RequestPlan
 ) -> bool:
-    """True if a question must be asked, because the journal has no answer to it."""
+    """True if the journal has no answer to at least one of the questions."""
     for video in requests:
         planned = planned_requests(video, spec.identity, plan, needs_frames=spec.needs_frames)
         fingerprints = {request.fingerprint for request in planned}

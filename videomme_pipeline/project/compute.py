@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeTime:
-    """CPU time of decoding and encoding, and the time for which nodes worked on it.
+    """The CPU time of decoding and encoding, and the wall-clock time of all nodes together.
 
     A node is this machine or one worker of a cluster.
     """

@@ -38,7 +38,7 @@ from videomme_pipeline.videos.probe import Video
 
 @dataclass(frozen=True, slots=True)
 class _EvenFrames:
-    """Times of a video's frames, assuming that they are evenly spaced."""
+    """The times of a video's frames, which are assumed to be evenly spaced."""
 
     video: Video
 
@@ -116,7 +116,7 @@ def _estimate(
 
 
 def _context_tokens(model: RemoteSpec) -> int | None:
-    """The context of `model`, or None if it is unknown or the endpoint cannot be asked now."""
+    """The context size of `model`, or None if it is unknown or the endpoint cannot be reached."""
     with suppress(ModelError):
         return model.context_tokens()
     return None

@@ -17,7 +17,7 @@ STORAGE_FILE = "storage.yaml"
 
 
 class WhenExceeded(StrEnum):
-    """What to do when a limit is exceeded."""
+    """The reaction to an exceeded limit."""
 
     STOP = "stop"
     WARN = "warn"
@@ -58,7 +58,7 @@ class FrameBudget:
         self.stored_bytes += stored_bytes
 
     def objection(self, expected_bytes: float = 0.0) -> str | None:
-        """The reason not to store `expected_bytes` more, or None if both limits allow it.
+        """The reason not to store `expected_bytes` more, or None if both limits allow that.
 
         With `when_exceeded: warn`, the reason is logged and the result is None.
         """

@@ -47,7 +47,7 @@ class Tracked(Spec):
     baseline: date | None = None
     """The nightly run that others are compared with; None means the ordinary scores."""
     baseline_repeats: int = Field(default=1, ge=1, le=10)
-    """How many times the baseline is asked in all. The first nightly run asks the repeats."""
+    """The number of times that the baseline is asked. The first nightly run asks the repeats."""
 
 
 class NightlySpec(Spec):
@@ -58,7 +58,7 @@ class NightlySpec(Spec):
     since: date | None = None
     """The date of the first possible nightly run."""
     fresh_within_hours: float = Field(default=36.0, gt=0)
-    """The leaderboard counts as outdated if it was not built within this time."""
+    """The age in hours from which the leaderboard counts as outdated."""
     evaluations: dict[str, Tracked] = Field(default_factory=dict)
     alarm: AlarmSpec = Field(default_factory=AlarmSpec)
 
@@ -275,7 +275,7 @@ class TrackedEvaluation:
 
 
 def _is_missing(path: UPath) -> bool:
-    """True if there is no file at `path`, or some of its answers are missing."""
+    """True if there is no file at `path`, or the file lacks answers."""
     stored = stored_fingerprint(path)
     return stored is None or stored.endswith(INCOMPLETE)
 

@@ -1,4 +1,4 @@
-"""The content of `runs.yaml`: how work is split into runs and steps, and what executes them."""
+"""The content of `runs.yaml`: the split of work into runs and steps, and their executor."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

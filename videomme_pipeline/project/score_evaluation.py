@@ -129,7 +129,7 @@ def _planned_frames(
 
 
 def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:
-    """Prompt tokens of the planned frames, 0 if no endpoint gets any, None if they are unknown."""
+    """The prompt tokens of the planned frames: 0 if no endpoint gets frames, None if unknown."""
     model = evaluation.model
     if planned == 0 or evaluation.sampling is None or not isinstance(model, RemoteSpec):
         return 0

@@ -46,7 +46,7 @@ class SeenServer:
 
 
 class ServerRecord:
-    """One small file per model in the data folder: its servers, the current one first."""
+    """One small file per model in the data folder with the model's servers, current one first."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -188,7 +188,7 @@ class Snapshot:
         return self._listing.has(path)
 
     def list_ahead(self, *part: str) -> None:
-        """List a part of an object store before `has_file` needs it, in a thread of its own."""
+        """List a part of an object store in a thread, before `has_file` needs the list."""
         self._listing.list_ahead(*part)
 
     @cached_property
@@ -241,7 +241,7 @@ class Snapshot:
 
 
 class PredictedSnapshot(Snapshot):
-    """The data that will be stored after a refresh, as far as it can be predicted.
+    """A prediction of the data that will be stored after a refresh.
 
     The questions are those of the source, unless they must be fetched first. Each video that was
     probed before has the content hash of its current file.

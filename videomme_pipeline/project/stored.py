@@ -55,7 +55,7 @@ def shown_frames(
 
 
 def whole_video(benchmark: BenchmarkState, video_id: str) -> Path:
-    """The file of a video that is sent as it is.
+    """The file of a video, for a model that gets the file itself instead of frames.
 
     Raises:
         VideoError: if there is no such file, it has changed, or the video is only a part of it.

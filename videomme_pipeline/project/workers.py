@@ -49,7 +49,7 @@ class ClusterSpec(Spec, ABC):
 
 
 def read_cluster(folder: Path) -> ClusterSpec | None:
-    """The content of `cluster.yaml` in a configuration folder, or None if it has no entries.
+    """The content of `cluster.yaml` in a configuration folder, or None if the file has no entries.
 
     Raises:
         ConfigurationError: if the file has mistakes, or no package has its kind of workers.

@@ -66,7 +66,7 @@ class TemplateName(StrEnum):
 
 
 class SubtitleUse(StrEnum):
-    """The place of the subtitles in a prompt, or the reason why there are none."""
+    """The position of the subtitles in a prompt, or the reason for their absence."""
 
     OFF = "off"
     """A track without subtitles."""
@@ -179,12 +179,12 @@ def parse_template(name: str) -> Template:
 
 
 def load_template(path: Path | UPath) -> Template:
-    """A custom template from a text file. Its name is the stem of the file name.
+    """A custom template from a text file. The name of the template is the stem of the file name.
 
     Raises:
         ConfigurationError: if the file cannot be read, is too long, or has the name of a
             published template.
-        PromptError: if its text is not a template.
+        PromptError: if the text is not a template.
     """
     where = f"prompt template {path}"
     try:
@@ -209,8 +209,8 @@ def render(
 ) -> Prompt:
     """The prompt of one question.
 
-    `lines` is None on a track without subtitles, and empty for a video without subtitles. In the
-    second case, the published templates have the wording of their evaluators, and those of the
+    `lines` is None on a track without subtitles, and empty for a video without subtitles. If it is
+    empty, the published templates have the wording of their evaluators, and the templates of the
     contract have no subtitle paragraph. `interleaved` is the alignment's `is_interleaved`. Without
     frames no template mentions frames.
 

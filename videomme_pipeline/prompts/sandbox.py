@@ -1,5 +1,4 @@
-"""The sandbox of prompt templates: what a template can do, how long it may take and how large it
-may become.
+"""The sandbox of prompt templates: the allowed operations, and the limits of time and size.
 
 A template can access only the values in `VARIABLES`: no files, no attributes that start with "_",
 and nothing callable. A template of the user is only parsed in this process. It is compiled and

@@ -60,7 +60,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitationFinding:
-    """The result of one check: a sentence with numbers, and what to do ("" if it is `ok`)."""
+    """The result of one check: a sentence with numbers, and advice ("" if the status is `ok`)."""
 
     check: CitationCheck
     status: Status

@@ -29,7 +29,7 @@ from videomme_pipeline.scoring.statistics.compare import changed_settings
 LEAST_CHANGED_SHARE = 0.02
 """Share of the informative answers that settings with an effect change at least."""
 SAME_P_VALUE = 0.001
-"""A pair is the same if its differences are less probable than this."""
+"""A pair of evaluations is the same if the differences of the pair are less probable than this."""
 SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
 """Settings that change what the model is shown. Others may have no effect for a good reason: one
 model under two names, or a token limit that no answer reaches."""

@@ -1,4 +1,4 @@
-"""Score one response: read its letter and compare it with the correct one."""
+"""The score of one response: its letter, compared with the correct letter."""
 
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.responses.response import Response

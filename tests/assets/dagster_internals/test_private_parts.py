@@ -12,8 +12,7 @@ from dagster._core.events import DagsterEventType, StepMaterializationData
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.base import EventLogStorage
 
-from assets.dagster_internals.runs import origin_of
-from assets.dagster_internals.types import Job
+from assets.dagster_internals.runs import Job, origin_of
 from assets.processes import run_here
 from tests.support.paths import ROOT
 

@@ -14,7 +14,7 @@ WORDS = re.compile(
 )
 ARROWS = frozenset(("->", "=>", "→"))
 MARKS = ARROWS | frozenset((":", "=", "-", "–", "—"))
-"""Marks between a label and its value. A comma is not one."""
+"""Marks between a label and its value, without the comma."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -228,8 +228,8 @@ CORRECTION = re.compile(
     |(?P<withdrawn_unspaced>不对|等等|更正)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The beginning of a clause after which only the text that follows counts, if it has an answer.
-`withdrawn` also cancels the text before it."""
+"""The beginning of a correction. If the text after it has an answer, only that text counts.
+`withdrawn` also cancels the text before the correction."""
 CHOOSES_NONE = re.compile(
     r"""(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
     none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$""",

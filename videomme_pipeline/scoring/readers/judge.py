@@ -263,7 +263,7 @@ def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[di
 
 
 def without_judge(row: ScoredQuestion) -> ScoredQuestion:
-    """`row` as it would be without a judge."""
+    """`row` without the letter of the judge."""
     if row.rule != RULE:
         return row
     return replace(
@@ -356,7 +356,7 @@ def _prompt(question: Question, response: str) -> Prompt:
 
 
 def _question_of(row: Mapping[str, Any]) -> Question:
-    """A line as a question; its answer is a placeholder that is never read."""
+    """A line as a question. The answer of the question is a placeholder that is never read."""
     return Question(
         benchmark="lines",
         question_id=str(row.get("question_id", "")),

@@ -26,7 +26,7 @@ class ListItem:
     letter: str
     start: int
     is_marked_right: bool
-    """True if it is called correct: "B. Pears ✓"."""
+    """True if the response calls the item correct: "B. Pears ✓"."""
 
 
 def list_items(text: str) -> list[ListItem]:

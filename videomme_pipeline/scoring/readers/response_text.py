@@ -108,7 +108,7 @@ def _blank_channels(text: str) -> str:
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
-    """Blank `spans`, which are sorted by their ends; a span may include earlier ones."""
+    """`text` with `spans` blanked. Spans are sorted by their ends. A span may include others."""
     parts: list[str] = []
     position = 0
     for start, end in spans:

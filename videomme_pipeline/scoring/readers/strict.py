@@ -78,7 +78,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
 
 
 def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
-    """The reading of a text that needs no analysis of its words; None for most texts."""
+    """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
         return Reading(letter=None, rule="empty", span=None)
     repeated = _REPEATED_LETTER.fullmatch(text)
@@ -251,7 +251,7 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
-    """The candidates from `position` on that are at least alone in their statement."""
+    """The candidates from `position` on with the role `ALONE` or a stronger role."""
     return [
         candidate
         for candidate in candidates

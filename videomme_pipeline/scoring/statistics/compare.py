@@ -50,7 +50,7 @@ class Marginal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSetting:
-    """A setting that differs between the two specifications; None if one side does not have it."""
+    """A setting that differs between two specifications. A side without the setting has None."""
 
     key: str
     a: str | None
@@ -91,7 +91,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A compared question or group, with its values of the facets."""
+    """A compared question or group, with the values of its facets."""
 
     video_id: str
     labels: Mapping[str, str]
@@ -244,7 +244,7 @@ def _labels(facets: Facets, columns: Sequence[str]) -> dict[str, str]:
 def _mean_over(
     pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], facet: str | None
 ) -> PairedDifference | None:
-    """The difference of the means over the values of `facet`, or None if it is not declared.
+    """The difference of the means over the values of `facet`, or None without a facet.
 
     The questions are weighted so that all values of the facet have the same total weight.
     """

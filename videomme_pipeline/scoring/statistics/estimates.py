@@ -85,7 +85,7 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignFlip:
-    """Two-sided p-value of a sign-flip test; `exact` is False if it used random draws."""
+    """Two-sided p-value of a sign-flip test. `exact` is False for a p-value from random draws."""
 
     p_value: float
     exact: bool
@@ -197,14 +197,14 @@ def sign_flip_test(
 def mcnemar(only_a: int, only_b: int) -> float:
     """Exact two-sided McNemar p-value from the two numbers of discordant pairs.
 
-    It treats questions as independent and is shown only for comparison with the clustered test.
+    The test treats questions as independent. It is shown only beside the clustered test.
     """
     discordant = only_a + only_b
     return 1.0 if discordant == 0 else float(scipy.stats.binomtest(only_a, discordant).pvalue)
 
 
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The Wilson score interval of a proportion; it treats trials as independent.
+    """The Wilson score interval of a proportion, which treats trials as independent.
 
     Raises:
         ValueError: if there are no trials.
@@ -365,7 +365,7 @@ def _estimate(
 def _limited(
     difference: Estimate, sums: NDArray[np.float64], largest: float
 ) -> tuple[Estimate, IntervalKind | None]:
-    """`difference` with its interval limited as `paired_difference` says, and the method."""
+    """`difference` with its interval limited as in `paired_difference`, and the method."""
     low, high, kind = difference.low, difference.high, IntervalKind.CLUSTERED_T
     if low is None or high is None or difference.standard_error is None:
         return difference, None

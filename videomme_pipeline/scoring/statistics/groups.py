@@ -108,7 +108,7 @@ def group_score(
 
 
 def linear_score(outcomes: Sequence[Outcome], rule: GroupRule = GroupRule.CORRECTED) -> float:
-    """The percentage of right answers; it can be negative under the official rule."""
+    """The percentage of right answers, which can be negative under the official rule."""
     return sum(_marks(outcomes, rule)) / len(outcomes) * 100
 
 
