@@ -179,11 +179,15 @@ def test_an_archive_that_was_replaced_is_noticed(tmp_path: Path) -> None:
         extract(opened, member, tmp_path)
 
 
-def test_a_partial_file_of_an_earlier_run_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / ".a.mp4.partial").write_bytes(b"half")
-    unzip(zip_bytes({"data/a.mp4": VIDEO}), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
-    assert (tmp_path / "a.mp4").read_bytes() == VIDEO
+def test_a_link_at_the_target_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    folder, precious = tmp_path / "media", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_bytes(b"of the user")
+    (folder / "a.mp4").symlink_to(precious)
+    unzip(zip_bytes({"data/a.mp4": VIDEO}), folder)
+    assert [path.name for path in folder.iterdir()] == ["a.mp4"]
+    assert (folder / "a.mp4").read_bytes() == VIDEO
+    assert precious.read_bytes() == b"of the user"
 
 
 @settings(max_examples=100)

@@ -290,6 +290,18 @@ def test_a_partial_file_that_is_too_long_is_fetched_again(v1: HubServer, tmp_pat
     assert place.read_bytes() == parquet_bytes(v1_rows())
 
 
+def test_a_link_with_the_name_of_a_partial_file_is_not_followed(
+    v1: HubServer, tmp_path: Path
+) -> None:
+    target, precious = tmp_path / ".hub" / REVISION / V1_ANNOTATIONS, tmp_path / "precious"
+    target.parent.mkdir(parents=True)
+    precious.write_bytes(b"of the user")
+    target.with_name(f".{target.name}.partial").symlink_to(precious)
+    with pytest.raises(DownloadError, match="symbolic link"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+    assert precious.read_bytes() == b"of the user"
+
+
 def test_offline_mode_uses_existing_files_and_sends_no_request(
     v1: HubServer, tmp_path: Path
 ) -> None:

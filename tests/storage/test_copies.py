@@ -57,12 +57,26 @@ def test_the_copies_that_were_not_used_for_the_longest_time_are_removed(
         os.utime(a, (0, 0))
         with copies.hold(bucket / "c") as c:
             assert {a, b, c} == set((tmp_path / "copies").iterdir()), "none is unused"
-    left = tmp_path / "copies" / ".left"
+    left = tmp_path / "copies" / ".videomme-left"
     left.write_bytes(HALF)  # by a process that was killed
     os.utime(left, (1, 1))
     (bucket / "d").write_bytes(b"d")
     with copies.hold(bucket / "d") as d:
         assert {d, c} == set((tmp_path / "copies").iterdir())
+
+
+def test_a_file_that_is_no_copy_is_never_removed(
+    bucket: UPath, copies: LocalCopies, tmp_path: Path
+) -> None:
+    users = tmp_path / "copies" / "of the user"
+    users.parent.mkdir()
+    users.write_bytes(HALF + HALF)
+    os.utime(users, (0, 0))
+    for name in ("a", "b", "c"):
+        (bucket / name).write_bytes(HALF)
+        with copies.hold(bucket / name):
+            pass
+    assert users.exists()
 
 
 def test_a_damaged_copy_is_fetched_again(

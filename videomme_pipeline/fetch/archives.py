@@ -21,6 +21,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from videomme_pipeline.errors import ArchiveError
 from videomme_pipeline.fetch.random_access import BinaryFile
+from videomme_pipeline.storage.publish import put_in_place, scratch_folder
 
 MAX_COMPRESSION_RATIO = 200
 """A member with a higher ratio is rejected as a zip bomb. Subtitles have a ratio of about 10."""
@@ -171,7 +172,7 @@ def extract(
 ) -> Path:
     """Extract one member to `folder`, under its name without folders, and return the path.
 
-    The file is written under a temporary name and renamed once its size and CRC are correct (a tar
+    The file is written in a scratch folder and renamed once its size and CRC are correct (a tar
     archive has no CRC), so a file with the final name is complete. `on_bytes` gets the number of
     bytes of each write.
 
@@ -180,32 +181,26 @@ def extract(
         OSError: if it cannot be read or written.
     """
     target = folder / member.file_name
-    partial = folder / f".{member.file_name}.partial"
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        _copy(opened, member, partial, on_bytes)
-        partial.replace(target)
+        with scratch_folder(target) as scratch:
+            new = scratch / "member"
+            _copy(opened, member, new, on_bytes)
+            put_in_place(new, target)
     except _DAMAGE as error:
         raise ArchiveError(
             f"{member.archive}, member {member.name}: damaged ({error}); run again, and if it "
             "is still damaged, delete the stored archive"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 
-def _copy(
-    opened: OpenArchive, member: Member, partial: Path, on_bytes: Callable[[int], None]
-) -> None:
+def _copy(opened: OpenArchive, member: Member, path: Path, on_bytes: Callable[[int], None]) -> None:
     written = 0
-    with _bytes_of(opened, member) as chunks, partial.open("wb") as target:
+    with _bytes_of(opened, member) as chunks, path.open("wb") as target:
         for chunk in chunks:
             target.write(chunk)
             written += len(chunk)
             on_bytes(len(chunk))
-        target.flush()
-        os.fsync(target.fileno())
     if written != member.size_bytes:
         raise BadZipFile(f"{written:,} bytes were extracted, {member.size_bytes:,} were declared")
 

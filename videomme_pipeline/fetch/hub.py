@@ -7,6 +7,7 @@ process was killed, and compares sizes but not checksums.
 
 import errno
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,7 +115,7 @@ class HubRepository:
         partial = target.with_name(f".{target.name}.partial")
         with explained(f"{file.path} of {self}"):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("ab") as opened:
+            with open(partial, "ab", opener=_open_no_link) as opened:
                 if opened.tell() > file.size_bytes:
                     opened.truncate(0)
                     opened.seek(0)
@@ -219,6 +220,11 @@ def explained(item: str) -> Iterator[None]:
                 "folder, then run again: complete files are kept"
             ) from error
         raise DownloadError(f"{item}: {error}; run again") from error
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a partial file, but not a file elsewhere that a link of this name leads to."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _redacted(text: str) -> str:

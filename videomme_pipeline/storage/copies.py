@@ -10,6 +10,7 @@ remove the copies that a killed process left.
 import errno
 import fcntl
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,10 @@ from videomme_pipeline.storage.objects import (
 FOLDER_VARIABLE = "VIDEOMME_CACHE"
 LIMIT_VARIABLE = "VIDEOMME_CACHE_GIGABYTES"
 _DEFAULT_GIGABYTES = 20.0
+_NEW = ".videomme-"
+"""Prefix of a copy that is not complete yet."""
+_NAME = re.compile(r"[0-9a-f]{24}-[0-9a-f]{24}-.+|\.videomme-.+", re.DOTALL)
+"""The names that this module uses. Other files in the folder are never removed."""
 _SHARE = 16
 """A process lists the folder again when it has added this fraction of the limit."""
 
@@ -87,7 +92,7 @@ class LocalCopies:
         """Fetch an object, and return its state. The copy is kept only if that state is `state`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._make_room(state.bytes)
-        with NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as locked:
+        with NamedTemporaryFile(dir=self._folder, prefix=_NEW, delete=False) as locked:
             new = Path(locked.name)
             fcntl.flock(locked, fcntl.LOCK_EX)
             try:
@@ -110,7 +115,8 @@ class LocalCopies:
     def _free(self, needed_bytes: int) -> int:
         """Remove unused copies, the oldest use first, and return the room, up to `needed_bytes`."""
         with os.scandir(self._folder) as entries:
-            copies = sorted((e.stat().st_mtime_ns, e.stat().st_size, e.path) for e in entries)
+            states = [(e.stat(), e.path) for e in entries if _NAME.fullmatch(e.name)]
+        copies = sorted((state.st_mtime_ns, state.st_size, path) for state, path in states)
         room = self._limit_bytes - sum(size for _, size, _ in copies)
         for _, size, copy in copies:
             if room >= needed_bytes:
