@@ -136,7 +136,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             raise SubtitleError(f"video {video_id}: {error}") from error
         if file is None or shift is None:
             return file
-        return within(file, shift, snapshot.videos[video_id].duration_seconds)
+        return within(file, shift, snapshot.videos[video_id].timing.duration_seconds)
 
 
 def _metadata(facts: Mapping[str, Any]) -> dict[str, object]:

@@ -168,11 +168,11 @@ class Videos(BenchmarkStage[VideoPartition]):
 
 def _metadata(video: Video) -> dict[str, object]:
     return {
-        "seconds": video.duration_seconds,
-        "frames": video.frame_count,
-        "keyframes": video.keyframe_count,
+        "seconds": video.timing.duration_seconds,
+        "frames": video.timing.frame_count,
+        "keyframes": video.timing.keyframe_count,
         "bytes": video.bytes,
-        "codec": video.codec,
-        "size": f"{video.width}x{video.height}",
+        "codec": video.stream.codec,
+        "size": f"{video.stream.width}x{video.stream.height}",
         "subtitles": video.subtitle_path is not None,
     }

@@ -67,7 +67,7 @@ def test_the_facts_of_a_clip_describe_only_the_clip(tmp_path: Path) -> None:
         clip=Clip(start_seconds=2.0, end_seconds=3.5),
     )
     video, index = probe_video(job)
-    assert [video.frame_count, video.duration_seconds] == pytest.approx([15, 1.5])
+    assert [video.timing.frame_count, video.timing.duration_seconds] == pytest.approx([15, 1.5])
     assert index.frame_count == 60
 
 
@@ -94,7 +94,7 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path, store: Store) -> None:
     assert 3 <= min(shown) < max(shown) < 9
     job = ProbeJob(benchmark="b", video_id="v", path=folder, content_hash="")
     video, _ = probe_video(job)
-    assert [video.duration_seconds, video.width] == pytest.approx([4.0, 64])
+    assert [video.timing.duration_seconds, video.stream.width] == pytest.approx([4.0, 64])
 
 
 def test_the_hash_of_a_folder_depends_on_its_pictures_and_rate(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, parse_alignment
-from videomme_pipeline.videos.probe import Video
+from videomme_pipeline.videos.packets import Timing
+from videomme_pipeline.videos.probe import StreamFacts, Video
 
 WORDS = [
     "a",
@@ -277,23 +278,27 @@ def made_up_video(question: Question) -> Video:
         content_hash=f"{int(question.video_id):064x}",
         bytes=1,
         container="mp4",
-        codec="h264",
-        width=320,
-        height=180,
-        rotation_degrees=0,
-        sample_aspect_ratio=1.0,
-        pixel_format="yuv420p",
-        color_space="bt709",
-        color_range="tv",
-        interlaced=False,
-        duration_seconds=32.0,
-        missing_seconds=0.0,
-        frame_count=320,
-        average_fps=10.0,
-        keyframe_count=32,
-        start_seconds=0.0,
-        time_base="1/10",
-        index_source="packets",
+        stream=StreamFacts(
+            codec="h264",
+            width=320,
+            height=180,
+            rotation_degrees=0,
+            sample_aspect_ratio=1.0,
+            pixel_format="yuv420p",
+            color_space="bt709",
+            color_range="tv",
+            interlaced=False,
+        ),
+        timing=Timing(
+            duration_seconds=32.0,
+            missing_seconds=0.0,
+            frame_count=320,
+            average_fps=10.0,
+            keyframe_count=32,
+            start_seconds=0.0,
+            time_base="1/10",
+            index_source="packets",
+        ),
         has_audio=False,
     )
 

@@ -46,11 +46,12 @@ def job(path: Path, **more: Any) -> ProbeJob:
 def test_the_facts_of_a_rotated_video_describe_the_shown_pictures(tmp_path: Path) -> None:
     path = rotate_mp4(write_video(tmp_path / "a.mp4", audio=True, colorspace=1), 90)
     video, index = probe_video(job(path))
-    assert (video.width, video.height, video.rotation_degrees) == (120, 160, -90)
-    assert (video.codec, video.pixel_format, video.color_space) == ("h264", "yuv420p", "bt709")
-    assert (video.frame_count, video.keyframe_count) == (60, 5)
-    assert video.duration_seconds == pytest.approx(6.0)
-    assert video.average_fps == pytest.approx(10.0)
+    stream, timing = video.stream, video.timing
+    assert (stream.width, stream.height, stream.rotation_degrees) == (120, 160, -90)
+    assert (stream.codec, stream.pixel_format, stream.color_space) == ("h264", "yuv420p", "bt709")
+    assert (timing.frame_count, timing.keyframe_count) == (60, 5)
+    assert timing.duration_seconds == pytest.approx(6.0)
+    assert timing.average_fps == pytest.approx(10.0)
     assert video.has_audio
     assert video.content_hash == blake3(path.read_bytes()).hexdigest()
     assert index.frame_count == 60
@@ -87,7 +88,7 @@ def test_bad_files_do_not_stop_the_other_videos(tmp_path: Path) -> None:
     write_video(tmp_path / "good.mp4")
     jobs = [job(tmp_path / f"{name}.mp4") for name in (*reasons, "good")]
     results = {result.task.video_id: result for result in probe_videos(jobs)}
-    assert results["good"].result().frame_count == 60
+    assert results["good"].result().timing.frame_count == 60
     for name, reason in reasons.items():
         error = results[name].error
         assert isinstance(error, VideoError)
@@ -110,7 +111,7 @@ def test_the_packet_index_is_stored_by_the_process_that_probes(tmp_path: Path) -
     (result,) = probe_videos([replace(job(path), index_file=index_file)])
     index = PacketIndex.load(index_file)
     assert index is not None
-    assert result.result().frame_count == index.frame_count == 60
+    assert result.result().timing.frame_count == index.frame_count == 60
 
 
 class Endless(PosixPath):

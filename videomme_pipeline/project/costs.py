@@ -44,17 +44,18 @@ class _EvenFrames:
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        return np.arange(self.video.frame_count) / self.video.average_fps
+        return np.arange(self.video.timing.frame_count) / self.video.timing.average_fps
 
     @property
     def keyframes(self) -> NDArray[np.int64]:
+        timing = self.video.timing
         return np.linspace(
-            0, self.video.frame_count, self.video.keyframe_count, endpoint=False, dtype=np.int64
+            0, timing.frame_count, timing.keyframe_count, endpoint=False, dtype=np.int64
         )
 
     @property
     def duration_seconds(self) -> float:
-        return self.video.duration_seconds
+        return self.video.timing.duration_seconds
 
 
 @dataclass(kw_only=True)
@@ -255,4 +256,4 @@ def _frame_size(
     video = benchmark.snapshot.videos.get(video_id)
     if video is None or evaluation.sampling is None:
         return None
-    return evaluation.sampling.picture.size(video.width, video.height, frames)
+    return evaluation.sampling.picture.size(video.stream.width, video.stream.height, frames)

@@ -135,7 +135,7 @@ def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluati
         return 0
     if video is None or planned is None:
         return None
-    size = evaluation.sampling.picture.size(video.width, video.height, planned)
+    size = evaluation.sampling.picture.size(video.stream.width, video.stream.height, planned)
     per_frame = model.frame_tokens(size)
     return None if per_frame is None else planned * per_frame
 

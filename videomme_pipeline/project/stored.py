@@ -88,7 +88,7 @@ def sampled_frames(
     benchmark.snapshot.versions.video(video_id)
     video = benchmark.snapshot.videos[video_id]
     return SampledFrames.of(
-        frames.frames, fps=video.average_fps, video_end_seconds=video.duration_seconds
+        frames.frames, fps=video.timing.average_fps, video_end_seconds=video.timing.duration_seconds
     )
 
 

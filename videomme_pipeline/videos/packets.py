@@ -49,6 +49,27 @@ class IndexSource(StrEnum):
     can only be read in this way."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The times and numbers of the shown frames of a video.
+
+    `duration_seconds` is the time from the first shown frame to the end of the last one.
+    `missing_seconds` is the additional time that the container of a truncated file claims.
+    `frame_count` and `keyframe_count` are numbers of shown frames, and `average_fps` is their mean
+    number per second. `start_seconds` is the time of the first shown frame in the container, in
+    which times are multiples of `time_base`. `index_source` is the source of the packet index.
+    """
+
+    duration_seconds: float
+    missing_seconds: float
+    frame_count: int
+    average_fps: float
+    keyframe_count: int
+    start_seconds: float
+    time_base: str
+    index_source: str
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PacketIndex:
     """Every complete packet of one video stream, in decoding order, and its frames.
@@ -157,6 +178,20 @@ class PacketIndex:
         """
         missing = (self.claimed_seconds or 0.0) - self.duration_seconds
         return missing if missing > max(1.0, 0.02 * (self.claimed_seconds or 0.0)) else 0.0
+
+    @property
+    def timing(self) -> Timing:
+        """The facts about the frames that are stored with the video."""
+        return Timing(
+            duration_seconds=self.duration_seconds,
+            missing_seconds=self.missing_seconds,
+            frame_count=self.frame_count,
+            average_fps=self.average_fps,
+            keyframe_count=len(self.keyframes),
+            start_seconds=self.start_seconds,
+            time_base=str(self.time_base),
+            index_source=self.source.value,
+        )
 
     def save(self, path: UPath) -> None:
         """Publish the index as Parquet at `path` (`Store.packets`)."""

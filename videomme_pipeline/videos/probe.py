@@ -7,6 +7,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
 from upath import UPath
@@ -27,7 +28,11 @@ from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
 from videomme_pipeline.videos.files import local_video, stat_file, unreadable
 from videomme_pipeline.videos.hash_cache import HashCache, Status
-from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
+from videomme_pipeline.videos.packets import PacketIndex, Timing, clip_of, index_packets
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
 
 __all__ = ["PacketIndex", "Video", "content_hash", "probe_video"]
 
@@ -39,30 +44,15 @@ VIDEOS_PER_CHILD = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Video:
-    """One video of a benchmark and the facts about its file.
+class StreamFacts:
+    """The facts about the video stream of a file.
 
-    `video_id` is its id in its `benchmark`. `path` is its file at the time of probing (or its
-    folder of pictures), of `bytes` bytes in the format `container`. `codec`, `pixel_format`,
-    `color_space`, `color_range`, `sample_aspect_ratio`, `interlaced` and `time_base` are those of
-    the video stream, and `has_audio` is true if there is another stream with sound. `frame_count`
-    and `keyframe_count` are numbers of shown frames, and `average_fps` is their mean number per
-    second. `subtitle_path` is the subtitle file, and `subtitle_hash` its BLAKE3. `content_hash` is
-    the BLAKE3 of the file's bytes. If the annotations name a clip of the file, frames and times are
-    those of the clip. `width` and `height` are those of the shown pictures, after a
-    counter-clockwise turn by `rotation_degrees`. `duration_seconds` is the time from the first
-    shown frame to the end of the last one. `missing_seconds` is the additional time that the
-    container of a truncated file claims. `start_seconds` is the time of the first shown frame in
-    the container. Color names are libav's, or "unspecified" if the stream has none. `index_source`
-    is the source of the packet index.
+    `codec`, `pixel_format`, `color_space`, `color_range`, `sample_aspect_ratio` and `interlaced`
+    are those of the stream. `width` and `height` are those of the shown pictures, after a
+    counter-clockwise turn by `rotation_degrees`. Color names are libav's, or "unspecified" if the
+    stream has none.
     """
 
-    benchmark: str
-    video_id: str
-    path: str
-    content_hash: str
-    bytes: int
-    container: str
     codec: str
     width: int
     height: int
@@ -72,14 +62,43 @@ class Video:
     color_space: str
     color_range: str
     interlaced: bool
-    duration_seconds: float
-    missing_seconds: float
-    frame_count: int
-    average_fps: float
-    keyframe_count: int
-    start_seconds: float
-    time_base: str
-    index_source: str
+
+    @classmethod
+    def of(cls, stream: "VideoStream", frame: "VideoFrame") -> "StreamFacts":
+        """The facts of a stream, and of the first frame that was decoded from it."""
+        is_turned = frame.rotation % 180 != 0
+        return cls(
+            codec=stream.codec_context.codec.canonical_name,
+            width=frame.height if is_turned else frame.width,
+            height=frame.width if is_turned else frame.height,
+            rotation_degrees=frame.rotation,
+            sample_aspect_ratio=float(stream.sample_aspect_ratio or 1),
+            pixel_format=frame.format.name,
+            color_space=_COLOR_SPACES.get(int(frame.colorspace), str(int(frame.colorspace))),
+            color_range=_COLOR_RANGES.get(int(frame.color_range), "unspecified"),
+            interlaced=frame.interlaced_frame,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Video:
+    """One video of a benchmark and the facts about its file.
+
+    `video_id` is the id of the video in its `benchmark`. `path` is the file at the time of probing
+    (or the folder of pictures), of `bytes` bytes in the format `container`. `has_audio` is true if
+    there is another stream with sound. `subtitle_path` is the subtitle file, and `subtitle_hash`
+    its BLAKE3. `content_hash` is the BLAKE3 of the file's bytes. If the annotations name a clip of
+    the file, `timing` is that of the clip.
+    """
+
+    benchmark: str
+    video_id: str
+    path: str
+    content_hash: str
+    bytes: int
+    container: str
+    stream: StreamFacts
+    timing: Timing
     has_audio: bool
     subtitle_path: str | None = None
     subtitle_hash: str | None = None
@@ -236,7 +255,6 @@ def _probe_file(job: ProbeJob, path: VideoFile) -> tuple[Video, PacketIndex]:
                 f"{path}: {stream.codec_context.name} stream of {index.frame_count} frames, "
                 f"of which the first does not decode ({reason}); get the file again",
             ) from error
-        is_turned = frame.rotation % 180 != 0
         video = Video(
             benchmark=job.benchmark,
             video_id=video_id,
@@ -244,23 +262,8 @@ def _probe_file(job: ProbeJob, path: VideoFile) -> tuple[Video, PacketIndex]:
             content_hash=job.content_hash,
             bytes=_size(path),
             container=container.format.name,
-            codec=stream.codec_context.codec.canonical_name,
-            width=frame.height if is_turned else frame.width,
-            height=frame.width if is_turned else frame.height,
-            rotation_degrees=frame.rotation,
-            sample_aspect_ratio=float(stream.sample_aspect_ratio or 1),
-            pixel_format=frame.format.name,
-            color_space=_COLOR_SPACES.get(int(frame.colorspace), str(int(frame.colorspace))),
-            color_range=_COLOR_RANGES.get(int(frame.color_range), "unspecified"),
-            interlaced=frame.interlaced_frame,
-            duration_seconds=index.duration_seconds,
-            missing_seconds=index.missing_seconds,
-            frame_count=index.frame_count,
-            average_fps=index.average_fps,
-            keyframe_count=len(index.keyframes),
-            start_seconds=index.start_seconds,
-            time_base=str(index.time_base),
-            index_source=index.source.value,
+            stream=StreamFacts.of(stream, frame),
+            timing=index.timing,
             has_audio=any(other.type == "audio" for other in container.streams),
             subtitle_path=str(job.subtitle_path) if job.subtitle_path else None,
             subtitle_hash=job.subtitle_hash,
