@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from videomme_pipeline.rows import (
     NOT_STORED,
-    ColumnMapping,
+    JsonMapping,
     arrow_schema,
     describe_columns,
     from_table,
@@ -154,38 +154,18 @@ def test_a_row_is_restored_from_the_values_of_its_columns(picture: Picture) -> N
     assert [*to_values(picture)] == arrow_schema(Picture).names
 
 
-def test_a_column_mapping_has_one_nullable_column_per_declared_key() -> None:
-    class Labels(ColumnMapping):
-        __slots__ = ()
-
+def test_a_json_mapping_is_one_column_of_json_text() -> None:
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Labelled:
         name: str
-        labels: Labels
+        labels: JsonMapping
 
-    Labels.declare("color", str)
-    first = Labelled(name="a", labels=Labels({"color": "red", "size": 3}))
-    assert arrow_schema(Labelled).names == ["name", "color"]
-    Labels.declare("size", int)
-    table = to_table([first, Labelled(name="b", labels=Labels())], Labelled)
-    assert table.column("size").to_pylist() == [3, None]
-    assert [row.labels for row in from_table(table, Labelled)] == [first.labels, Labels()]
-    older = table.drop_columns(["size"])
-    assert from_table(older, Labelled)[0].labels == Labels({"color": "red"})
-
-
-def test_a_column_of_a_mapping_cannot_repeat_another_column() -> None:
-    class Labels(ColumnMapping):
-        __slots__ = ()
-
-    @dataclass(frozen=True)
-    class Labelled:
-        name: str
-        labels: Labels
-
-    Labels.declare("name", str)
-    with pytest.raises(TypeError, match="two columns called name"):
-        arrow_schema(Labelled)
+    first = Labelled(name="a", labels=JsonMapping({"size": 3, "color": "red", "shape": None}))
+    second = Labelled(name="b", labels=JsonMapping())
+    table = to_table([first, second], Labelled)
+    assert table.column("labels").to_pylist() == ['{"color":"red","size":3}', "{}"]
+    assert from_table(table, Labelled) == [first, second]
+    assert from_values(to_values(first), Labelled) == first
 
 
 def test_a_column_is_described_by_the_sentences_of_docstrings_that_name_it() -> None:

@@ -3,8 +3,8 @@
 One row class is one table. Its Arrow schema derives from its annotations, so each column is
 declared once. Supported column types: str, int, float, bool, bytes, datetime, string enums,
 `X | None`, and `tuple[X, ...]` of these. A field whose type is itself a dataclass has one column
-per field of that dataclass, without a prefix. A field whose type is a `ColumnMapping` has one
-column per declared key. `store` defines where each table is stored.
+per field of that dataclass, without a prefix. A field whose type is a `JsonMapping` has one column
+of JSON text.
 """
 
 import re
@@ -16,8 +16,9 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import orjson
 import pyarrow as pa
 
 Row = TypeVar("Row")
@@ -39,37 +40,26 @@ _CODE_SPAN = re.compile(r"`([^`]+)`")
 _SENTENCE_END = re.compile(r"(?<=[.:])\s+(?=[A-Z`])")
 
 
-class ColumnMapping(Mapping[str, Any]):
-    """A mapping that is stored as one nullable column per declared key.
-
-    A subclass is an open set of columns. A key without a value is not in the mapping.
-    """
+class JsonMapping(Mapping[str, Any]):
+    """An immutable mapping, stored in one column as JSON. A key without a value is left out."""
 
     __slots__ = ("_values",)
-
-    declared: ClassVar[dict[str, type]]
-    """Type of each column by name. Each subclass has its own."""
-
-    def __init_subclass__(cls) -> None:
-        cls.declared = {}
 
     def __init__(self, values: Mapping[str, Any] = types.MappingProxyType({})) -> None:
         self._values = {key: value for key, value in values.items() if value is not None}
 
     @classmethod
-    def declare(cls, column: str, kind: type) -> None:
-        """Add a column.
+    def from_json(cls, text: str) -> Self:
+        """The mapping in JSON text; the inverse of `as_json`.
 
         Raises:
-            TypeError: if the column exists with another type.
+            ValueError: if `text` is not a JSON object.
         """
-        if cls.declared.setdefault(column, kind) is not kind:
-            raise TypeError(
-                f"column {column} is declared as {kind.__name__} and as "
-                f"{cls.declared[column].__name__}; rename one of them"
-            )
-        _columns.cache_clear()
-        arrow_schema.cache_clear()
+        return cls(orjson.loads(text))
+
+    def as_json(self) -> str:
+        """The mapping as JSON text, with its keys in alphabetical order."""
+        return orjson.dumps(self._values, option=orjson.OPT_SORT_KEYS).decode()
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -101,17 +91,13 @@ def arrow_schema(row_class: type) -> pa.Schema:
 def describe_columns(row_class: type) -> dict[str, str]:
     """Description of each column: the sentences that name it in the docstrings of its classes.
 
-    The columns of a `ColumnMapping` have the first sentence of its class. A column that no
-    docstring names is left out.
+    A column that no docstring names is left out.
     """
     sentences = [line for documented in _documented(row_class) for line in _sentences(documented)]
     found = {
         column.name: " ".join(line for line in sentences if column.name in _names(line))
         for column in _columns(row_class)
     }
-    for _, hint in _typed_fields(row_class):
-        if _is_mapping(hint):
-            found |= dict.fromkeys(hint.declared, _sentences(hint)[0])
     return {name: text for name, text in found.items() if text}
 
 
@@ -175,7 +161,7 @@ class _Column:
 @cache
 def _columns(row_class: type) -> tuple[_Column, ...]:
     columns = tuple(
-        _Column(path[-1], hint, _getter(path, is_key)) for path, hint, is_key in _paths(row_class)
+        _Column(path[-1], hint, attrgetter(".".join(path))) for path, hint in _paths(row_class)
     )
     repeated = [name for name, count in Counter(c.name for c in columns).items() if count > 1]
     if repeated:
@@ -183,29 +169,15 @@ def _columns(row_class: type) -> tuple[_Column, ...]:
     return columns
 
 
-def _getter(path: tuple[str, ...], is_key: bool) -> Callable[[Any], Any]:
-    """A function that returns the value at `path`. With `is_key`, the last name is a key."""
-    if not is_key:
-        return attrgetter(".".join(path))
-    mapping_of, key = attrgetter(".".join(path[:-1])), path[-1]
-    return lambda row: mapping_of(row).get(key)
-
-
-def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
-    """The path and type of each column, and True if its last name is a key of a `ColumnMapping`.
-
-    The last name in the path is the name of the column.
-    """
+def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path and type of each column. The last name in the path is the name of the column."""
     for field, hint in _typed_fields(row_class):
-        if _is_mapping(hint):
-            for column, kind in hint.declared.items():
-                yield (field.name, column), kind | None, True
-        elif is_dataclass(hint):
-            for path, inner, is_key in _paths(hint):  # type: ignore[arg-type]
+        if is_dataclass(hint):
+            for path, inner in _paths(hint):  # type: ignore[arg-type]
                 if path[-1] not in field.metadata.get(NOT_STORED, ()):
-                    yield (field.name, *path), inner, is_key
+                    yield (field.name, *path), inner
         else:
-            yield (field.name,), hint, False
+            yield (field.name,), hint
 
 
 def _documented(row_class: type) -> Iterator[type]:
@@ -223,10 +195,6 @@ def _names(sentence: str) -> set[str]:
 
 def _sentences(documented: type) -> list[str]:
     return _SENTENCE_END.split(" ".join((documented.__doc__ or "").split()))
-
-
-def _is_mapping(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, ColumnMapping)
 
 
 @cache
@@ -247,9 +215,7 @@ def _built(
     """
     values: dict[str, Iterable[Any]] = {}
     for field, hint in _typed_fields(row_class):  # type: ignore[arg-type]
-        if _is_mapping(hint):
-            values[field.name] = _mappings(hint, names, read, count)
-        elif is_dataclass(hint):
+        if is_dataclass(hint):
             values[field.name] = _built(hint, names, read, count)  # type: ignore[arg-type]
         elif field.default is MISSING or field.name in names:
             values[field.name] = read(field.name, hint)
@@ -261,22 +227,6 @@ def _built(
     )
 
 
-def _mappings(
-    kind: type[ColumnMapping],
-    names: Iterable[str],
-    read: Callable[[str, Any], list[Any]],
-    count: int,
-) -> Iterator[ColumnMapping]:
-    """Mappings of type `kind`. A declared column that the table does not have is left out."""
-    columns = {name: read(name, hint) for name, hint in kind.declared.items() if name in names}
-    if not columns:
-        return iter([kind()] * count)
-    return (
-        kind(dict(zip(columns, values, strict=True)))
-        for values in zip(*columns.values(), strict=True)
-    )
-
-
 def _arrow_field(name: str, hint: Any) -> "pa.Field[Any]":
     hint, optional = _without_none(hint)
     return pa.field(name, _arrow_type(name, hint), nullable=optional)
@@ -285,7 +235,7 @@ def _arrow_field(name: str, hint: Any) -> "pa.Field[Any]":
 def _arrow_type(name: str, hint: Any) -> pa.DataType:
     if get_origin(hint) is tuple:
         return pa.list_(_arrow_type(name, get_args(hint)[0]))
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
+    if isinstance(hint, type) and issubclass(hint, StrEnum | JsonMapping):
         return pa.string()
     if hint in _ARROW_TYPES:
         return _ARROW_TYPES[hint]
@@ -304,6 +254,8 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 def _plain(value: Any) -> Any:
     if isinstance(value, StrEnum):
         return value.value
+    if isinstance(value, JsonMapping):
+        return value.as_json()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
@@ -324,4 +276,6 @@ def _converter(hint: Any) -> Callable[[Any], Any] | None:
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         return lambda values: tuple(_restored(values, item))
+    if isinstance(hint, type) and issubclass(hint, JsonMapping):
+        return hint.from_json
     return hint if isinstance(hint, type) and issubclass(hint, StrEnum) else None

@@ -238,7 +238,7 @@ def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
     assert (declared["videos"], declared["letters"]) == ("clips", 3)
     assert declared["facets"] == {
         "question_type": {"column": "Question Type"},
-        "own_level": {"column": "level"},  # Video-MME-v2 has a number of this name
+        "level": None,
     }
     source = state.open_source()
     questions = source.questions()

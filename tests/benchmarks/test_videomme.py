@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.published_data import TASK_TYPES, V1, parquet_bytes, read, table, v1_rows
-from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.facets import with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question, videos_of
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.rows import from_table, to_table
 
 SKILLS = {
@@ -104,7 +106,9 @@ def test_every_column_is_read_into_its_field() -> None:
     assert question.answer is Letter(row["answer"])
     assert question.duration is Duration.SHORT
     columns = ("duration", "domain", "sub_category", "task_type")
-    assert question.facets == {column: row[column] for column in columns}
+    assert question.facets == {column: row[column] for column in columns} | {
+        "skill": SKILLS[row["task_type"]]
+    }
 
 
 def test_every_task_type_has_a_skill_of_the_contract() -> None:
@@ -115,12 +119,13 @@ def test_every_task_type_has_a_skill_of_the_contract() -> None:
     assert set(skills.values()) == {"perception", "reasoning", "temporal"}
 
 
-def test_a_skill_is_looked_up_but_not_stored() -> None:
+def test_a_skill_is_a_facet_of_the_question_but_no_column_of_the_dataset() -> None:
     (question,) = read("videomme", table(v1_rows(1)), videos=1)[:1]
-    assert "skill" in question.facets
-    assert "skill" not in list(question.facets)
-    assert "skill" not in to_table([question], Question).column_names
-    assert "skill" not in Facets({"task_type": "unknown"})
+    (stored,) = from_table(to_table([question], Question), Question)
+    assert stored.facets["skill"] == question.facets["skill"]
+    assert "skill" not in dataset_row(question)
+    declared = find_benchmark("videomme").facets
+    assert "skill" not in with_derived({"task_type": "unknown"}, declared)
 
 
 def test_newlines_in_questions_and_duplicate_options_are_kept() -> None:

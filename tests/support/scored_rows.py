@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.published_data import DOMAINS, SUB_CATEGORIES, TASK_TYPES
-from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.facets import with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
-from videomme_pipeline.rows import from_values, to_values
+from videomme_pipeline.rows import arrow_schema, from_values, to_values
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 LETTER_OF = {Outcome.CORRECT: Letter.A, Outcome.INCORRECT: Letter.B}
@@ -20,9 +21,13 @@ STRUCTURES = ("4", "[1,2,3,4]", "[1, [2, 3], 4]", "[[1,2],3,4]")
 def scored(
     question_id: str = "001-1", outcome: Outcome = Outcome.CORRECT, **facts: Any
 ) -> ScoredQuestion:
-    """One row whose right answer is A. `facts` replace its columns, facets included."""
-    facets = Facets({name: value for name, value in facts.items() if name in Facets.declared})
-    facts = {name: value for name, value in facts.items() if name not in Facets.declared}
+    """One row whose right answer is A. `facts` replace its columns; the others are facets."""
+    columns = arrow_schema(ScoredQuestion).names
+    facets = with_derived(
+        {name: value for name, value in facts.items() if name not in columns},
+        find_benchmark("videomme").facets,
+    )
+    facts = {name: value for name, value in facts.items() if name in columns}
     failed = outcome is Outcome.FAILED
     row = ScoredQuestion(
         benchmark="videomme",

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -18,11 +18,14 @@ import numpy as np
 import pytest
 
 from tests.support.full_disk import files_of_at_most
+from tests.support.registered import registered
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.benchmarks.facets import Measure
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -172,6 +175,82 @@ def test_every_view_is_empty_without_evaluations(tmp_path: Path) -> None:
         database.build(connection, Store.at(tmp_path / "nothing"))
         for name in database.views():
             assert connection.execute(f"select * from {name}").fetchall() == [], name
+
+
+def with_facets(benchmark: str, columns: Iterable[str]) -> Benchmark:
+    """A benchmark called `own` with the rules of another one, and facets in `columns`."""
+    base = find_benchmark(benchmark)
+    measure = Measure.GROUP_SCORE if base.grouping else Measure.ACCURACY
+    added = (Facet(column=name, title=name.capitalize(), measure=measure) for name in columns)
+    return replace(base, name="own", facets=(*base.facets, *added))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "category"),
+    [
+        ("videomme", "reserved"),
+        ("videomme_v2", "reserved"),
+        pytest.param("videomme", "%", marks=pytest.mark.slow),
+        pytest.param("videomme_v2", "%", marks=pytest.mark.slow),
+    ],
+)
+def test_a_facet_can_have_the_name_of_an_sql_keyword(
+    benchmark: str, category: str, tmp_path: Path
+) -> None:
+    keywords = duckdb.sql(
+        f"select keyword_name from duckdb_keywords() where keyword_category like '{category}'"
+    )
+    columns = {name for (name,) in keywords.fetchall()} - reserved_columns() - {"groups", "level"}
+    own = with_facets(benchmark, sorted(columns))
+    rows = [
+        replace(row, benchmark="own", facets=Facets({**row.facets, "order": "first"}))
+        for row in (V2 if own.grouping else WITH)
+    ]
+    with registered(own):
+        store = Store.at(tmp_path)
+        put(store, rows)
+        view = own.facet("order").view
+        with database.connect(store) as connection:
+            for name in database.views():
+                connection.execute(f'describe "{name}"')
+            assert {row["order"] for row in database.query(connection, f"from {view}")} == {"first"}
+
+
+def test_a_facet_cannot_have_the_name_of_a_number_beside_it(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        database.build(connection, Store.at(tmp_path))
+        columns = {
+            column
+            for view in ("overall", "group_score_overall", "group_scores")
+            for column in connection.table(view).columns
+        }
+    facets = {facet.column for facet in find_benchmark("videomme_v2").facets}
+    for column in columns - facets - reserved_columns():
+        with pytest.raises(ValueError, match="a number beside the facets has this name"):
+            Facet(column=column, title="x")
+
+
+def test_one_facet_may_be_a_text_and_a_number(tmp_path: Path) -> None:
+    own = with_facets("videomme", ["level"])
+    rows = [
+        replace(row, benchmark="own", facets=Facets({**row.facets, "level": "hard"}))
+        for row in WITH
+    ]
+    with registered(own):
+        store = Store.at(tmp_path)
+        put(store, rows)
+        put(store, V2)
+        with database.connect(store) as connection:
+            levels = database.query(
+                connection, "select distinct benchmark, level from scored_questions order by all"
+            )
+            hard = database.query(
+                connection, "select level, responses from by_level where level = 'hard'"
+            )
+            easy = database.query(connection, "select level from group_score_by_level order by all")
+    assert [row["level"] for row in levels if row["benchmark"] == "own"] == ["hard"]
+    assert hard == [{"level": "hard", "responses": len(rows)}]
+    assert [row["level"] for row in easy] == ["1", "2", "3"]
 
 
 def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> None:

@@ -5,16 +5,52 @@ comparisons read the declaration.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
 
-from videomme_pipeline.rows import ColumnMapping
+from videomme_pipeline.rows import JsonMapping
 
 FacetValue = str | int
 
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*")
+_NUMBERS = frozenset(
+    [
+        "accuracy",
+        "accuracy_high",
+        "accuracy_low",
+        "accuracy_of_answered",
+        "cell",
+        "code",
+        "correct",
+        "failed",
+        "group_score",
+        "group_score_high",
+        "group_score_low",
+        "group_score_official",
+        "groups",
+        "incomplete_groups",
+        "incorrect",
+        "interval_kind",
+        "is_chain",
+        "linear",
+        "linear_score",
+        "place",
+        "places",
+        "questions",
+        "responses",
+        "score",
+        "score_official",
+        "scored",
+        "standard_error",
+        "structure",
+        "t_975",
+        "unreadable",
+        "videos",
+        "whole",
+    ]
+)
+"""Columns that stand beside a facet in the views that break a score down by it."""
 
 
 class Measure(StrEnum):
@@ -32,23 +68,10 @@ class Derivation:
     values: Mapping[str, str]
 
 
-class Facets(ColumnMapping):
-    """The facet values of one question, by column. A facet without a value is not in it.
-
-    A derived value can be looked up. It is neither stored nor among the items. A column that any
-    benchmark declares as its own is never derived.
-    """
+class Facets(JsonMapping):
+    """The facet values of one question, by column. A facet without a value is not in it."""
 
     __slots__ = ()
-
-    derivations: ClassVar[dict[str, Derivation]] = {}
-    """Declared derivations by column."""
-
-    def __getitem__(self, key: str) -> Any:
-        derivation = self.derivations.get(key)
-        if derivation is None or key in self.declared:
-            return super().__getitem__(key)
-        return derivation.values[super().__getitem__(derivation.column)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +93,7 @@ class Facet:
     is_shown: bool = True
     is_of_video: bool = False
     value_title: str = "{}"
-    """Format of a value for display, such as "Level {}"."""
+    """How a value is shown: `{}` is replaced by it, as in "Level {}"."""
     derivation: Derivation | None = None
     """The facet from which this one follows, or None if the dataset has a column for it."""
 
@@ -78,6 +101,11 @@ class Facet:
         if not _COLUMN.fullmatch(self.column):
             raise ValueError(
                 f"facet column {self.column!r}: use lower-case letters, digits and underscores"
+            )
+        if self.column in _NUMBERS:
+            raise ValueError(
+                f"facet column {self.column!r}: a number beside the facets has this name; choose "
+                "another one"
             )
 
     @property
@@ -93,4 +121,14 @@ class Facet:
 
     def show(self, value: FacetValue) -> str:
         """`value` for display."""
-        return self.value_title.format(value)
+        return self.value_title.replace("{}", str(value))
+
+
+def with_derived(values: Mapping[str, FacetValue | None], declared: Iterable[Facet]) -> Facets:
+    """`values` with the values of the `declared` facets that are derived from them."""
+    derived = {
+        facet.column: facet.derivation.values.get(str(values.get(facet.derivation.column)))
+        for facet in declared
+        if facet.derivation is not None
+    }
+    return Facets({**values, **derived})

@@ -19,7 +19,7 @@ from videomme_pipeline.benchmarks.columns import (
     whole_number_in,
 )
 from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration, FacetSpec
-from videomme_pipeline.benchmarks.facets import Facets, FacetValue
+from videomme_pipeline.benchmarks.facets import FacetValue, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of
 from videomme_pipeline.benchmarks.source import Annotated, Problem
@@ -159,7 +159,7 @@ class _Reader:
             question=text,
             options=tuple(options),
             answer=answer_in(answer, columns.answer_is, options),
-            facets=Facets(self._facets(row)),
+            facets=with_derived(self._facets(row), self.declaration.declared_facets),
             footage=footage,
         )
 

@@ -14,7 +14,6 @@ from videomme_pipeline import plugins
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.declaration import PUBLISHED, Declaration
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
-from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
 
@@ -22,26 +21,13 @@ _BENCHMARKS: dict[str, Benchmark] = {}
 
 
 def register(benchmark: Benchmark, *, replaces: bool = False) -> Benchmark:
-    """Make `benchmark` known by its name, and return it. Its facets become columns of tables.
+    """Make `benchmark` known by its name, and return it.
 
     Raises:
-        ValueError: if another benchmark has its name (unless it `replaces` that one), or another
-            type for one of its facets.
+        ValueError: if another benchmark has its name, unless it `replaces` that one.
     """
     if not replaces and _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
         raise ValueError(f"there is another benchmark called {benchmark.name}; rename one of them")
-    for facet in benchmark.facets:
-        kind = Facets.declared.get(facet.column, facet.kind)
-        if kind is not facet.kind:
-            raise ValueError(
-                f"benchmark {benchmark.name}: facet {facet.column} is {facet.kind.__name__}, but "
-                f"{kind.__name__} in another benchmark; rename one of them"
-            )
-    for facet in benchmark.facets:
-        if facet.derivation is None:
-            Facets.declare(facet.column, facet.kind)
-        else:
-            Facets.derivations[facet.column] = facet.derivation
     _BENCHMARKS[benchmark.name] = benchmark
     return benchmark
 
@@ -101,10 +87,7 @@ def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
             f"{path}: `{clashing[0]}` is a column of the tables; give the facet another name, and "
             f"the name of the dataset's column as `column: {clashing[0]}`"
         )
-    try:
-        return register(declared, replaces=True)
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+    return register(declared, replaces=True)
 
 
 def _register_installed(name: str) -> Benchmark:
@@ -116,13 +99,9 @@ def _register_installed(name: str) -> Benchmark:
         title=f"benchmark {name}",
         expected="a Benchmark with this name",
     )
-    try:
-        return register(benchmark)
-    except ValueError as error:
-        package = plugins.package_of(plugins.BENCHMARKS, name)
-        raise ConfigurationError(f"package {package}: {error}") from error
+    return register(benchmark)
 
 
-# The facets of these benchmarks are columns of the tables of all benchmarks.
+# The views of these benchmarks exist in every DuckDB file.
 for built_in in ("videomme", "videomme_v2"):
     find_benchmark(built_in)

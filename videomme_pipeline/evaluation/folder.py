@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, register_declared
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings
@@ -105,14 +104,9 @@ def _register_own(folder: Path) -> list[str]:
 
 
 def reserved_columns() -> set[str]:
-    """The columns of tables that no declared facet can have the name of.
-
-    They are those of the rows themselves, numbers of other benchmarks, and derived facets.
-    """
+    """The columns of tables that no declared facet can have the name of."""
     tables = (Question, ScoredQuestion, ObservedQuestion)
-    own = {name for table in tables for name in arrow_schema(table).names} - Facets.declared.keys()
-    numbers = {name for name, kind in Facets.declared.items() if kind is not str}
-    return own | numbers | Facets.derivations.keys()
+    return {name for table in tables for name in arrow_schema(table).names}
 
 
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSettings]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from videomme_pipeline.benchmarks.facets import Facets, FacetValue
+from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
-from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.responses.response import Response, Served
@@ -181,14 +181,15 @@ def _repeat(row: Row) -> int:
 
 
 def _facets(row: Row, benchmark: str) -> Facets:
-    """The declared facets of any benchmark that `row` has."""
+    """The declared facets that `row` has: those of `benchmark`, or else of any other one."""
     declared = find_benchmark(benchmark)
+    others = (facet for other in registered_benchmarks() for facet in other.published_facets)
+    kinds = {facet.column: facet.kind for facet in (*others, *declared.published_facets)}
     closed: dict[str, Sequence[FacetValue]] = {"duration": tuple(Duration)}
     if declared.group_facet is not None:
         closed[declared.group_facet] = declared.facet(declared.group_facet).values or ()
-    return Facets(
-        {name: _facet(row, name, kind, closed.get(name)) for name, kind in Facets.declared.items()}
-    )
+    values = {name: _facet(row, name, kind, closed.get(name)) for name, kind in kinds.items()}
+    return with_derived(values, declared.facets)
 
 
 def _facet(

@@ -231,7 +231,13 @@ class Numbers:
             f'select * from "{name}" where benchmark = ? order by all',
             [self._benchmark.name],
         )
-        return [row for row in rows if row.get("evaluation") in {None, *self._index}]
+        shown = [row for row in rows if row.get("evaluation") in {None, *self._index}]
+        for row in shown:
+            for facet in self._benchmark.facets:
+                # The column is text if another benchmark has texts in a facet of this name.
+                if row.get(facet.column) is not None:
+                    row[facet.column] = facet.kind(row[facet.column])
+        return shown
 
     def _short_facets(self) -> list[Facet]:
         """Facets with few declared values."""

@@ -23,7 +23,7 @@ from blake3 import blake3
 from scipy.special import ndtri, stdtrit
 from upath import UPath
 
-from videomme_pipeline.benchmarks.facets import Facets, Measure
+from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
@@ -77,8 +77,10 @@ _LABELS = (
     "reader",
     "judge",
 )
-"""Text columns of `scored_questions` with few values, by which views group and join. Text facets
-are treated like these."""
+"""Text columns of `scored_questions` with few values, by which views group and join."""
+
+FACETS = "facets"
+"""The column with all facets of a question as JSON. Each declared facet has a column, too."""
 
 _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
 """Table macro that computes each measure."""
@@ -414,7 +416,10 @@ def _group_facets() -> str:
         for facet in benchmark.shown_facets
         if facet.measure is Measure.GROUP_SCORE
     )
-    return "".join(f',\n           arg_max("{name}", group_place) as "{name}"' for name in columns)
+    return "".join(
+        f",\n           arg_max({_name(column)}, group_place) as {_name(column)}"
+        for column in columns
+    )
 
 
 def _chain_columns() -> str:
@@ -482,7 +487,7 @@ def _fingerprint(store: Store) -> str:
     for name, sql in _definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
     listing = Listing(store.root)
-    digest.update(repr(_benchmarks().to_pylist()).encode())
+    digest.update(repr((_benchmarks().to_pylist(), facet_types())).encode())
     for _, list_files in TABLES.values():
         for path in list_files(store):
             state = listing.state(path)
@@ -503,7 +508,7 @@ def _load(
     schema = arrow_schema(row_class)
     intact, left_out = verify(paths)  # DuckDB itself verifies no checksums
     if not intact:
-        _create(connection, name, schema.empty_table())
+        _fill(connection, name, schema, [])
         return left_out
     if all(map(is_local, intact)):
         with suppress(duckdb.Error):  # one without a checksum is damaged: load them one by one
@@ -532,33 +537,63 @@ def _fill(
     """
     connection.execute(f'drop table if exists "{name}"')
     _create(connection, name, schema.empty_table())
-    if name == "scored_questions":
-        _number_labels(connection, name, sources)
+    if name == "scored_questions" and sources:
+        _number_labels(connection, name, _LABELS, sources)
     columns = ", ".join(map(_quoted, schema.names))
-    derived = _add_derived_facets(connection, name, schema)
+    if FACETS not in schema.names:
+        for source in sources:
+            connection.execute(
+                f"insert into {_name(name)} by name "
+                f"select columns(lambda name: name in ({columns})) from {source}"
+            )
+        return
+    facets = _add_facet_columns(connection, name, sources)
     for source in sources:
         connection.execute(
-            f'insert into "{name}" by name '
-            f"select columns(lambda name: name in ({columns})){derived} from {source}"
+            f"insert into {_name(name)} by name select source.*, {facets} from "
+            f"(select columns(lambda name: name in ({columns})) from {source}) as source "
+            f"left join facet_values using ({FACETS})"
         )
+    connection.execute("drop table facet_values")
 
 
-def _add_derived_facets(
-    connection: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema
+def facet_types() -> dict[str, str]:
+    """The SQL type of each declared facet by column: text, unless every benchmark has numbers."""
+    kinds: dict[str, set[type]] = {}
+    for benchmark in registered_benchmarks():
+        for facet in benchmark.facets:
+            kinds.setdefault(facet.column, set()).add(facet.kind)
+    own = {name for row_class, _ in TABLES.values() for name in arrow_schema(row_class).names}
+    return {
+        column: "bigint" if found == {int} else "varchar"
+        for column, found in kinds.items()
+        if column not in own
+    }
+
+
+def _add_facet_columns(
+    connection: duckdb.DuckDBPyConnection, table: str, sources: Sequence[str]
 ) -> str:
-    """Add the columns of derived facets to `table`, and return the SQL of their values."""
-    sql = ""
-    for column, derivation in Facets.derivations.items():
-        if derivation.column not in schema.names or column in schema.names:
-            continue
-        labels = ", ".join(map(_quoted, dict.fromkeys(derivation.values.values())))
-        cases = " ".join(
-            f"when {_quoted(value)} then {_quoted(label)}"
-            for value, label in derivation.values.items()
-        )
-        connection.execute(f'alter table "{table}" add column "{column}" enum({labels})')
-        sql += f', case {derivation.column} {cases} end as "{column}"'
-    return sql
+    """Add a column for each declared facet to `table`, and return the SQL of their values.
+
+    Creates the temporary table `facet_values`, which has the values in each text of the column
+    `facets`. Text columns are enums, like other labels.
+    """
+    none = f"select null::varchar as {FACETS} where false"
+    texts = " union ".join([none, *(f"select {FACETS} from {source}" for source in sources)])
+    types = facet_types()
+    values = "".join(
+        f", try_cast({FACETS} ->> {_quoted(column)} as {kind}) as {_name(column)}"
+        for column, kind in types.items()
+    )
+    connection.execute(
+        f"create or replace temp table facet_values as select {FACETS}{values} from ({texts})"
+    )
+    for column, kind in types.items():
+        connection.execute(f"alter table {_name(table)} add column {_name(column)} {kind}")
+    labels = [column for column, kind in types.items() if kind == "varchar"]
+    _number_labels(connection, table, labels, ["facet_values"])
+    return ", ".join(f"facet_values.{_name(column)}" for column in types)
 
 
 def _stage(
@@ -582,21 +617,32 @@ def _stage(
 
 
 def _number_labels(
-    connection: duckdb.DuckDBPyConnection, table: str, sources: Sequence[str]
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    labels: Sequence[str],
+    sources: Sequence[str],
 ) -> None:
-    """Change the label columns of `table` (which is empty) to enums of the values in `sources`."""
-    labels = [*_LABELS, *(name for name, kind in Facets.declared.items() if kind is str)]
-    values = ", ".join(f"list(distinct {label}) filter ({label} is not null)" for label in labels)
-    found = [
-        connection.execute(f"select {values} from {each}").fetchone() or () for each in sources
+    """Change columns of `table`, which is empty, to enums of their values in `sources`."""
+    names = [_name(label) for label in labels]
+    values = ", ".join(f"list(distinct {name}) filter ({name} is not null)" for name in names)
+    lists_by_source = [
+        connection.execute(f"select {values} from {source}").fetchone() or () for source in sources
     ]
-    for label, lists in zip(labels, zip(*found, strict=True), strict=True):
-        known = {value for values in lists for value in values or ()}
-        if known:
-            listed = ", ".join(map(_quoted, sorted(known)))
-            connection.execute(f"drop type if exists {label}_label")
-            connection.execute(f"create type {label}_label as enum ({listed})")
-            connection.execute(f"alter table {table} alter {label} set data type {label}_label")
+    for label, lists in zip(labels, zip(*lists_by_source, strict=True), strict=True):
+        distinct = {value for values in lists for value in values or ()}
+        if distinct:
+            label_type = _name(f"{table}_{label}_label")
+            listed = ", ".join(map(_quoted, sorted(distinct)))
+            connection.execute(f"drop type if exists {label_type}")
+            connection.execute(f"create type {label_type} as enum ({listed})")
+            connection.execute(
+                f"alter table {_name(table)} alter {_name(label)} set data type {label_type}"
+            )
+
+
+def _name(identifier: str) -> str:
+    """`identifier` as a quoted SQL name, so that it may be a keyword."""
+    return '"' + identifier.replace('"', '""') + '"'
 
 
 def _quoted(text: str) -> str:

@@ -10,8 +10,9 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.facets import Facets, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.demo.smoke.clips import CLIPS, RealClip
 from videomme_pipeline.demo.smoke.questions import Draft, TaskType, ask, choose_tasks, groups
 from videomme_pipeline.demo.smoke.scripts import SEED, Script, scripts
@@ -55,6 +56,7 @@ def _questions_v1() -> tuple[Question, ...]:
         for task, draft in _drafts(script, tasks[script.video_id])
     ] + [(clip, task, draft) for clip in CLIPS for task, draft in clip.drafts]
     letters = _even_letters(len(drafted), 4)
+    facets = find_benchmark("videomme").facets
     found: list[Question] = []
     for place, (source, task, draft) in enumerate(drafted):
         letter, options = _lettered(draft, letters[place], f"{SMOKE}/{place}")
@@ -68,7 +70,7 @@ def _questions_v1() -> tuple[Question, ...]:
                 question=draft.text,
                 options=options,
                 answer=letter,
-                facets=Facets(
+                facets=with_derived(
                     {
                         "duration": str(
                             Duration.SHORT if isinstance(source, RealClip) else source.duration
@@ -76,7 +78,8 @@ def _questions_v1() -> tuple[Question, ...]:
                         "domain": source.domain,
                         "sub_category": source.sub_category,
                         "task_type": str(task),
-                    }
+                    },
+                    facets,
                 ),
             )
         )

@@ -16,8 +16,9 @@ select questions.benchmark,
        ) as example_id,
        questions.question_id, questions.video_id, videos.path as video_path,
        questions.question, questions.options, timed.segments as subtitles, questions.answer,
-       questions.duration, questions.domain, questions.sub_category as subcategory,
-       questions.task_type
+       questions.facets ->> 'duration' as duration, questions.facets ->> 'domain' as domain,
+       questions.facets ->> 'sub_category' as subcategory, questions.facets ->> 'task_type' as task_type,
+       questions.facets
 from questions
 left join videos using (benchmark, video_id)
 left join timed using (benchmark, video_id)
