@@ -197,8 +197,8 @@ def with_facets(benchmark: str, columns: Iterable[str]) -> Benchmark:
 def test_a_facet_can_have_the_name_of_an_sql_keyword(
     benchmark: str, category: str, tmp_path: Path
 ) -> None:
-    keywords = duckdb.sql(
-        f"select keyword_name from duckdb_keywords() where keyword_category like '{category}'"
+    keywords = duckdb.execute(
+        "select keyword_name from duckdb_keywords() where keyword_category like ?", [category]
     )
     columns = {name for (name,) in keywords.fetchall()} - reserved_columns() - {"groups", "level"}
     own = with_facets(benchmark, sorted(columns))

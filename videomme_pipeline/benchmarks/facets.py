@@ -21,6 +21,7 @@ _NUMBERS = frozenset(
         "accuracy_low",
         "accuracy_of_answered",
         "cell",
+        "chain_structure",
         "code",
         "correct",
         "failed",
@@ -28,6 +29,8 @@ _NUMBERS = frozenset(
         "group_score_high",
         "group_score_low",
         "group_score_official",
+        "group_place",
+        "group_size",
         "groups",
         "incomplete_groups",
         "incorrect",
@@ -35,22 +38,19 @@ _NUMBERS = frozenset(
         "is_chain",
         "linear",
         "linear_score",
-        "place",
-        "places",
         "questions",
         "responses",
         "score",
         "score_official",
         "scored",
         "standard_error",
-        "structure",
         "t_975",
         "unreadable",
         "videos",
         "whole",
     ]
 )
-"""Columns that stand beside a facet in the views that break a score down by it."""
+"""Columns of the views that break a score down by a facet, in addition to the facet."""
 
 
 class Measure(StrEnum):
