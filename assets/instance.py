@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from alembic.util import CommandError
     from sqlalchemy.exc import DBAPIError
 
+Instance: TypeAlias = dg.DagsterInstance
 History: TypeAlias = dg.DagsterInstance | None
 """The instance with the runs of this project, or None if there has not been a run."""
 

@@ -5,8 +5,10 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from importlib import import_module
 
+import grimp
 import yaml
 
 import videomme_pipeline
@@ -45,6 +47,12 @@ def test_the_docstring_lists_every_package_in_the_order_of_its_layers() -> None:
     lines = (videomme_pipeline.__doc__ or "").splitlines()
     walk = [line.split()[0] for line in lines if line.startswith("    ") and line.strip()]
     assert walk == packages
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = grimp.build_graph("videomme_pipeline", "assets", exclude_type_checking_imports=False)
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError
 
 
 def test_the_version_is_that_of_the_package() -> None:

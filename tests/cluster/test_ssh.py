@@ -11,7 +11,7 @@ import pytest
 from tests.support.child_tasks import double, environment_of_a_child
 from tests.support.paths import ROOT
 from tests.support.ssh_server import CAN_RUN, ssh_server
-from videomme_pipeline.cluster.configuration import DaskSpec
+from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
@@ -31,11 +31,11 @@ def ssh_config(tmp_path: Path) -> Iterator[Path]:
         yield config
 
 
-def spec_of(config: Path, *hosts: str) -> DaskSpec:
+def spec_of(config: Path, *hosts: str) -> DaskSettings:
     prologue = [f"export PYTHONPATH={ROOT}"]
     options = ["-F", str(config)]
     ssh = {"hosts": hosts, "cores": 1, "options": options, "prologue": prologue}
-    return DaskSpec.model_validate({"ssh": ssh})
+    return DaskSettings.model_validate({"ssh": ssh})
 
 
 def test_hosts_run_tasks_over_tls_without_keys_and_a_lost_host_is_reported(

@@ -16,9 +16,7 @@ from videomme_pipeline.reports.terminal.console import PlainConsole, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dagster import DagsterInstance
-
-    from assets.instance import History
+    from assets.instance import History, Instance
     from videomme_pipeline.project.progress import StageProgress
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.videos.integrity import Finding
@@ -90,7 +88,7 @@ def open_for_plan(
 @contextmanager
 def open_for_run(
     evaluations: "Sequence[str] | None",
-) -> Iterator[tuple["Project", "DagsterInstance"]]:
+) -> Iterator[tuple["Project", "Instance"]]:
     """Open the project, with progress on standard error, and the Dagster instance.
 
     `evaluations` are the names that the user typed. If the command is stopped, its run is canceled.

