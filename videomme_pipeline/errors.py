@@ -125,9 +125,9 @@ class ModelError(VideoMMEError):
 class EndpointDownError(ModelError):
     """The endpoint gives no answers, so the run stops sending requests to it."""
 
-    def __init__(self, model: str, found: str, last: str) -> None:
+    def __init__(self, model: str, problem: str, last: str) -> None:
         super().__init__(
-            f"model {model}: {found}. Check that the endpoint is up and accepts these requests "
+            f"model {model}: {problem}. Check that the endpoint is up and accepts these requests "
             "(`videomme probe`), then run again: everything answered so far is stored. "
             f"The last failure: {last}"
         )

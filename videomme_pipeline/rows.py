@@ -94,11 +94,11 @@ def describe_columns(row_class: type) -> dict[str, str]:
     A column that no docstring names is left out.
     """
     sentences = [line for documented in _documented(row_class) for line in _sentences(documented)]
-    found = {
+    texts = {
         column.name: " ".join(line for line in sentences if column.name in _names(line))
         for column in _columns(row_class)
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in texts.items() if text}
 
 
 def to_table(

@@ -26,7 +26,7 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
     try:
         rows = _read(path)
         if inner is not None:
-            rows = [{**row, **each} for row in rows for each in row[inner]]
+            rows = [{**row, **inner_row} for row in rows for inner_row in row[inner]]
     except FileNotFoundError:
         raise AnnotationError(f"{path}: no such file") from None
     except (DamagedFileError, StorageError, OSError, csv.Error) as error:

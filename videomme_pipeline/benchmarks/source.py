@@ -39,7 +39,7 @@ class Problem:
     """Something wrong with one row of the annotations."""
 
     row: str
-    found: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,9 @@ class Annotated:
     @property
     def listed_problems(self) -> str:
         """A text about the first problems."""
-        listed = "; ".join(f"{each.row}: {each.found}" for each in self.problems[:_LISTED])
+        listed = "; ".join(
+            f"{problem.row}: {problem.message}" for problem in self.problems[:_LISTED]
+        )
         rest = len(self.problems) - _LISTED
         return listed + (f"; and {rest:,} more rows" if rest > 0 else "") + self.advice
 

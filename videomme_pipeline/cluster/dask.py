@@ -65,9 +65,9 @@ class Site:
         """Why this process cannot run the tasks of the site, or None. Called on a worker."""
         host = platform.node()
         different = [
-            f"{name} {found}, not {self.versions[name]}"
-            for name, found in versions().items()
-            if found != self.versions[name]
+            f"{name} {own}, not {self.versions[name]}"
+            for name, own in versions().items()
+            if own != self.versions[name]
         ]
         if different:
             return (
@@ -86,13 +86,13 @@ class Site:
 @cache
 def versions() -> Mapping[str, str]:
     """The versions of this process that determine frames and packet indexes."""
-    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    own = {"python": ".".join(platform.python_version_tuple()[:2])}
     for package in _SAME_VERSIONS:
         try:
-            found[package] = version(package)
+            own[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "missing"
-    return found
+            own[package] = "missing"
+    return own
 
 
 class DaskWorkers:

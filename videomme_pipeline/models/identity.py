@@ -78,7 +78,7 @@ def described(stored: str) -> str:
 def shown_differences(differences: Mapping[str, tuple[str, str]]) -> str:
     """Differences between two servers as text."""
     return ", ".join(
-        f"{_title(name)} {other} instead of {one}" for name, (one, other) in differences.items()
+        f"{_title(name)} {other} instead of {own}" for name, (own, other) in differences.items()
     )
 
 

@@ -211,5 +211,5 @@ class VideoLLM(Protocol):
         ...
 
 
-def _sum_known(one: int | None, other: int | None) -> int | None:
-    return (one or 0) + (other or 0) if one is not None or other is not None else None
+def _sum_known(first: int | None, other: int | None) -> int | None:
+    return (first or 0) + (other or 0) if first is not None or other is not None else None

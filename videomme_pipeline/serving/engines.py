@@ -137,11 +137,11 @@ def engine_version(engine: Engine, command: Sequence[str]) -> str | None:
 
 def _interpreter(program: str) -> str | None:
     """The Python interpreter that runs `program`, which is one itself or a script."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         return None
-    with suppress(OSError), Path(found).open("rb") as file:
+    with suppress(OSError), Path(path).open("rb") as file:
         first = file.readline(1000).decode(errors="replace").strip()
         if first.startswith("#!") and "python" in first:
             return first.removeprefix("#!").split()[-1]
-    return found if "python" in Path(found).name else None
+    return path if "python" in Path(path).name else None

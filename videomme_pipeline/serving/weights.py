@@ -79,14 +79,14 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
 
 def _newest(pattern: Path, now: float) -> Path:
     anchor = Path(pattern.anchor or ".")
-    found = list(anchor.glob(str(pattern.relative_to(pattern.anchor))))
-    changed = {path: _changed_at(path) for path in found if _is_complete(path)}
+    matches = list(anchor.glob(str(pattern.relative_to(pattern.anchor))))
+    changed = {path: _changed_at(path) for path in matches if _is_complete(path)}
     settled = [path for path, at in changed.items() if now - at > SETTLED_SECONDS]
     if not settled:
         raise ModelError(
-            f"weights {pattern}: {len(found)} matches, {len(changed)} of them with all files, and "
-            f"none of these is unchanged for {SETTLED_SECONDS:.0f} s; check the pattern, or wait "
-            "until a checkpoint is written"
+            f"weights {pattern}: {len(matches)} matches, {len(changed)} of them with all files, "
+            f"and none of these is unchanged for {SETTLED_SECONDS:.0f} s; check the pattern, or "
+            "wait until a checkpoint is written"
         )
     return max(settled, key=lambda path: (changed[path], path)).resolve()
 
@@ -118,8 +118,8 @@ def _cached_folder(repository: str, revision: str | None) -> Path | None:
     """The folder of a repository in the cache of huggingface_hub, or None if it is not there."""
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import
 
-    found = try_to_load_from_cache(repository, "config.json", revision=revision)
-    return Path(found).parent if isinstance(found, str) else None
+    config = try_to_load_from_cache(repository, "config.json", revision=revision)
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def _template_hash(folder: Path) -> str | None:
@@ -156,8 +156,8 @@ def _sampled_hash(paths: Sequence[Path]) -> str | None:
 
 def _json(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return value if isinstance(value, dict) else {}
     return {}
 
 

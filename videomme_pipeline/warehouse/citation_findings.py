@@ -37,19 +37,21 @@ def citation_findings(
     It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`. The
     scores of a benchmark whose declaration was removed are blocked, since nothing can be checked.
     """
-    found = connection.sql("select distinct benchmark::text from scored_questions order by all")
-    for (benchmark,) in found.fetchall():
+    benchmarks = connection.sql(
+        "select distinct benchmark::text from scored_questions order by all"
+    )
+    for (benchmark,) in benchmarks.fetchall():
         if benchmark not in known_benchmarks():
             yield from _undeclared(connection, benchmark)
             continue
         evaluations = _evidence(connection, store, benchmark)
         same = sameness_findings(evaluations)
-        for one in evaluations:
-            own = [same[one.evaluation]] if one.evaluation in same else []
-            for finding in (*findings(one), *own):
+        for evidence in evaluations:
+            own = [same[evidence.evaluation]] if evidence.evaluation in same else []
+            for finding in (*findings(evidence), *own):
                 yield CitationFindingRow(
                     benchmark=benchmark,
-                    evaluation=one.evaluation,
+                    evaluation=evidence.evaluation,
                     check_name=finding.check,
                     status=finding.status,
                     summary=finding.summary,
@@ -74,11 +76,11 @@ def _undeclared(
 
 def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[str]:
     """The evaluations of `benchmark` with scores, ordered by name."""
-    found = connection.execute(
+    evaluations = connection.execute(
         "select distinct evaluation::text from scored_questions where benchmark = ? order by all",
         [benchmark],
     )
-    return [name for (name,) in found.fetchall()]
+    return [name for (name,) in evaluations.fetchall()]
 
 
 def _evidence(
@@ -130,9 +132,9 @@ def _rows(
 ) -> list[Row]:
     """The rows of a table about one benchmark, or about one evaluation of it."""
     columns = ", ".join(f'"{name}"' for name in arrow_schema(row_class).names)  # type: ignore[arg-type]
-    wanted = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
-    condition = " and ".join(f"{column} = ?" for column in wanted)
-    found = connection.sql(
-        f'select {columns} from "{table}" where {condition}', params=list(wanted.values())
+    selected = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
+    condition = " and ".join(f"{column} = ?" for column in selected)
+    rows = connection.sql(
+        f'select {columns} from "{table}" where {condition}', params=list(selected.values())
     )
-    return from_table(found.to_arrow_table(), row_class)
+    return from_table(rows.to_arrow_table(), row_class)

@@ -238,9 +238,9 @@ def query(
     """
     if not duckdb.extract_statements(sql):
         raise ConfigurationError("the SQL query is empty; for example: select * from leaderboard")
-    found = connection.execute(sql, list(parameters))
-    columns = [column[0] for column in found.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    result = connection.execute(sql, list(parameters))
+    columns = [column[0] for column in result.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
 
 def is_current(store: Store) -> bool:
@@ -252,10 +252,10 @@ def is_current(store: Store) -> bool:
         return False
     try:
         with _open(store.warehouse) as connection:
-            found = connection.execute("select fingerprint from built_from").fetchone()
+            row = connection.execute("select fingerprint from built_from").fetchone()
     except duckdb.Error:
         return False
-    return found is not None and found[0] == _fingerprint(store)
+    return row is not None and row[0] == _fingerprint(store)
 
 
 def _checksum_file(store: Store) -> Path:
@@ -606,8 +606,8 @@ def _stage(
     for path in paths:
         try:
             table = read_table(path)
-            known = [column for column in schema.names if column in table.schema.names]
-            connection.register("incoming", table.select(known))
+            columns = [column for column in schema.names if column in table.schema.names]
+            connection.register("incoming", table.select(columns))
         except _UNREADABLE as error:
             left_out.append(str(error))
             continue
@@ -677,7 +677,7 @@ def _group_outcomes() -> pa.Table:
                 "benchmark": benchmark.name,
                 "is_chain": structure is not None,
                 "structure": structure,
-                "code": sum(digit * 3**place for place, digit in enumerate(code)),
+                "code": sum(digit * 3**position for position, digit in enumerate(code)),
                 "group_score": group_score(grouping, structure, outcomes),
                 "group_score_official": group_score(
                     grouping, structure, outcomes, GroupRule.OFFICIAL

@@ -44,31 +44,33 @@ def choose_evidence(
     if not lines:
         return ()
     words = [_words(line) for line in lines]
-    frequency = Counter(word for found in words for word in found)
+    frequency = Counter(word for line_words in words for word in line_words)
     question_words = _words(question.question)
     option_words = {
         word for letter in question.letters for word in _words(question.option_text(letter))
     } - question_words
     nearest = _nearest(question.question, facts)
 
-    def weight(place: int) -> float:
-        in_question = _rarity(words[place] & question_words, frequency, len(lines))
-        in_options = _rarity(words[place] & option_words, frequency, len(lines))
-        return in_question + 0.2 * in_options + (10.0 if place == nearest else 0.0)
+    def weight(number: int) -> float:
+        in_question = _rarity(words[number] & question_words, frequency, len(lines))
+        in_options = _rarity(words[number] & option_words, frequency, len(lines))
+        return in_question + 0.2 * in_options + (10.0 if number == nearest else 0.0)
 
-    ranked = sorted(range(len(lines)), key=lambda place: (-weight(place), place))
-    best = [place for place in ranked[:MAX_EVIDENCE_LINES] if weight(place) > 0]
+    ranked = sorted(range(len(lines)), key=lambda number: (-weight(number), number))
+    best = [number for number in ranked[:MAX_EVIDENCE_LINES] if weight(number) > 0]
     if not best:
         return _seen_throughout(facts)
     if best and best[0] < len(described) and nearest is None:
         following = best[0] + 1
         best = [best[0], *([following] if following < len(described) else [])]
-    return tuple(lines[place] for place in sorted(best))
+    return tuple(lines[number] for number in sorted(best))
 
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
     """The texts in more than half of the pictures, as one line."""
-    seen = Counter(text for fact in facts for text in {found.text for found in fact.texts})
+    seen = Counter(
+        text for fact in facts for text in {picture_text.text for picture_text in fact.texts}
+    )
     title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
     return (f"The title is {', '.join(title)}.",) if title else ()
 
@@ -82,8 +84,8 @@ def _rarity(words: Iterable[str], frequency: Mapping[str, int], lines: int) -> f
 
 
 def _nearest(question: str, facts: Sequence[PictureFacts]) -> int | None:
-    found = _CLOCK.search(question)
-    if not found or not facts:
+    clock = _CLOCK.search(question)
+    if not clock or not facts:
         return None
-    wanted = 60 * int(found.group(1)) + int(found.group(2))
-    return min(range(len(facts)), key=lambda place: abs(facts[place].seconds - wanted))
+    asked_seconds = 60 * int(clock.group(1)) + int(clock.group(2))
+    return min(range(len(facts)), key=lambda number: abs(facts[number].seconds - asked_seconds))

@@ -188,7 +188,7 @@ def _from_json(data: bytes) -> tuple[PictureFacts, ...]:
     return tuple(
         PictureFacts(
             seconds=fact["seconds"],
-            texts=tuple(PictureText(**found) for found in fact["texts"]),
+            texts=tuple(PictureText(**text) for text in fact["texts"]),
             shapes=fact["shapes"],
         )
         for fact in stored["facts"]

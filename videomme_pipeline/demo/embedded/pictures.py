@@ -86,9 +86,9 @@ class PictureReader:
     def read(self, picture: Picture) -> PictureFacts:
         pixels = np.asarray(Image.open(io.BytesIO(picture.data)).convert("RGB"))
         height, width = pixels.shape[:2]
-        found = self._ocr(np.ascontiguousarray(pixels[..., ::-1]))
-        boxes = [] if found.boxes is None else [np.asarray(box) for box in found.boxes]
-        read = [pair for pair in zip(found.txts or (), boxes, strict=True) if _is_text(pair[0])]
+        result = self._ocr(np.ascontiguousarray(pixels[..., ::-1]))
+        boxes = [] if result.boxes is None else [np.asarray(box) for box in result.boxes]
+        read = [pair for pair in zip(result.txts or (), boxes, strict=True) if _is_text(pair[0])]
         texts = tuple(
             PictureText(
                 text=text,
@@ -116,7 +116,7 @@ def distinct(pictures: Sequence[Picture]) -> list[Picture]:
         chosen.append(farthest)
         away = np.array([np.abs(other - small[farthest]).mean() for other in small])
         distance = np.minimum(distance, away)
-    return [pictures[place] for place in sorted(chosen)]
+    return [pictures[number] for number in sorted(chosen)]
 
 
 def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.floating]]) -> str:
@@ -134,8 +134,8 @@ def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.flo
     named = _color_numbers(picture)
     best: tuple[int, int, str] | None = None
     for number, color in enumerate(_COLORS):
-        patches, found = ndimage.label((named == number) & free)
-        if not found:
+        patches, count = ndimage.label((named == number) & free)
+        if not count:
             continue
         sizes = np.bincount(patches.ravel())[1:]
         largest = int(sizes.max())

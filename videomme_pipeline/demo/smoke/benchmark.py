@@ -57,13 +57,13 @@ def _questions_v1() -> tuple[Question, ...]:
     ] + [(clip, task, draft) for clip in CLIPS for task, draft in clip.drafts]
     letters = _even_letters(len(drafted), 4)
     facets = find_benchmark("videomme").facets
-    found: list[Question] = []
-    for place, (source, task, draft) in enumerate(drafted):
-        letter, options = _lettered(draft, letters[place], f"{SMOKE}/{place}")
-        found.append(
+    questions: list[Question] = []
+    for number, (source, task, draft) in enumerate(drafted):
+        letter, options = _lettered(draft, letters[number], f"{SMOKE}/{number}")
+        questions.append(
             Question(
                 benchmark=SMOKE,
-                question_id=f"{source.video_id}-{place % 3 + 1}",
+                question_id=f"{source.video_id}-{number % 3 + 1}",
                 video_id=source.video_id,
                 youtube_id=youtube_id(source.video_id),
                 url=source.url if isinstance(source, RealClip) else None,
@@ -83,7 +83,7 @@ def _questions_v1() -> tuple[Question, ...]:
                 ),
             )
         )
-    return tuple(found)
+    return tuple(questions)
 
 
 def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, Draft]]:
@@ -98,12 +98,12 @@ def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, D
 @cache
 def _questions_v2() -> tuple[Question, ...]:
     letters = _even_letters(4 * len(groups()), 8)
-    found: list[Question] = []
+    questions: list[Question] = []
     for group in groups():
         for number, draft in enumerate(group.drafts, start=1):
             question_id = f"{group.video_id}-{number}"
-            letter, options = _lettered(draft, letters[len(found)], f"{SMOKE_V2}/{question_id}")
-            found.append(
+            letter, options = _lettered(draft, letters[len(questions)], f"{SMOKE_V2}/{question_id}")
+            questions.append(
                 Question(
                     benchmark=SMOKE_V2,
                     question_id=question_id,
@@ -124,25 +124,25 @@ def _questions_v2() -> tuple[Question, ...]:
                     ),
                 )
             )
-    return tuple(found)
+    return tuple(questions)
 
 
 def _even_letters(count: int, offered: int) -> list[Letter]:
     """Letters in a seeded order. Their frequencies differ by at most one."""
-    letters = [tuple(Letter)[place % offered] for place in range(count)]
+    letters = [tuple(Letter)[number % offered] for number in range(count)]
     random.Random(f"{SEED}/letters/{offered}").shuffle(letters)
     return letters
 
 
-def _lettered(draft: Draft, wanted: Letter, seed: str) -> tuple[Letter, tuple[str, ...]]:
-    """The options as published ("A. Apples."). The correct one has `wanted` if it is offered."""
+def _lettered(draft: Draft, answer: Letter, seed: str) -> tuple[Letter, tuple[str, ...]]:
+    """The options as published ("A. Apples."). `answer` marks the correct one, if offered."""
     wrong = list(draft.wrong)
     random.Random(f"{SEED}/{seed}").shuffle(wrong)
     letters = tuple(Letter)[: len(wrong) + 1]
-    place = tuple(Letter).index(wanted) % len(letters)
-    texts = [*wrong[:place], draft.right, *wrong[place:]]
+    index = tuple(Letter).index(answer) % len(letters)
+    texts = [*wrong[:index], draft.right, *wrong[index:]]
     options = tuple(
         f"{letter}. {text if text.endswith('.') else text + '.'}"
         for letter, text in zip(letters, texts, strict=True)
     )
-    return letters[place], options
+    return letters[index], options

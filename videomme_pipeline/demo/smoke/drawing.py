@@ -83,10 +83,10 @@ def subtitle_lines(script: Script) -> Iterator[tuple[float, float, str]]:
     for scene in script.scenes:
         length = scene.end_seconds - scene.start_seconds
         cues = max(len(scene.sentences), math.floor(length / CUE_SECONDS))
-        for place in range(cues):
-            start = scene.start_seconds + place * length / cues
-            end = scene.start_seconds + (place + 1) * length / cues - GAP_SECONDS
-            yield start, end, scene.sentences[place % len(scene.sentences)]
+        for number in range(cues):
+            start = scene.start_seconds + number * length / cues
+            end = scene.start_seconds + (number + 1) * length / cues - GAP_SECONDS
+            yield start, end, scene.sentences[number % len(scene.sentences)]
 
 
 def srt(script: Script) -> str:
@@ -108,8 +108,8 @@ def word_lines(script: Script) -> str:
     for start, end, text in subtitle_lines(script):
         words = text.split()
         step = (end - start) / len(words)
-        for place, word in enumerate(words):
-            times = (round(start + place * step, 3), round(start + (place + 1) * step, 3))
+        for number, word in enumerate(words):
+            times = (round(start + number * step, 3), round(start + (number + 1) * step, 3))
             lines.append(
                 json.dumps({"text": word, "start_time": times[0], "end_time": times[1]}) + "\n"
             )
@@ -149,8 +149,8 @@ def draw_shapes(script: Script, scene: Scene) -> Image.Image:
     )
     pen = ImageDraw.Draw(canvas)
     outline = _PAPER if scene.colour is Color.BLACK else _INK
-    for place in range(scene.count):
-        _shape(pen, scene.shape, fine * place * step, fine * size, _PAINT[scene.colour], outline)
+    for number in range(scene.count):
+        _shape(pen, scene.shape, fine * number * step, fine * size, _PAINT[scene.colour], outline)
     return canvas.resize((canvas.width // fine, canvas.height // fine), Image.Resampling.LANCZOS)
 
 
@@ -200,10 +200,10 @@ def _frames(script: Script) -> Iterator[av.VideoFrame]:
             second, step = divmod(number, rate)
             if step == 0:
                 _draw_clock(script, still, target, second)
-            place = _shape_place(script, scene, shapes, number / rate - scene.start_seconds)
-            if place != shown:
-                _move(shapes, still, target, shown, place)
-                shown = place
+            position = _shape_place(script, scene, shapes, number / rate - scene.start_seconds)
+            if position != shown:
+                _move(shapes, still, target, shown, position)
+                shown = position
             yield canvas
 
 
@@ -212,11 +212,11 @@ def _move(
     still: tuple[Plane, ...],
     target: tuple[Plane, ...],
     shown: tuple[int, int, int] | None,
-    place: tuple[int, int, int],
+    position: tuple[int, int, int],
 ) -> None:
     if shown is not None:
         _copy(still, target, (shown[1], shown[1] + shown[2]))
-    shapes.blend(target, place[0], place[1])
+    shapes.blend(target, position[0], position[1])
 
 
 def _copy(source: tuple[Plane, ...], target: tuple[Plane, ...], rows: tuple[int, int]) -> None:
@@ -285,9 +285,9 @@ def _planes(frame: av.VideoFrame) -> tuple[Plane, ...]:
     )
 
 
-def _backdrop(script: Script, place: int) -> Image.Image:
+def _backdrop(script: Script, number: int) -> Image.Image:
     """A soft vertical gradient with a darker floor, different for each scene."""
-    top, bottom = _BACKDROPS[(place + int(script.video_id)) % len(_BACKDROPS)]
+    top, bottom = _BACKDROPS[(number + int(script.video_id)) % len(_BACKDROPS)]
     share = np.linspace(0, 1, script.height)[:, None]
     column = (1 - share) * np.array(top) + share * np.array(bottom)
     column[int(script.height * 0.84) :] *= 0.82
@@ -331,10 +331,10 @@ def _round_outline(radii: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
     """Corners around the center from the top, with each of `radii` in turn as the distance."""
     return tuple(
         (
-            radius * math.sin(2 * math.pi * place / len(radii)),
-            -radius * math.cos(2 * math.pi * place / len(radii)),
+            radius * math.sin(2 * math.pi * number / len(radii)),
+            -radius * math.cos(2 * math.pi * number / len(radii)),
         )
-        for place, radius in enumerate(radii)
+        for number, radius in enumerate(radii)
     )
 
 

@@ -122,10 +122,10 @@ def _count(script: Script, scene: Scene, draw: random.Random) -> _Parts:
 
 
 def _next(script: Script, scene: Scene, draw: random.Random) -> _Parts:
-    place = max(1, script.scenes.index(scene))
-    before = script.scenes[place - 1].heading
+    index = max(1, script.scenes.index(scene))
+    before = script.scenes[index - 1].heading
     text = f'Which heading comes directly after the heading "{before}"?'
-    right = script.scenes[place].heading
+    right = script.scenes[index].heading
     seen = [other.heading for other in script.scenes if other.heading != before]
     return text, right, (*seen, *(heading for heading in script.headings if heading != before))
 
@@ -177,12 +177,12 @@ _QUESTIONS: Mapping[TaskType, Callable[[Script, Scene, random.Random], _Parts]] 
 }
 
 
-def choose_tasks(taken: Iterable[TaskType], each: int) -> dict[str, tuple[TaskType, ...]]:
-    """Choose three task types per script, so that each occurs `each` times including `taken`.
+def choose_tasks(taken: Iterable[TaskType], times: int) -> dict[str, tuple[TaskType, ...]]:
+    """Choose three task types per script, so that each occurs `times` times including `taken`.
 
     Videos without subtitles choose first, among the types that can be seen.
     """
-    left = Counter(dict.fromkeys(TaskType, each))
+    left = Counter(dict.fromkeys(TaskType, times))
     left.subtract(taken)
     chosen: dict[str, tuple[TaskType, ...]] = {}
     for script in sorted(scripts(), key=lambda script: script.narrated):
@@ -211,8 +211,8 @@ def _relevance(
     """A relevance group: four questions on one ability."""
 
     def make(script: Script, draw: random.Random) -> Group:
-        places = draw.sample(range(1, len(script.scenes)), 4)
-        drafts = [ask(task, script, script.scenes[place], 7, draw) for place in sorted(places)]
+        indexes = draw.sample(range(1, len(script.scenes)), 4)
+        drafts = [ask(task, script, script.scenes[index], 7, draw) for index in sorted(indexes)]
         return Group(
             video_id=script.video_id,
             group_type="relevance",
@@ -228,8 +228,8 @@ def _relevance(
 
 def _chain(script: Script, draw: random.Random) -> Group:
     """`[1,2,3,4]`: from a code to its heading, the next heading, its color and count."""
-    place = draw.randrange(1, len(script.scenes))
-    before, scene = script.scenes[place - 1], script.scenes[place]
+    index = draw.randrange(1, len(script.scenes))
+    before, scene = script.scenes[index - 1], script.scenes[index]
     others = (heading for heading in script.headings if heading != before.heading)
     return _logic(
         script,

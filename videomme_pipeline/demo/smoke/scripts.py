@@ -244,24 +244,24 @@ def _scenes(theme: _Theme, draw: random.Random) -> tuple[Scene, ...]:
     people, items = draw.sample(PEOPLE, count), draw.sample(ITEMS, count)
     reasons = draw.sample(REASONS, count)
     scenes: list[Scene] = []
-    for place in range(count):
+    for number in range(count):
         start = scenes[-1].end_seconds if scenes else 0
         scenes.append(
             Scene(
                 start_seconds=start,
                 end_seconds=start + draw.randint(*_SCENE_SECONDS[theme.duration]),
-                heading=headings[place],
-                shape=shapes[place],
-                colour=colors[place],
-                count=counts[place],
-                motion=motions[place],
+                heading=headings[number],
+                shape=shapes[number],
+                colour=colors[number],
+                count=counts[number],
+                motion=motions[number],
                 code=f"{draw.choice('HKMTWX')}{draw.randint(1000, 9999)}",
                 corner=draw.choice(list(Corner)),
-                left_sign=signs[2 * place],
-                right_sign=signs[2 * place + 1],
-                person=people[place],
-                item=items[place],
-                reason=reasons[place],
+                left_sign=signs[2 * number],
+                right_sign=signs[2 * number + 1],
+                person=people[number],
+                item=items[number],
+                reason=reasons[number],
             )
         )
     return tuple(scenes)

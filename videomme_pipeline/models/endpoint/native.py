@@ -174,12 +174,12 @@ def _for_transformers(sampling: Sampling) -> VideoForm | None:
         return None
     match sampling:
         case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
-            wanted: dict[str, Any] = {"num_frames": None, "fps": sampling.fps}
+            settings: dict[str, Any] = {"num_frames": None, "fps": sampling.fps}
         case UniformN():
-            wanted = {"num_frames": sampling.frames}
+            settings = {"num_frames": sampling.frames}
         case _:
             return None
-    return VideoForm(in_body={"chat_template_kwargs": wanted})
+    return VideoForm(in_body={"chat_template_kwargs": settings})
 
 
 def _pixel_limits(sampling: Sampling) -> dict[str, int]:

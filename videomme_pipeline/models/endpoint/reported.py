@@ -69,21 +69,21 @@ def reported_identity(
     values: dict[str, str] = {}
     for report in _REPORTS.get(profile, ()):
         try:
-            found = orjson.loads(get(root + report.path, api_key, LOOK_SECONDS))
+            content = orjson.loads(get(root + report.path, api_key, LOOK_SECONDS))
         except SilentServerError:
             return None
         except (ModelError, orjson.JSONDecodeError):
             continue
-        if isinstance(found, dict):
-            values |= dict(_read(report, found))
+        if isinstance(content, dict):
+            values |= dict(_read(report, content))
     if profile is Profile.VLLM and values:
         values |= _served_weights(base_url, served_name, api_key)
     return ServerIdentity.of({"engine": profile.value, **values}) if values else None
 
 
-def _read(report: _Report, found: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _read(report: _Report, content: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, key in report.values.items():
-        value = found.get(key)
+        value = content.get(key)
         if isinstance(value, str) and value:
             yield name, text_hash(value) if name.endswith("_hash") else value[:_MAX_CHARACTERS]
 

@@ -134,13 +134,15 @@ class EndpointSpec(RemoteSpec):
         if self.serve is not None and self.base_url is not None:
             raise ValueError("`serve` starts servers and `base_url` names running ones; remove one")
         if self.frames_as is not None and self.frames_as not in self.endpoint_profile.frames_as:
-            known = ", ".join(way.value for way in self.endpoint_profile.frames_as)
+            ways = ", ".join(way.value for way in self.endpoint_profile.frames_as)
             raise ValueError(
                 f"profile {self.profile.value} does not take frames as {self.frames_as.value}; "
-                f"it takes: {known}"
+                f"it takes: {ways}"
             )
         if self.audio and not self.endpoint_profile.takes_audio:
-            takers = ", ".join(name.value for name, known in PROFILES.items() if known.takes_audio)
+            takers = ", ".join(
+                name.value for name, profile in PROFILES.items() if profile.takes_audio
+            )
             raise ValueError(
                 f"profile {self.profile.value} does not take audio; these do: {takers}"
             )
@@ -201,10 +203,12 @@ class EndpointSpec(RemoteSpec):
             return None
         key = self.api_key(os.environ)
         with ThreadPoolExecutor(len(self._urls)) as threads:
-            found = threads.map(
+            reports = threads.map(
                 lambda url: reported_identity(url, self.profile, self.served_name, key), self._urls
             )
-            reported = {url: one for url, one in zip(self._urls, found, strict=True) if one}
+            reported = {
+                url: report for url, report in zip(self._urls, reports, strict=True) if report
+            }
         merged = ServerIdentity()
         for url, identity in reported.items():
             if different := merged.differences(identity):

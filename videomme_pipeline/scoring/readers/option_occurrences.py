@@ -56,12 +56,12 @@ def find_occurrences(
     added: "nods her head" is "nodding head".
     """
     words = list(words_from(answer, start, end))
-    said = tuple(word.text for word in words)
-    stems = _stems(said)
+    given = tuple(word.text for word in words)
+    stems = _stems(given)
     written = [
         Occurrence(letter, words[first].start, words[last].end)
         for letter, core in ((letter, text.core) for letter, text in texts.items())
-        for first, last in _indexes(*((stems, _stems(core)) if len(core) > 1 else (said, core)))
+        for first, last in _indexes(*((stems, _stems(core)) if len(core) > 1 else (given, core)))
     ]
     stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
     stated = stated or _adverbs(answer, words, texts)
@@ -99,27 +99,27 @@ def names_activity(words: str, texts: OptionTexts, letter: Letter) -> bool:
 
     `words` are an answer's without the text of `letter`.
     """
-    said = set(_stems(tuple(word.text for word in words_from(words))))
+    given = set(_stems(tuple(word.text for word in words_from(words))))
     own = _stems(texts[letter].core)
     verbs = (text.core[0] for text in texts.values() if len(text.core) > 1)
     others = (_stems((verb,))[0] for verb in verbs if verb.endswith("ing"))
-    return any(verb in said and verb not in own for verb in others)
+    return any(verb in given and verb not in own for verb in others)
 
 
-def _indexes(said: tuple[str, ...], words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The indexes in `said` of the first and the last word of `words`."""
-    firsts = [first for first, word in enumerate(said) if words[:1] == (word,)]
-    return [(first, last) for first in firsts if (last := _last(said, first, words)) is not None]
+def _indexes(given: tuple[str, ...], words: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The indexes in `given` of the first and the last word of `words`."""
+    firsts = [first for first, word in enumerate(given) if words[:1] == (word,)]
+    return [(first, last) for first in firsts if (last := _last(given, first, words)) is not None]
 
 
-def _last(said: tuple[str, ...], first: int, words: tuple[str, ...]) -> int | None:
-    """The index of the last of `words` in `said`, if the words begin at `first`, else None."""
+def _last(given: tuple[str, ...], first: int, words: tuple[str, ...]) -> int | None:
+    """The index of the last of `words` in `given`, if the words begin at `first`, else None."""
     index = first
     for word in words[1:]:
         index += 1
-        while index < len(said) and said[index] != word and said[index] in DETERMINERS:
+        while index < len(given) and given[index] != word and given[index] in DETERMINERS:
             index += 1
-        if index == len(said) or said[index] != word:
+        if index == len(given) or given[index] != word:
             return None
     return index
 

@@ -65,15 +65,15 @@ class OptionText:
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
         words = list(islice(words_from(text, position), len(self.words) + 1))
-        said = tuple(word.text for word in words)
-        if not said or not self.words:
+        given = tuple(word.text for word in words)
+        if not given or not self.words:
             return None
-        if said[: len(self.words)] == self.words:
+        if given[: len(self.words)] == self.words:
             size = len(self.words)
         else:
-            article = 1 if said[0] in _ARTICLES else 0
+            article = 1 if given[0] in _ARTICLES else 0
             size = article + len(self.core)
-            if said[article:size] != self.core:
+            if given[article:size] != self.core:
                 return None
         end = words[size - 1].end
         closing = _SPACES.match(text, end)

@@ -45,8 +45,8 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         yes_or_no = _YES_OR_NO.match(statement, start)  # "No, he does not."
         end = yes_or_no.end() if yes_or_no else len(statement)
         words = list(words_from(statement, start, end))
-        said = without_article(tuple(word.text for word in words))
-        fits = [letter for letter, text in texts.items() if said and text.core == said]
+        given = without_article(tuple(word.text for word in words))
+        fits = [letter for letter, text in texts.items() if given and text.core == given]
         if len(fits) == 1:
             return Occurrence(fits[0], words[0].start, words[-1].end).reading
     return None
