@@ -565,8 +565,8 @@ def facet_types() -> dict[str, str]:
             kinds.setdefault(facet.column, set()).add(facet.kind)
     own = {name for row_class, _ in TABLES.values() for name in arrow_schema(row_class).names}
     return {
-        column: "bigint" if found == {int} else "varchar"
-        for column, found in kinds.items()
+        column: "bigint" if types == {int} else "varchar"
+        for column, types in kinds.items()
         if column not in own
     }
 
