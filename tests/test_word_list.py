@@ -36,3 +36,10 @@ def test_plain_english_is_left_alone(line: str) -> None:
 def test_names_are_checked_in_code_but_not_in_text() -> None:
     text = '"""The lock is held."""\n\nheld = 1\n'
     assert list(offenders("module.py", text)) == [(3, "the name 'held' (name the thing)")]
+
+
+def test_variables_of_the_library_say_what_they_contain() -> None:
+    code = "def f(one: int) -> None:\n    found, place = one, 2\n\n\nclass A:\n    each: bool\n"
+    lines = [line for line, _ in offenders("videomme_pipeline/module.py", code)]
+    assert lines == [1, 2, 2]
+    assert list(offenders("tests/test_module.py", code)) == []

@@ -6,6 +6,7 @@ prints every place in source, configuration and documentation (or in the given f
 that uses one, and exits with 1 if there is any. CONTRIBUTING explains the words.
 """
 
+import ast
 import io
 import re
 import subprocess
@@ -65,18 +66,24 @@ QUOTED = re.compile(r"(?<= )`(?:behind|hangs on|look again|the night|stretch|who
 NAMES = frozenset({"held", "told", "anew", "behind", "look_again"})
 """Identifiers that do not name a thing."""
 
-_FOUND = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.IGNORECASE)
+VARIABLES = frozenset({"each", "found", "known", "one", "place", "places", "said", "wanted"})
+"""Names of variables and arguments that do not say what they contain. Functions may have them."""
+WITH_NAMED_VARIABLES = ("videomme_pipeline/", "assets/")
+
+_UNWANTED = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.IGNORECASE)
 _REPLACEMENTS = tuple((re.compile(word, re.IGNORECASE), instead) for word, instead in WORDS.items())
 
 
 def offenders(name: str, text: str) -> Iterator[tuple[int, str]]:
     """Line number and explanation of each unwanted word in the file `name`."""
     names = set(_names(text)) if name.endswith(".py") else set()
+    if name.endswith(".py") and name.startswith(WITH_NAMED_VARIABLES):
+        names |= set(_variables(text))
     is_dataset = name.startswith(DATASET_FILES)
     for number, line in enumerate(text.splitlines(), start=1):
         checked = DATASET_WORDS.sub("", line) if is_dataset else line
-        for found in _FOUND.finditer(ALLOWED.sub("", QUOTED.sub("", checked))):
-            yield number, f"{found[0]!r} (say: {_replacement(found[0])})"
+        for word in _UNWANTED.finditer(ALLOWED.sub("", QUOTED.sub("", checked))):
+            yield number, f"{word[0]!r} (say: {_replacement(word[0])})"
     for number, identifier in sorted(names):
         yield number, f"the name {identifier!r} (name the thing)"
 
@@ -87,8 +94,30 @@ def _names(text: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def _replacement(found: str) -> str:
-    return next(instead for word, instead in _REPLACEMENTS if word.search(found))
+def _variables(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each variable and argument in `VARIABLES`, but no field."""
+    tree = ast.parse(text)
+    fields = {
+        id(statement.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=variable):
+                pass
+            case ast.Name(id=variable, ctx=ast.Store()) if id(node) not in fields:
+                pass
+            case _:
+                continue
+        if variable in VARIABLES:
+            yield node.lineno, variable
+
+
+def _replacement(unwanted: str) -> str:
+    return next(instead for word, instead in _REPLACEMENTS if word.search(unwanted))
 
 
 def checked_files(root: Path) -> Iterator[str]:
@@ -108,14 +137,14 @@ def checked_files(root: Path) -> Iterator[str]:
 
 def main() -> None:
     root, given = Path(__file__).parents[2], sys.argv[1:]
-    found = [
+    lines = [
         f"{name}:{number}: {explanation}"
         for name in checked_files(root)
         if not given or name.startswith(tuple(given))
         for number, explanation in offenders(name, (root / name).read_text(encoding="utf-8"))
     ]
-    print(*found, sep="\n", end="\n" if found else "")  # noqa: T201
-    sys.exit(1 if found else 0)
+    print(*lines, sep="\n", end="\n" if lines else "")  # noqa: T201
+    sys.exit(1 if lines else 0)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class DaskSettings(Spec):
 
     @model_validator(mode="after")
     def _require_one_cluster(self) -> "DaskSettings":
-        if sum(each is not None for each in (self.address, self.slurm, self.ssh)) != 1:
+        if sum(way is not None for way in (self.address, self.slurm, self.ssh)) != 1:
             raise ValueError("set one of `address`, `slurm` and `ssh`")
         if self.address and not self.plain_tcp and not _is_protected(self.address):
             raise ValueError(

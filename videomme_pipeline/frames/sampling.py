@@ -485,9 +485,9 @@ def place(total: int, count: int, placement: Placement) -> Integers:
         case Placement.ENDPOINTS:
             numbers = np.linspace(0, total - 1, count).astype(np.int64)
         case Placement.SEGMENTS:
-            places = (np.arange(count) + 0.5) * (total / count)
+            positions = (np.arange(count) + 0.5) * (total / count)
             # As by `torch.arange`, which returns 32-bit numbers.
-            numbers = places.astype(np.float32).astype(np.int64)
+            numbers = positions.astype(np.float32).astype(np.int64)
         case Placement.STARTS:
             numbers = np.arange(count) * total // count
     return np.asarray(numbers)
@@ -496,14 +496,14 @@ def place(total: int, count: int, placement: Placement) -> Integers:
 def spread(total: int, count: int) -> Integers:
     """`count` (at least 2) of the numbers 0 … `total` - 1, from the first to the last, rounded.
 
-    Each place is a 32-bit number, computed from the nearer end with one rounding, as by
+    Each position is a 32-bit number, computed from the nearer end with one rounding, as by
     `torch.linspace`, so that halves are rounded to the same number.
     """
     last = total - 1
     step = float(np.float32(last) / np.float32(count - 1))
     numbers = np.arange(count)
-    places = np.where(numbers < count // 2, step * numbers, last - step * numbers[::-1])
-    return np.asarray(np.round(places.astype(np.float32)).astype(np.int64))
+    positions = np.where(numbers < count // 2, step * numbers, last - step * numbers[::-1])
+    return np.asarray(np.round(positions.astype(np.float32)).astype(np.int64))
 
 
 def _even(number: float) -> int:
