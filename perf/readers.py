@@ -1,4 +1,4 @@
-"""How often each reader reads the letter that a person noted beside a response.
+"""Share of responses in which each reader reads the letter that a person noted.
 
     python -m perf.readers [FILE.jsonl] [--json]
 

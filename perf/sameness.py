@@ -1,4 +1,4 @@
-"""How often two evaluations are reported as the same, by accuracy and share of changed answers.
+"""Share of evaluations reported as the same, by accuracy and share of changed answers.
 
     python -m perf.sameness [--quick] [--json]
 

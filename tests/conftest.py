@@ -1,4 +1,4 @@
-"""What all tests share: the hypothesis profile, the registry, and the odd videos of a session."""
+"""Shared by all tests: the hypothesis profile, the registry, and the odd videos of a session."""
 
 import signal
 from collections.abc import Iterator

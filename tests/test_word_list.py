@@ -43,3 +43,8 @@ def test_variables_of_the_library_say_what_they_contain() -> None:
     lines = [line for line, _ in offenders("videomme_pipeline/module.py", code)]
     assert lines == [1, 2, 2]
     assert list(offenders("tests/test_module.py", code)) == []
+
+
+def test_docstrings_start_with_a_noun_or_an_imperative() -> None:
+    assert list(offenders("module.py", '"""Number of frames: how many are sent."""')) == []
+    assert next(offenders("module.py", '"""How many frames are sent."""'))[0] == 1

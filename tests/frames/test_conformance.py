@@ -59,7 +59,7 @@ def table() -> Iterator[list[str]]:
 
 
 def published(environment: str, **cases: Any) -> dict[str, Any]:
-    """What the packages choose in `cases`."""
+    """The frames that the packages choose in `cases`."""
     asked = {"numbers": {}, "sizes": [], "videos": [], **cases}
     found = subprocess.run(
         [f"{environment}/bin/python", ROOT / "tests" / "support" / "published_frames.py"],

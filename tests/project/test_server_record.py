@@ -1,4 +1,4 @@
-"""When another server makes the answers of a model stale."""
+"""Answers that become stale because another server answers."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

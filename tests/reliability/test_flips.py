@@ -41,7 +41,7 @@ FLIPS = 10_000
 SAMPLED = 10
 """Flips per kind of file in the everyday run."""
 MISSING: tuple[object, ...] = (None, (None, {}), {}, False)
-"""What reading returns if the file counts as missing."""
+"""Results of reading a file that counts as missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ Moment = Callable[[], bool]
 
 @dataclass(kw_only=True)
 class Figures:
-    """What happened over all kills."""
+    """Counts over all kills."""
 
     finished_before: int = 0
     requests: int = 0

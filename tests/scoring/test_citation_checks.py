@@ -1,4 +1,4 @@
-"""What may be cited: each check blocks, warns or is unknown for the right facts."""
+"""Citation checks: each check blocks, warns or is unknown for the right facts."""
 
 from collections.abc import Mapping
 from dataclasses import replace

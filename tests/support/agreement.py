@@ -1,4 +1,4 @@
-"""How often readers read the letters that a person noted beside responses."""
+"""Agreement of readers with the letters that a person noted beside responses."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

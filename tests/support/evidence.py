@@ -1,4 +1,4 @@
-"""What is stored about a made-up evaluation that may be cited."""
+"""Made-up evidence about an evaluation that may be cited."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -14,7 +14,7 @@ _METHODS = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
 
 
 class Fault(StrEnum):
-    """What happens to a request."""
+    """A fault of a request."""
 
     CUT = "the connection is closed in the middle of the body"
     CUT_ANSWER = "the connection is closed in the middle of the answer"

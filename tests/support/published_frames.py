@@ -120,7 +120,7 @@ def size(
 
 
 def video(path: str, folder: Path) -> dict[str, Any]:
-    """What the packages choose of a video, and how their pixels differ from ours."""
+    """The frames of a video that the packages choose, and how far their pixels are from ours."""
     try:
         fetched, metadata = vision_process.fetch_video({"video": path}, return_video_metadata=True)
     except (ValueError, AttributeError) as error:  # its second reader is not in torchvision

@@ -70,6 +70,9 @@ VARIABLES = frozenset({"each", "found", "known", "one", "place", "places", "said
 """Names of variables and arguments that do not say what they contain. Functions may have them."""
 WITH_NAMED_VARIABLES = ("videomme_pipeline/", "assets/")
 
+FIRST_WORD = re.compile(r'^\s*"""(What|How|Whether|Who|Of each)\b')
+"""First words of docstrings that name nothing."""
+
 _UNWANTED = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.IGNORECASE)
 _REPLACEMENTS = tuple((re.compile(word, re.IGNORECASE), instead) for word, instead in WORDS.items())
 
@@ -84,6 +87,8 @@ def offenders(name: str, text: str) -> Iterator[tuple[int, str]]:
         checked = DATASET_WORDS.sub("", line) if is_dataset else line
         for word in _UNWANTED.finditer(ALLOWED.sub("", QUOTED.sub("", checked))):
             yield number, f"{word[0]!r} (say: {_replacement(word[0])})"
+        if name.endswith(".py") and (first := FIRST_WORD.match(line)):
+            yield number, f"a docstring that starts with {first[1]!r} (name what is returned)"
     for number, identifier in sorted(names):
         yield number, f"the name {identifier!r} (name the thing)"
 

@@ -22,7 +22,7 @@ from videomme_pipeline.fingerprint import Spec
 
 
 class Metric(StrEnum):
-    """How the headline score of an evaluation is computed."""
+    """The rule for the headline score of an evaluation."""
 
     ACCURACY = "accuracy"
     """Share of correct responses."""

@@ -22,7 +22,7 @@ _WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
 
 class AnswerKind(StrEnum):
-    """How the column of the answer names the correct option."""
+    """The way in which the answer column names the correct option."""
 
     LETTER = "letter"
     INDEX = "index"

@@ -35,7 +35,7 @@ RelativePath = Annotated[str, Field(min_length=1, max_length=300), AfterValidato
 
 
 class DerivationSpec(Spec):
-    """How the values of a facet follow from those of another one."""
+    """The rule by which the values of a facet follow from those of another facet."""
 
     facet: str
     values: Mapping[str, str]
@@ -122,7 +122,7 @@ class Declaration(Spec):
     folder: Path | None = None
     """Your folder with the annotations and the videos, for a benchmark that is not published."""
     hub: HubSpec | None = None
-    """Where a published benchmark comes from."""
+    """The origin of a published benchmark."""
     license: License | None = None
     annotations: tuple[AnnotationFile, ...]
     """The annotation files, or the path of the only one."""

@@ -62,7 +62,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How the values of a facet follow from those of another one, `column`."""
+    """The rule by which the values of a facet follow from those of the facet `column`."""
 
     column: str
     values: Mapping[str, str]
@@ -93,7 +93,7 @@ class Facet:
     is_shown: bool = True
     is_of_video: bool = False
     value_title: str = "{}"
-    """How a value is shown: `{}` is replaced by it, as in "Level {}"."""
+    """Format of a value for display: `{}` becomes the value, as in "Level {}"."""
     derivation: Derivation | None = None
     """The facet from which this one follows, or None if the dataset has a column for it."""
 

@@ -43,7 +43,7 @@ class Chain(Spec):
 
 
 class Grouping(Spec):
-    """How the questions on one video form a group, and how a group is scored.
+    """The rule by which the questions on one video form a group, and the score of a group.
 
     Scores are 0 to 100. Questions are numbered by the last number in their ids.
     """

@@ -54,7 +54,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """What a folder contains, as the keys of a declaration."""
+    """The content of a folder, as the keys of a declaration."""
 
     annotations: str
     videos: str

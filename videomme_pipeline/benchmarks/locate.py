@@ -64,13 +64,13 @@ class FrameFolder:
 
 
 VideoFile = Path | FrameFolder
-"""What a video is read from."""
+"""The file or folder from which a video is read."""
 
 MediaFile = Path | RemoteFile
 """A file that may be in an object store."""
 
 VideoSource = VideoFile | RemoteFile
-"""Where a video is stored. `on_local_disk` yields the `VideoFile` to read."""
+"""The place in which a video is stored. `on_local_disk` yields the `VideoFile` to read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _problems_of_all(
 
 
 def _advice(declaration: Declaration) -> str:
-    """What to do about annotations that are not those of the pinned revision."""
+    """Advice about annotations that are not those of the pinned revision."""
     hub = declaration.hub
     if hub is None or hub.revision is None:
         return ""

@@ -22,7 +22,7 @@ Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
 class SourceKind(StrEnum):
-    """Where the files of a published benchmark come from."""
+    """The origin of the files of a published benchmark."""
 
     HUB = "hub"
     FOLDER = "folder"

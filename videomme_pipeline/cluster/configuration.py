@@ -99,7 +99,7 @@ class DaskSettings(Spec):
 
 
 def _is_protected(address: str) -> bool:
-    """Whether traffic to `address` is encrypted or stays on this machine."""
+    """True if traffic to `address` is encrypted or stays on this machine."""
     url = urlsplit(address if "://" in address else f"tcp://{address}")
     if url.scheme == "tls":
         return True

@@ -38,14 +38,14 @@ RECONNECT_SECONDS = 300.0
 _MARKER = "marker"
 _POLL_SECONDS = 0.2
 _COUNT_SECONDS = 1.0
-"""How often workers are counted. Each count is a request to the scheduler."""
+"""Seconds between counts of the workers. Each count is a request to the scheduler."""
 _SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
 """Packages that determine frames and packet indexes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a worker must have in common with the process that submits tasks.
+    """Facts that a worker must share with the process that submits tasks.
 
     `folder` is shared: it contains a file with the text `mark`.
     """

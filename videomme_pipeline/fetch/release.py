@@ -13,7 +13,7 @@ from videomme_pipeline.errors import ConfigurationError
 FOOTAGE_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 """Suffixes of the video files that annotations name."""
 OPTIONAL_SUFFIXES = ("", *FOOTAGE_SUFFIXES)
-"""What may follow the name of a video in annotations."""
+"""Suffixes that may follow the name of a video in annotations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footage:
-    """What the annotations say about a video besides its id; None where they say nothing.
+    """Facts of the annotations about a video besides the id. None means that there is no fact.
 
     `video_file` and `subtitle_file` are paths in the benchmark's folder. With `frames_per_second`,
     `video_file` is a folder of pictures. Only the clip from `clip_start_seconds` to

@@ -23,7 +23,7 @@ Task = TypeVar("Task")
 Value = TypeVar("Value")
 
 MAX_LOSSES = 3
-"""How often a task is submitted again after its cluster lost it."""
+"""Number of times that a task is submitted again after the cluster lost the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

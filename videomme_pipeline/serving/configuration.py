@@ -28,7 +28,7 @@ _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 class LocalServers(ServeSpec):
-    """How the servers of a model are started on this machine."""
+    """Settings for starting the servers of a model on this machine."""
 
     kind: Literal["local"] = "local"
     engine: EngineName
@@ -45,7 +45,7 @@ class LocalServers(ServeSpec):
     """The engine's program and subcommand, if it is installed elsewhere. Default: the engine's
     name, on the PATH."""
     start_seconds: float = Field(default=1800.0, gt=0)
-    """How long a server may take to load its weights."""
+    """Time limit for a server to load the weights."""
 
     @property
     def profile(self) -> Profile:

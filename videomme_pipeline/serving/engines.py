@@ -31,7 +31,7 @@ class EngineName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """How the server of an engine is started, and how its version is found.
+    """The way to start the server of an engine, and to find the version of the engine.
 
     Weights are an argument without an option if `weights_option` is None. Without a `name_option`,
     requests name the weights. `health` is a path that answers 200 once the weights are loaded. The

@@ -33,7 +33,7 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How one replica is started."""
+    """The command, environment, port, health URL and log of one replica."""
 
     title: str
     command: Sequence[str]

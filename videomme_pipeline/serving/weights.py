@@ -47,7 +47,7 @@ def find_weights(weights: str, now: float | None = None) -> str:
 
 
 def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
-    """What the files of the weights contain. Files of the hub are read if they are cached."""
+    """Facts in the files of the weights. Files of the hub are read if they are cached."""
     folder: Path | None = Path(weights)
     commit = None
     if _HUB_NAME.fullmatch(weights) and not Path(weights).exists():

@@ -115,7 +115,7 @@ class Store:
         return self.path(benchmark, "scores", f"{evaluation}.parquet")
 
     def evaluated_videos(self, benchmark: str, evaluation: str) -> UPath:
-        """What the scores of an evaluation were computed from, one row per video."""
+        """File about the inputs of an evaluation's scores, one row per video."""
         return self.path(benchmark, "evaluated_videos", f"{evaluation}.parquet")
 
     def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:

@@ -1,4 +1,4 @@
-"""What exists: states of files and objects, and listings that a plan asks many times."""
+"""States of files and objects, and listings that a plan asks many times."""
 
 import os
 from collections import defaultdict

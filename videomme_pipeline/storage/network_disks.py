@@ -42,7 +42,7 @@ KINDS = frozenset((*_KERNEL, *(f"fuse.{name}" for name in _FUSE)))
 ON_LOCAL_DISK = (
     "set VIDEOMME_LOCAL_DISK to a folder on a local disk, and move the file there if it exists"
 )
-"""What to do about an SQLite file of a project."""
+"""Advice about an SQLite file of a project."""
 
 
 def network_kind(path: Path, mounts: Mapping[str, str] | None = None) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
-"""What to do about an error of an object store."""
+"""Advice about an error of an object store."""
 _S3 = ("s3", "s3a")
 _STOP_SECONDS = 5.0
 _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")

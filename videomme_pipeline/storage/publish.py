@@ -1,4 +1,4 @@
-"""How files are written: a file appears whole or not at all."""
+"""Writing of files: a file appears whole or not at all."""
 
 import os
 import re

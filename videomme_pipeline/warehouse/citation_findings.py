@@ -1,4 +1,4 @@
-"""What may be cited: the findings about every evaluation in the loaded tables."""
+"""Citation findings about every evaluation in the loaded tables."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -86,7 +86,7 @@ def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[
 def _evidence(
     connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
 ) -> list[CitationEvidence]:
-    """What is stored about each evaluation of `benchmark`, ordered by name."""
+    """The stored evidence about each evaluation of `benchmark`, ordered by name."""
     questions = group_by_video(_rows(connection, "questions", Question, benchmark))
     current = question_fingerprints(chain.from_iterable(questions.values()))
     media = {

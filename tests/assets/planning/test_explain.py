@@ -226,14 +226,14 @@ def test_estimates_use_comparable_partitions_only(
 
 
 def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
-    """What a dry run shows: partitions to build by asset, and True if it is an upper bound."""
+    """Partitions to build by asset in a dry run, and True if the number is an upper bound."""
     with project.predicted():
         found = estimates(project, instance)
     return {asset: (one.partitions, one.is_upper_bound) for asset, one in found.items()}
 
 
 def built(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
-    """What a run then built. Partitions that were only reported to Dagster do not count."""
+    """Partitions that a run then built. Partitions only reported to Dagster do not count."""
     run_id = refresh_project(project, instance, ALL).run_id
     assert run_id is not None
     events = instance.get_records_for_run(

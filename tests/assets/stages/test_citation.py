@@ -1,4 +1,4 @@
-"""What may be cited, from a real project to the Dagster check, the view and the command line."""
+"""Citation checks, from a real project to the Dagster check, the view and the command line."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What servers report about themselves, in the forms of their engines."""
+"""Facts that servers report about themselves, in the forms of their engines."""
 
 from collections.abc import Mapping
 from typing import Any

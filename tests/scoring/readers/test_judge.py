@@ -54,7 +54,7 @@ She moves through the water.
 
 Which option does the reply choose? Do not answer the question yourself. Write the one letter of \
 that option, or the word NONE when the reply chooses no option, or more than one."""
-"""What a judge is asked about `OPEN`."""
+"""The request to a judge about `OPEN`."""
 
 
 def question(number: int = 1) -> Question:

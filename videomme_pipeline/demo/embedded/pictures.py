@@ -1,4 +1,4 @@
-"""What a picture shows: its text, and the equal shapes of one color.
+"""Text in a picture, and the equal shapes of one color.
 
 OCR is native code, so `read_pictures` runs in a child process. This module imports little, so that
 the child starts quickly.
@@ -41,7 +41,7 @@ class PictureText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureFacts:
-    """What was read from one frame."""
+    """Text and shapes that were read from one frame."""
 
     seconds: float
     texts: tuple[PictureText, ...]

@@ -34,7 +34,7 @@ class Profile(StrEnum):
 
 
 class FramesAs(StrEnum):
-    """How the frames of a video are sent."""
+    """A way to send the frames of a video."""
 
     IMAGES = "images"
     """One `image_url` part per frame, with a JPEG data URL."""
@@ -61,7 +61,7 @@ class AnswerConstraint(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointProfile:
-    """What a family of endpoints accepts and reports.
+    """The abilities and reports of a family of endpoints.
 
     `frames_as` lists the ways to send frames, the default first. `max_images` and
     `max_body_bytes` are checked before anything is sent. `reasoning_fields` are fields of the

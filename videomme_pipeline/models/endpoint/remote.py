@@ -89,7 +89,7 @@ class RemoteSpec(ModelSpec, ABC):
 
     @property
     def managed(self) -> ServeSpec | None:
-        """How the servers of this model are started, or None if this project starts none."""
+        """The way to start the servers of this model, or None if this project starts none."""
         return None
 
     def served_at(self, urls: Sequence[str], name: str) -> Self:

@@ -1,4 +1,4 @@
-"""What a running server reports about itself, at the endpoints of its engine.
+"""Facts that a running server reports about itself, at the endpoints of the engine.
 
 Sources: the references of vLLM, SGLang, llama.cpp and Ollama. Other servers report nothing.
 """
@@ -64,7 +64,7 @@ def reports_identity(profile: Profile) -> bool:
 def reported_identity(
     base_url: str, profile: Profile, served_name: str, api_key: str | None
 ) -> ServerIdentity | None:
-    """What the server at `base_url` reports, or None if it does not answer or reports nothing."""
+    """Facts that the server at `base_url` reports, or None without an answer or without facts."""
     root = base_url.rstrip("/").removesuffix("/v1")
     values: dict[str, str] = {}
     for report in _REPORTS.get(profile, ()):

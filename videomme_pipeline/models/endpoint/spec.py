@@ -102,7 +102,7 @@ class EndpointSpec(RemoteSpec):
     revision: str | None = None
     """Your own label for weights or quantization. Another revision counts as another model."""
     frames_as: FramesAs | None = None
-    """How frames are sent. Default: the first way that the profile lists."""
+    """The way to send frames. Default: the first way that the profile lists."""
     audio: bool = False
     """Send the sound of the video after its frames. Results with audio are a separate track."""
     image_detail: ImageDetail | None = None
@@ -194,7 +194,7 @@ class EndpointSpec(RemoteSpec):
         return self.serve is not None or reports_identity(self.profile)
 
     def reported_server(self) -> ServerIdentity | None:
-        """What the servers of all endpoints that answer report.
+        """Facts that the servers of all answering endpoints report.
 
         Raises:
             ModelError: if two of them report different values.
