@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Annotated, OnProgress, Source
+from videomme_pipeline.demo.smoke import benchmark as smoke
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
@@ -28,13 +29,9 @@ class SmokeSource(Source):
         return fingerprint(DRAWING_VERSION, self.questions())
 
     def questions(self) -> Sequence[Question]:
-        from videomme_pipeline.demo.smoke import benchmark as smoke
-
         return self.settings.select(smoke.questions(self.name))
 
     def stored_questions(self) -> Annotated:
-        from videomme_pipeline.demo.smoke import benchmark as smoke
-
         return Annotated(questions=smoke.questions(self.name))
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
@@ -68,32 +65,21 @@ class SmokeSource(Source):
         return problems
 
 
-def _like(published: str, name: str, title: str, size: Size) -> Benchmark:
-    """A smoke benchmark with the facets and the rules of a published one."""
+def _smoke(name: str, title: str) -> Benchmark:
+    """A smoke benchmark, with the facets and the rules of the published one that it is like."""
     return replace(
-        find_benchmark(published),
+        find_benchmark(smoke.PUBLISHED_AS[name]),
         name=name,
         title=title,
         source=SmokeSource,
         license=None,
         bibtex=None,
         repository=None,
-        size=size,
+        size=smoke.SIZES[name],
         is_public=True,
         media_folder="smoke",
     )
 
 
-SMOKE = _like(
-    "videomme",
-    "smoke",
-    "Smoke benchmark",
-    Size(videos=24, questions_per_video=3, videos_with_subtitles=19),
-)
-
-SMOKE_V2 = _like(
-    "videomme_v2",
-    "smoke_v2",
-    "Smoke benchmark, v2",
-    Size(videos=10, questions_per_video=4, videos_with_subtitles=10),
-)
+SMOKE = _smoke(smoke.SMOKE, "Smoke benchmark")
+SMOKE_V2 = _smoke(smoke.SMOKE_V2, "Smoke benchmark, v2")

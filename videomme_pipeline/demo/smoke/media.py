@@ -10,7 +10,7 @@ from upath import UPath
 
 from videomme_pipeline.demo.package_files import fetch
 from videomme_pipeline.demo.smoke.benchmark import SMOKE_V2, video_ids, youtube_id
-from videomme_pipeline.demo.smoke.clips import CLIPS, RealClip
+from videomme_pipeline.demo.smoke.clips import RealClip, clips
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION, Script, scripts
 from videomme_pipeline.errors import AnnotationError
@@ -60,7 +60,7 @@ def make_video(video_id: str, folder: Path) -> Path:
 
 
 def _source(video_id: str) -> Script | RealClip:
-    sources: tuple[Script | RealClip, ...] = (*scripts(), *CLIPS)
+    sources: tuple[Script | RealClip, ...] = (*scripts(), *clips())
     for source in sources:
         if source.video_id == video_id:
             return source
