@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.question import Duration, Letter
-from videomme_pipeline.scoring.nightly.alarm import Counts, DropEvidence, Measure, watch
+from videomme_pipeline.scoring.nightly.alarm import Counts, DropEvidence, RunCounts, watch
 from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
@@ -328,7 +328,7 @@ def _row(
     )
 
 
-def _measure_of(wrong: Counts) -> Measure:
+def _measure_of(wrong: Counts) -> RunCounts:
     return lambda runs: wrong[list(runs)]
 
 

@@ -40,7 +40,7 @@ SAME_INSTANT_SECONDS = 1e-6
 """Times closer than this count as equal, since seconds are rounded to floats."""
 
 
-class Timing(Protocol):
+class FrameTimes(Protocol):
     """The facts about a video that strategies need, for example a `PacketIndex`."""
 
     @property
@@ -183,14 +183,14 @@ class Strategy(Spec):
             changes[self.budgeted_field] = budget
         return type(self).model_validate({**dict(self), **changes})
 
-    def choose(self, index: Timing, duration: Duration | None = None) -> Choice:
+    def choose(self, index: FrameTimes, duration: Duration | None = None) -> Choice:
         """Choose frames of a video. `duration` selects the budget.
 
         If the video has fewer frames than requested, all of them are chosen and `limit` is set.
         """
         return self.for_duration(duration)._choose(index)
 
-    def _choose(self, index: Timing) -> Choice:
+    def _choose(self, index: FrameTimes) -> Choice:
         raise NotImplementedError
 
 
@@ -222,7 +222,7 @@ class UniformN(Strategy):
         is_default = self.placement is Placement.MIDPOINT
         return f"uniform_n-{self.frames}" + ("" if is_default else f"-{self.placement}")
 
-    def _choose(self, index: Timing) -> Choice:
+    def _choose(self, index: FrameTimes) -> Choice:
         frames = place(len(index.seconds), self.frames, self.placement)
         return _choice(frames, index.seconds[frames], asked=self.frames)
 
@@ -274,7 +274,7 @@ class FpsBased(Strategy):
             type(self).model_validate({**dict(self), "min_frames": budget}).for_duration(duration)
         )
 
-    def _choose(self, index: Timing) -> Choice:
+    def _choose(self, index: FrameTimes) -> Choice:
         length = index.duration_seconds
         asked = max(1, int(length * self.fps + SAME_INSTANT_SECONDS))
         count, limit = asked, None
@@ -306,7 +306,7 @@ class QwenRate(Strategy):
         strategy = _default(type(self), "strategy")
         return f"{strategy}-{_decimal(self.fps)}{minimum}{maximum}"
 
-    def _choose(self, index: Timing) -> Choice:
+    def _choose(self, index: FrameTimes) -> Choice:
         total = len(index.seconds)
         requested = index.duration_seconds * self.fps
         count, asked = self._count(requested, total), max(self._whole(requested), 1)
@@ -424,7 +424,7 @@ class LlavaVideo(Strategy):
     def strategy_name(self) -> str:
         return f"llava_video-{_decimal(self.fps)}-max-{self.max_frames}"
 
-    def _choose(self, index: Timing) -> Choice:
+    def _choose(self, index: FrameTimes) -> Choice:
         total = len(index.seconds)
         rate = total / index.duration_seconds if index.duration_seconds else self.fps
         frames, limit = np.arange(0, total, max(round(rate / self.fps), 1)), None
@@ -449,7 +449,7 @@ class Keyframe(Strategy):
     def strategy_name(self) -> str:
         return f"keyframe-{self.frames or 'all'}"
 
-    def _choose(self, index: Timing) -> Choice:
+    def _choose(self, index: FrameTimes) -> Choice:
         keys = index.keyframes
         asked = len(keys) if self.frames is None else self.frames
         frames = keys[place(len(keys), asked, Placement.MIDPOINT)]

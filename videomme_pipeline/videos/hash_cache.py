@@ -14,7 +14,7 @@ from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, open_database
 from videomme_pipeline.storage.tables import set_aside
 
-Status = os.stat_result | FileState
+FileStatus = os.stat_result | FileState
 _Key = tuple[str, int, int, int | str]
 
 _BUSY_TIMEOUT_SECONDS = 30.0
@@ -51,7 +51,7 @@ class HashCache:
         """Delete all hashes, so that every file is hashed again."""
         self._execute("delete from hashes")
 
-    def get(self, path: MediaFile, stat: Status) -> str | None:
+    def get(self, path: MediaFile, stat: FileStatus) -> str | None:
         """The hash of a file, or None if it is unknown."""
         key = _key(path, stat)
         rows = self._execute(
@@ -63,7 +63,7 @@ class HashCache:
                 return str(value)
         return None
 
-    def put(self, path: MediaFile, stat: Status, value: str) -> None:
+    def put(self, path: MediaFile, stat: FileStatus, value: str) -> None:
         key = _key(path, stat)
         self._execute(
             "insert or replace into hashes (path, bytes, mtime_ns, inode, hash, checksum) "
@@ -121,7 +121,7 @@ def _create_table(connection: sqlite3.Connection) -> None:
     )
 
 
-def _key(path: MediaFile, stat: Status) -> _Key:
+def _key(path: MediaFile, stat: FileStatus) -> _Key:
     """The key of a file. The version of an object takes the place of an inode."""
     if isinstance(stat, FileState):
         return (str(path), stat.bytes, 0, stat.version)

@@ -27,7 +27,7 @@ from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
 from videomme_pipeline.videos.files import local_video, stat_file, unreadable
-from videomme_pipeline.videos.hash_cache import HashCache, Status
+from videomme_pipeline.videos.hash_cache import FileStatus, HashCache
 from videomme_pipeline.videos.packets import PacketIndex, Timing, clip_of, index_packets
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def hash_on(workers: Workers, paths: Sequence[VideoSource], hashes: HashCache) -
 
     A file that cannot be read is left out. `content_hash` reports it.
     """
-    unknown = dict[MediaFile, Status]()
+    unknown = dict[MediaFile, FileStatus]()
     for file in (path for path in paths if not isinstance(path, FrameFolder)):
         with suppress(OSError):
             path, status = _with_status(file)
@@ -157,7 +157,7 @@ def hash_on(workers: Workers, paths: Sequence[VideoSource], hashes: HashCache) -
             hashes.put(result.task, unknown[result.task], result.value)
 
 
-def _with_status(path: MediaFile) -> tuple[MediaFile, Status]:
+def _with_status(path: MediaFile) -> tuple[MediaFile, FileStatus]:
     """An absolute path with the status of its file. The status of a remote file is its state."""
     if isinstance(path, RemoteFile):
         return path, path.state

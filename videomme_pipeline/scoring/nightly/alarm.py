@@ -68,7 +68,7 @@ Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 """The videos that were asked about and answered completely, shaped like `Counts`."""
 
-Measure = Callable[[Sequence[int]], Counts]
+RunCounts = Callable[[Sequence[int]], Counts]
 """A count per video in the given runs; larger is worse."""
 
 
@@ -193,7 +193,7 @@ class DropEvidence:
         return by_start
 
 
-def watch(measure: Measure, valid: Mask, budget: float) -> list[AlarmState]:
+def watch(measure: RunCounts, valid: Mask, budget: float) -> list[AlarmState]:
     """The state after each nightly run. `valid` has a row per run, the baseline first.
 
     `budget` is the mean number of runs to a false alarm.

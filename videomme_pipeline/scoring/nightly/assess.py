@@ -13,7 +13,7 @@ from videomme_pipeline.scoring.nightly.alarm import (
     AlarmState,
     Counts,
     Mask,
-    Measure,
+    RunCounts,
     watch,
 )
 from videomme_pipeline.scoring.nightly.history import History, history_of
@@ -183,8 +183,8 @@ def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:
     return spec.severity[check] is not Severity.OFF
 
 
-def _measure(check: NightlyCheck, history: History) -> tuple[Measure, Mask]:
-    measures: dict[NightlyCheck, Measure] = {
+def _measure(check: NightlyCheck, history: History) -> tuple[RunCounts, Mask]:
+    measures: dict[NightlyCheck, RunCounts] = {
         NightlyCheck.ACCURACY: history.wrong,
         NightlyCheck.GROUP_SCORE: history.missed_points,
         NightlyCheck.FLIPS: history.unusual,
