@@ -17,7 +17,7 @@ import {
   zoomedAxis,
 } from "./marks.js";
 import { exportButtons, parquetButton } from "./exports.js";
-import { dataTable, heading, ordered } from "./tables.js";
+import { dataTable, heading, numberColumn, ordered } from "./tables.js";
 import { differenceTable } from "./differences.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
 import {
@@ -182,22 +182,16 @@ function breakdownSection(benchmark, breakdown, shown, order) {
             references(row),
           ),
       },
-      {
-        key: "n",
-        title: breakdown.measure === "accuracy" ? "Questions" : "Groups",
-        number: true,
-        fold: FOLD_SIZES,
-        value: (row) => sizeOf(row),
-        cell: (row) => count(sizeOf(row)),
-      },
-      {
-        key: "videos",
-        title: "Videos",
-        number: true,
+      numberColumn(
+        "n",
+        breakdown.measure === "accuracy" ? "Questions" : "Groups",
+        (row) => sizeOf(row),
+        count,
+        { fold: FOLD_SIZES },
+      ),
+      numberColumn("videos", "Videos", (row) => firstCell(row)?.videos, count, {
         fold: FOLD_SIZES + 1,
-        value: (row) => firstCell(row)?.videos,
-        cell: (row) => count(firstCell(row)?.videos),
-      },
+      }),
       ...shown.map((item, series) => ({
         key: item.name,
         title: item.name,
@@ -304,20 +298,8 @@ function framesSection(benchmark) {
         value: (row) => row.title,
         cell: (row) => h("span", { class: "key nowrap" }, seriesKey(row.series), row.title),
       },
-      {
-        key: "frames",
-        title: "Frames",
-        number: true,
-        value: (row) => row.item.num_frames,
-        cell: (row) => count(row.item.num_frames),
-      },
-      {
-        key: "score",
-        title: "Score",
-        number: true,
-        value: (row) => mainScore(row.item),
-        cell: (row) => percent(mainScore(row.item)),
-      },
+      numberColumn("frames", "Frames", (row) => row.item.num_frames, count),
+      numberColumn("score", "Score", (row) => mainScore(row.item), percent),
       {
         key: "interval",
         title: "95% CI",

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { count, known, NONE, points, probability } from "./format.js";
 import { axisHead, intervalPlot } from "./marks.js";
-import { dataTable } from "./tables.js";
+import { dataTable, numberColumn } from "./tables.js";
 
 /** The comparison `to` minus `from`, or undefined if the page does not have this pair. */
 export function comparisonOf(benchmark, to, from) {
@@ -79,22 +79,9 @@ export function differenceTable({ label, rows, scale, marked = false, step = Inf
         cell: (row) => h("span", { class: direction(row) }, points(row.difference)),
       },
       { key: "interval", title: "95% CI", number: true, fold: 2, cell: pointsInterval },
-      {
-        key: "n",
-        title: "n",
-        number: true,
-        fold: 4,
-        value: (row) => row.n,
-        cell: (row) => count(row.n),
-      },
-      rows.some((row) => known(row.p)) && {
-        key: "p",
-        title: marked ? "Adjusted p" : "p",
-        number: true,
-        fold: 3,
-        value: (row) => row.p,
-        cell: (row) => probability(row.p),
-      },
+      numberColumn("n", "n", (row) => row.n, count, { fold: 4 }),
+      rows.some((row) => known(row.p)) &&
+        numberColumn("p", marked ? "Adjusted p" : "p", (row) => row.p, probability, { fold: 3 }),
       marked && {
         key: "mark",
         title: "Significance",

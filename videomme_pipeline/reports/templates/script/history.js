@@ -7,7 +7,7 @@ import { h, select } from "./dom.js";
 import { count, day, interval, known, percent, plural, points } from "./format.js";
 import { axis, lineChart, MAX_SHOWN, sameNumbersBelow } from "./marks.js";
 import { exportButtons } from "./exports.js";
-import { dataTable, heading, ordered } from "./tables.js";
+import { dataTable, heading, numberColumn, ordered } from "./tables.js";
 import { isSignificant, pointsInterval } from "./differences.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
 import { mainScore } from "./scores.js";
@@ -104,20 +104,8 @@ function runsTable(benchmark, runs) {
         fold: 2,
         value: (row) => benchmark.evaluations[row.evaluation].name,
       },
-      {
-        key: "value",
-        title: "Score",
-        number: true,
-        value: (row) => row.value,
-        cell: (row) => percent(row.value),
-      },
-      {
-        key: "change",
-        title: "Change",
-        number: true,
-        value: (row) => row.change,
-        cell: (row) => points(row.change),
-      },
+      numberColumn("value", "Score", (row) => row.value, percent),
+      numberColumn("change", "Change", (row) => row.change, points),
       {
         key: "interval",
         title: "95% CI",
@@ -125,22 +113,8 @@ function runsTable(benchmark, runs) {
         fold: 3,
         cell: (row) => interval(row.low, row.high),
       },
-      {
-        key: "n",
-        title: "n",
-        number: true,
-        fold: 5,
-        value: (row) => row.n,
-        cell: (row) => count(row.n),
-      },
-      {
-        key: "failed",
-        title: "Failed",
-        number: true,
-        fold: 4,
-        value: (row) => row.failed,
-        cell: (row) => count(row.failed),
-      },
+      numberColumn("n", "n", (row) => row.n, count, { fold: 5 }),
+      numberColumn("failed", "Failed", (row) => row.failed, count, { fold: 4 }),
       {
         key: "findings",
         title: "Failed checks",

@@ -25,7 +25,7 @@ import { repeatsSection } from "./repeats.js";
 import { scatterSection } from "./scatter.js";
 import { searchWords } from "./questions.js";
 import { exportButtons, parquetButton } from "./exports.js";
-import { dataTable, heading, ordered } from "./tables.js";
+import { dataTable, heading, numberColumn, ordered } from "./tables.js";
 import { comparisonOf, isSignificant, pointsInterval } from "./differences.js";
 import { isBlocked, isGrouped, mainInterval, mainScore, referenceValues } from "./scores.js";
 
@@ -304,15 +304,17 @@ function leaderboardTable(benchmark, params) {
           cell: (row) => percent(row.parts?.[part]),
         },
     ),
-    !grouped && {
-      key: "accuracy_of_answered",
-      title: "Of answered (%)",
-      number: true,
-      fold: 9,
-      value: (row) => row.accuracy_of_answered,
-      cell: (row) => percent(row.accuracy_of_answered),
-      hint: "Correct answers among the questions with a readable answer, as in the official Video-MME script",
-    },
+    !grouped &&
+      numberColumn(
+        "accuracy_of_answered",
+        "Of answered (%)",
+        (row) => row.accuracy_of_answered,
+        percent,
+        {
+          fold: 9,
+          hint: "Correct answers among the questions with a readable answer, as in the official Video-MME script",
+        },
+      ),
     {
       key: "outcomes",
       title: "Outcomes",
@@ -600,13 +602,8 @@ function tracksTable(benchmark) {
       ["medium", "Medium"],
       ["long", "Long"],
     ].filter(([key]) => pairs.some((row) => row[key]));
-  const column = (part, title, track, label) => ({
-    key: `${part}-${track}`,
-    title: `${title}, ${label}`,
-    number: true,
-    value: (row) => row[part]?.[track],
-    cell: (row) => percent(row[part]?.[track]),
-  });
+  const column = (part, title, track, label) =>
+    numberColumn(`${part}-${track}`, `${title}, ${label}`, (row) => row[part]?.[track], percent);
   const table = dataTable({
     label: "Without and with subtitles",
     rows,
@@ -645,14 +642,9 @@ function tracksTable(benchmark) {
         column(part, title, "without", "without"),
         column(part, title, "with", "with"),
       ]),
-      {
-        key: "gain",
-        title: "Gain",
-        number: true,
-        value: gain,
-        cell: (row) => points(gain(row)),
+      numberColumn("gain", "Gain", gain, points, {
         hint: "With minus without subtitles, overall, in points",
-      },
+      }),
     ],
   });
   table.filter = (criteria) =>

@@ -275,6 +275,16 @@ function observeWidth(element, changed) {
 
 const titles = (columns) => columns.map((column) => column.title).join(", ");
 
+/** A column of numbers: `value(row)` sorts, and `format` makes the text of it. */
+export const numberColumn = (key, title, value, format, options = {}) => ({
+  key,
+  title,
+  number: true,
+  value,
+  cell: (row) => format(value(row)),
+  ...options,
+});
+
 /** What a table shows for a row in a column: a text, an element, or a list of them. */
 export const contentOf = (column, row) =>
   column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
