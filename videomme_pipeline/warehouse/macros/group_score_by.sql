@@ -1,6 +1,6 @@
 -- Group score by facets: one row per benchmark, evaluation and value of the columns in `cell`
--- Scores are means over complete groups; incomplete ones have no score. Accuracy is over questions.
--- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). They are null
+-- Scores are means over complete groups; incomplete groups have no score. Accuracy is over questions.
+-- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). An interval is null
 -- for a single video and if all videos have the same score. `group_score_interval` in
 -- scoring/statistics/estimates.py computes the same.
 with per_video as (

@@ -1,6 +1,6 @@
 -- grain: one row per (model, sampling, track, reader, benchmark)
 -- Scores of the same settings on several benchmarks. A combination that was not evaluated has no
--- `score`. Of several evaluations with these settings, a complete one or else the last one counts.
+-- `score`. If several evaluations have these settings, a complete evaluation or else the last counts.
 -- `questions` of `benchmark_questions` were asked.
 with scored as (
     select model, sampling, track, reader, benchmark, evaluation, metric, score, score_low,

@@ -1,7 +1,7 @@
 -- grain: one row per (benchmark, evaluation)
 -- `citation` is the worst status of its checks: ok, unknown, warning or blocked. A blocked score must
--- not be cited. `citation_checks` names the checks with this status. `citation_findings` has all of
--- them, with a sentence and what to do.
+-- not be cited. `citation_checks` names the checks with this status. `citation_findings` has every
+-- check, with a sentence and what to do.
 with ranked as (
     select *, list_position(['ok', 'unknown', 'warning', 'blocked'], status) as severity
     from citation_findings

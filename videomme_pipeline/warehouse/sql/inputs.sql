@@ -1,7 +1,7 @@
 -- grain: one row per (benchmark, question_id)
--- What a model is evaluated on, before frames are sampled and subtitles are aligned. `subtitles` are
--- the raw timed segments in order of time. It is null for a video without a subtitle file, and for one
--- that is not read yet; then `video_path` is null too. `subcategory` is the dataset's `sub_category`.
+-- Inputs of a model before frames are sampled and subtitles are aligned. `subtitles` are the raw timed
+-- segments in order of time, or null for a video without a subtitle file. Both `subtitles` and
+-- `video_path` are null for a video that is not read yet. `subcategory` is the dataset's `sub_category`.
 with timed as (
     select benchmark, video_id,
            list({

@@ -1,7 +1,7 @@
 -- grain: one row per (benchmark, evaluation with subtitles, evaluation without, duration or all)
 -- The two evaluations of a pair differ only in their subtitles: model, sampling, prompt, decoding,
 -- repeats and reader are the same. Only questions that both have answered are compared; `failed`
--- counts the others.
+-- counts the questions that failed in an evaluation.
 with paired as (
     select w.benchmark, w.evaluation as with_subtitles, o.evaluation as without_subtitles,
            w.duration, w.video_id,

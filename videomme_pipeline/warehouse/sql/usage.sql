@@ -1,6 +1,6 @@
 -- grain: one row per (benchmark, evaluation)
--- Usage of the requests. Sums are over the responses that report a value, and null if none does.
--- Latencies are those of answers. `cached_share` is over the responses that report both numbers.
+-- Usage of the requests. Sums are over the responses that report a value, and null if no response does.
+-- Latencies are of answers only. `cached_share` is over the responses that report both numbers.
 select benchmark, evaluation,
        count(*) as responses,
        count(*) filter (outcome <> 'failed') as answered,

@@ -1,5 +1,5 @@
 // The state of the page in the URL fragment: "#questions?outcome=failed&q=cat". Views read their
-// parameters from it and write them back, so every state has a link.
+// parameters from the fragment and write them back, so every state has a link.
 
 export function readAddress() {
   const [view, query = ""] = decodeHash().split("?");

@@ -1,4 +1,4 @@
-// What to write when a score is cited: the figure, its interval, the settings, and BibTeX.
+// The text to write when a score is cited: the figure with an interval, the settings, and BibTeX.
 
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
@@ -7,7 +7,7 @@ import { count, day, interval, known, scoreText } from "./format.js";
 import { ordered } from "./tables.js";
 import { isBlocked, mainInterval, mainScore } from "./scores.js";
 
-/** A box for one evaluation: the one in the URL, or the best one. */
+/** A box for one evaluation: the evaluation in the URL, or the best evaluation. */
 export function citationBox(benchmark, params) {
   const ranked = ordered(benchmark.evaluations, mainScore, true);
   const item = ranked.find((evaluation) => evaluation.name === params.get("of")) ?? ranked[0];

@@ -41,7 +41,7 @@ export function facetsOf(benchmark) {
   return benchmark.facets.filter(([key]) => benchmark.questions[key]);
 }
 
-/** The texts by question, in the order of the summary. The page stores them by video. */
+/** The texts by question, in the order of the summary. The page stores texts by video. */
 export function arrange(details, benchmarks) {
   const arranged = {};
   for (const { name, questions } of benchmarks) {

@@ -25,7 +25,7 @@ export function parquetButton(benchmark, name) {
   });
 }
 
-/** Button that copies `text()`. Its text says so for a moment. */
+/** Button that copies `text()`. The button says so for a moment. */
 export function copyButton(form, name, text) {
   return linkButton(form, name, async (event) => {
     const [label] = event.currentTarget.childNodes;

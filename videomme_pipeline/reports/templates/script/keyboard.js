@@ -1,4 +1,4 @@
-// The keys of the page, as `docs/report.md` lists them.
+// The keys of the page. `docs/report.md` lists the keys.
 
 import { readAddress } from "./address.js";
 import { backToList } from "./question.js";

@@ -1,4 +1,4 @@
-// Every evaluation against every other one: won, lost, and whether the difference is significant.
+// Every pair of evaluations: won, lost, and whether the difference is significant.
 
 import { link } from "./address.js";
 import { h } from "./dom.js";

@@ -8,7 +8,7 @@ import { exportButtons } from "./exports.js";
 import { dataTable, heading } from "./tables.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
 
-/** Few enough that a search draws them between two keystrokes. */
+/** Number of rows that a search can draw between two keystrokes. */
 const LISTED_QUESTIONS = 40;
 
 export function questionsView({ benchmark, params, details }) {

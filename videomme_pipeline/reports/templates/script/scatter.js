@@ -1,4 +1,4 @@
-// Score against what an answer costs, with the line of the evaluations that no other one beats.
+// Score against the cost of an answer, with a line of the evaluations that no other evaluation beats.
 
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
@@ -23,7 +23,7 @@ const PRICES = {
   },
 };
 
-/** The chart of the evaluations that saw the videos, or null if no price of two is known. */
+/** The chart of the evaluations that saw the videos, or null unless two have a price. */
 export function scatterSection(benchmark, params) {
   const priced = ({ of }) =>
     benchmark.evaluations.filter(

@@ -1,4 +1,4 @@
-// The scores of evaluations, and what they are compared with: chance and the best baseline.
+// The scores of evaluations, and the references of a score: chance and the best baseline.
 
 import { known, scoreText } from "./format.js";
 import { ordered } from "./tables.js";

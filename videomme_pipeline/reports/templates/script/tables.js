@@ -132,7 +132,7 @@ export function dataTable({
     );
   }
 
-  /** The elements of a row. They are kept, because drawing them is what takes time in a search. */
+  /** The elements of a row, which are kept, because drawing rows takes most of the time in a search. */
   function rowElements(row) {
     if (!drawnRows.has(row)) drawnRows.set(row, [drawRow(row), isUnfolded && drawFolded(row)]);
     return drawnRows.get(row);
@@ -275,7 +275,7 @@ function observeWidth(element, changed) {
 
 const titles = (columns) => columns.map((column) => column.title).join(", ");
 
-/** A column of numbers: `value(row)` sorts, and `format` makes the text of it. */
+/** A column of numbers: `value(row)` sorts, and `format(value)` is shown. */
 export const numberColumn = (key, title, value, format, options = {}) => ({
   key,
   title,
@@ -285,7 +285,7 @@ export const numberColumn = (key, title, value, format, options = {}) => ({
   ...options,
 });
 
-/** What a table shows for a row in a column: a text, an element, or a list of them. */
+/** Content of a table cell: a text, an element, or a list of texts and elements. */
 export const contentOf = (column, row) =>
   column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
 
