@@ -11,7 +11,7 @@ import struct
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -168,13 +168,11 @@ def extract(
     opened: OpenArchive,
     member: Member,
     folder: Path,
-    on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Path:
     """Extract one member to `folder`, under its name without folders, and return the path.
 
     The file is written in a scratch folder and renamed once its size and CRC are correct (a tar
-    archive has no CRC), so a file with the final name is complete. `on_bytes` gets the number of
-    bytes of each write.
+    archive has no CRC), so a file with the final name is complete.
 
     Raises:
         ArchiveError: if the member is damaged, or not the one in the directory.
@@ -184,7 +182,7 @@ def extract(
     try:
         with scratch_folder(target) as scratch:
             new = scratch / "member"
-            _copy(opened, member, new, on_bytes)
+            _copy(opened, member, new)
             put_in_place(new, target)
     except _DAMAGE as error:
         raise ArchiveError(
@@ -194,13 +192,12 @@ def extract(
     return target
 
 
-def _copy(opened: OpenArchive, member: Member, path: Path, on_bytes: Callable[[int], None]) -> None:
+def _copy(opened: OpenArchive, member: Member, path: Path) -> None:
     written = 0
     with _bytes_of(opened, member) as chunks, path.open("wb") as target:
         for chunk in chunks:
             target.write(chunk)
             written += len(chunk)
-            on_bytes(len(chunk))
     if written != member.size_bytes:
         raise BadZipFile(f"{written:,} bytes were extracted, {member.size_bytes:,} were declared")
 

@@ -12,7 +12,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from logging import getLogger
 from pathlib import Path, PurePosixPath
@@ -40,16 +40,6 @@ _log = getLogger(__name__)
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole if more than this share of its bytes is needed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchProgress:
-    """Progress of a fetch. Bytes are those of whole archives and of unzipped files."""
-
-    videos_done: int
-    videos_requested: int
-    bytes_done: int
-    bytes_needed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +87,7 @@ def fetch_media(
         spec,
         videos,
         folder,
-        lambda progress: on_progress(progress.videos_done, progress.videos_requested),
+        on_progress,
     )
     if release.subtitles:
         fetched += fetch_subtitles(release, spec, videos, folder)
@@ -135,7 +125,7 @@ def fetch_videos(
     spec: FetchSpec,
     videos: Iterable[VideoReference],
     folder: Path,
-    on_progress: Callable[[FetchProgress], None] = lambda _: None,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[FetchedFile, ...]:
     """Unzip `videos` to `release.video_folder` under `folder`, and return their files in order.
 
@@ -155,9 +145,14 @@ def fetch_videos(
         with _locked(folder):
             jobs = _unzip_jobs(mirror, _missing(files))
             _require_space(jobs, folder, keep_archives=spec.keep_archives)
-            meter = _Meter(on_progress, len(requested), jobs)
+            done = len(requested) - sum(len(job.videos) for job in jobs)
+            on_progress(done, len(requested))
             for job in jobs:
-                problems |= _unzip(job, mirror, meter)
+                for video_id, problem in _unzip(job, mirror):
+                    if problem:
+                        problems[video_id] = problem
+                    done += 1
+                    on_progress(done, len(requested))
                 if not spec.keep_archives and not problems.keys() & job.videos:
                     for name in mirror.files_of(job.archive):
                         mirror.path(name).unlink(missing_ok=True)
@@ -218,33 +213,6 @@ class _UnzipJob:
     def download_bytes(self) -> int:
         """Bytes on disk in addition to the unzipped files."""
         return sum(part.size_bytes for part in self.remote) if self.is_downloaded_whole else 0
-
-
-class _Meter:
-    """Counts finished work and reports it to the caller."""
-
-    def __init__(
-        self,
-        on_progress: Callable[[FetchProgress], None],
-        videos_requested: int,
-        jobs: Sequence[_UnzipJob],
-    ) -> None:
-        self._report = on_progress
-        self._now = FetchProgress(
-            videos_done=videos_requested - sum(len(job.videos) for job in jobs),
-            videos_requested=videos_requested,
-            bytes_done=0,
-            bytes_needed=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
-        )
-        self._report(self._now)
-
-    def add(self, size_bytes: int = 0, videos: int = 0) -> None:
-        self._now = replace(
-            self._now,
-            bytes_done=self._now.bytes_done + size_bytes,
-            videos_done=self._now.videos_done + videos,
-        )
-        self._report(self._now)
 
 
 @contextmanager
@@ -415,36 +383,31 @@ def _require_space(jobs: Sequence[_UnzipJob], folder: Path, *, keep_archives: bo
         )
 
 
-def _unzip(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> dict[str, str]:
-    """Unzip the files of one job, and return the problems by video id."""
+def _unzip(job: _UnzipJob, mirror: Mirror) -> Iterator[tuple[str, str | None]]:
+    """Unzip the files of one job, and yield the id of each video with its problem or None."""
     problems: dict[str, str] = {}
     waiting = Counter(file.video_id for file in job.files)
     try:
-        with (
-            explained(f"{job.archive} of {mirror.hub}"),
-            _opened(job, mirror, meter) as opened,
-        ):
+        with explained(f"{job.archive} of {mirror.hub}"), _opened(job, mirror) as opened:
             for file in job.files:
                 try:
-                    extract(opened, file.member, file.folder, meter.add)
+                    extract(opened, file.member, file.folder)
                 except ArchiveError as error:
                     problems[file.video_id] = str(error)
                 waiting[file.video_id] -= 1
                 if not waiting[file.video_id]:
                     del waiting[file.video_id]
-                    meter.add(videos=1)
+                    yield file.video_id, problems.get(file.video_id)
     except (ArchiveError, DownloadError) as error:
-        problems |= dict.fromkeys(waiting, str(error))
-        meter.add(videos=len(waiting))
-    return problems
+        yield from ((video_id, str(error)) for video_id in waiting)
 
 
 @contextmanager
-def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[OpenArchive]:
+def _opened(job: _UnzipJob, mirror: Mirror) -> Iterator[OpenArchive]:
     """Open the archive of a job: on disk, downloaded whole, or read from the hub by ranges."""
     if job.is_downloaded_whole:
         for part in job.remote:
-            mirror.hub.download(part, mirror.path(part.path), meter.add)
+            mirror.hub.download(part, mirror.path(part.path))
     reported = {part.path: part for part in job.remote}
     with mirror.open(job.archive, reported) as file, open_archive(file, job.archive) as opened:
         yield opened

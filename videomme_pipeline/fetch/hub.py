@@ -8,7 +8,7 @@ process was killed, and compares sizes but not checksums.
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,9 +103,7 @@ class HubRepository:
             if isinstance(file, RepoFile)
         }
 
-    def download(
-        self, file: HubFile, target: Path, on_bytes: Callable[[int], None] = lambda _: None
-    ) -> Path:
+    def download(self, file: HubFile, target: Path) -> Path:
         """Download `file` to `target`, resuming an earlier attempt, and verify its checksum.
 
         Raises:
@@ -119,8 +117,7 @@ class HubRepository:
                 if opened.tell() > file.size_bytes:
                     opened.truncate(0)
                     opened.seek(0)
-                on_bytes(opened.tell())
-                self._append_rest(file, opened, on_bytes)
+                self._append_rest(file, opened)
             if not file.is_intact(partial):
                 digest = file.digest(partial)
                 partial.unlink()
@@ -138,9 +135,7 @@ class HubRepository:
         """`file` as a seekable binary file that reads by HTTP ranges."""
         return HubStream(self._url(file.path), file.size_bytes)
 
-    def _append_rest(
-        self, file: HubFile, opened: BinaryIO, on_bytes: Callable[[int], None]
-    ) -> None:
+    def _append_rest(self, file: HubFile, opened: BinaryIO) -> None:
         """Append the missing bytes of `file`, and retry as long as an attempt gets any."""
         while True:
             size = opened.tell()
@@ -151,7 +146,7 @@ class HubRepository:
                     resume_size=size,
                     headers=_headers(),
                     expected_size=file.size_bytes,
-                    tqdm_class=_reporting_to(on_bytes),
+                    tqdm_class=_NoBar,
                 )
             except httpx2.ReadError:
                 # http_get resumes after other interruptions, but not after a reset.
@@ -280,14 +275,8 @@ class HubStream(RandomAccessFile):
         return content
 
 
-def _reporting_to(on_bytes: Callable[[int], None]) -> type[tqdm]:
-    """A `tqdm` class that shows no bar and calls `on_bytes` with the number of received bytes."""
+class _NoBar(tqdm):
+    """A progress bar that is not shown."""
 
-    class Reporter(tqdm):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **{**options, "disable": True})  # type: ignore[no-untyped-call]
-
-        def update(self, n: float | None = 1) -> None:
-            on_bytes(int(n or 0))
-
-    return Reporter
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "disable": True})  # type: ignore[no-untyped-call]
