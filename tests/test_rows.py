@@ -168,32 +168,37 @@ def test_a_json_mapping_is_one_column_of_json_text() -> None:
     assert from_values(to_values(first), Labelled) == first
 
 
-def test_a_column_is_described_by_the_sentences_of_docstrings_that_name_it() -> None:
-    @dataclass(frozen=True)
-    class Inner:
-        """Nested. `tokens` are counted."""
+@dataclass(frozen=True)
+class Counted:
+    """A nested value."""
 
-        tokens: int
+    tokens: int
+    """Tokens of the prompt,
+    cached ones included."""
 
-    @dataclass(frozen=True)
-    class Base:
-        """One row. `key` is unique; `first[:last]` is a span. Not a `name`."""
 
-        key: str
-        first: int
-        last: int
+@dataclass(frozen=True)
+class Keyed:
+    """A base class. Its docstring describes no column, not even `key`."""
 
-    @dataclass(frozen=True)
-    class Table(Base):
-        """Adds a column."""
+    key: str
+    """Unique key."""
+    undocumented: str
 
-        inner: Inner
-        unnamed: str
 
-    span = "`key` is unique; `first[:last]` is a span."
-    assert describe_columns(Table) == {
-        "key": span,
-        "first": span,
-        "last": span,
-        "tokens": "`tokens` are counted.",
+@dataclass(frozen=True)
+class Described(Keyed):
+    """A row."""
+
+    counted: Counted
+    """Counts."""
+    name: str
+    """Name of the row."""
+
+
+def test_a_column_is_described_by_the_docstring_of_its_field() -> None:
+    assert describe_columns(Described) == {
+        "key": "Unique key.",
+        "tokens": "Tokens of the prompt, cached ones included.",
+        "name": "Name of the row.",
     }

@@ -26,8 +26,8 @@ Three companions add what not every user needs:
     cluster      Dask, SSH and Slurm workers, and locks that several machines share
     demo         drawn videos with questions, and a small model that reads them
 
-Every error derives from `VideoMMEError`. Importing this
-package is cheap: a public name is imported from its module when it is first used.
+Every error derives from `VideoMMEError`. Importing this package is cheap: a public name is imported
+from its module when it is first used.
 """
 
 TYPE_CHECKING = False  # importing it from `typing` would take most of the time of this import

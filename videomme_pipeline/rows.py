@@ -7,7 +7,8 @@ per field of that dataclass, without a prefix. A field whose type is a `JsonMapp
 of JSON text.
 """
 
-import re
+import ast
+import inspect
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +16,9 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 from operator import attrgetter
+from textwrap import dedent
 from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import orjson
@@ -34,10 +37,6 @@ _ARROW_TYPES: dict[type, pa.DataType] = {
     bytes: pa.binary(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
-
-
-_CODE_SPAN = re.compile(r"`([^`]+)`")
-_SENTENCE_END = re.compile(r"(?<=[.:])\s+(?=[A-Z`])")
 
 
 class JsonMapping(Mapping[str, Any]):
@@ -89,16 +88,15 @@ def arrow_schema(row_class: type) -> pa.Schema:
 
 @cache
 def describe_columns(row_class: type) -> dict[str, str]:
-    """Description of each column: the sentences that name it in the docstrings of its classes.
-
-    A column that no docstring names is left out.
-    """
-    sentences = [line for documented in _documented(row_class) for line in _sentences(documented)]
-    texts = {
-        column.name: " ".join(line for line in sentences if column.name in _names(line))
+    """Description of each column that has one: the docstring below its field."""
+    descriptions: dict[str, str] = {}
+    for documented in _documented(row_class):
+        descriptions |= _field_docstrings(documented)
+    return {
+        column.name: descriptions[column.name]
         for column in _columns(row_class)
+        if column.name in descriptions
     }
-    return {name: text for name, text in texts.items() if text}
 
 
 def to_table(
@@ -181,20 +179,27 @@ def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _documented(row_class: type) -> Iterator[type]:
-    """The classes whose docstrings describe the columns: bases, the class, and nested values."""
-    yield from (base for base in reversed(row_class.__mro__) if is_dataclass(base))
+    """The classes whose fields are columns: nested values, bases and the class itself."""
     for _, hint in _typed_fields(row_class):
         if is_dataclass(hint):
             yield from _documented(hint)  # type: ignore[arg-type]
+    yield from (base for base in reversed(row_class.__mro__) if is_dataclass(base))
 
 
-def _names(sentence: str) -> set[str]:
-    """The words in the code spans of a sentence."""
-    return {word for span in _CODE_SPAN.findall(sentence) for word in re.findall(r"\w+", span)}
-
-
-def _sentences(documented: type) -> list[str]:
-    return _SENTENCE_END.split(" ".join((documented.__doc__ or "").split()))
+@cache
+def _field_docstrings(documented: type) -> dict[str, str]:
+    """The docstring below each field in the body of a class."""
+    (definition,) = ast.parse(dedent(inspect.getsource(documented))).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        statement.target.id: inspect.cleandoc(following.value.value).replace("\n", " ")
+        for statement, following in pairwise(definition.body)
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and isinstance(following, ast.Expr)
+        and isinstance(following.value, ast.Constant)
+        and isinstance(following.value.value, str)
+    }
 
 
 @cache

@@ -28,7 +28,6 @@ from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.page import build_page
-from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, mean_over
 from videomme_pipeline.scoring.statistics.compare import compare
@@ -145,8 +144,10 @@ def test_the_error_names_an_answer_outside_the_declared_letters(
     assert "narrow_house, question 0-0: the answer is E, but the options are A, B, C, D" in found
 
 
-def test_questions_and_scores_have_the_facets_as_columns(project: Project) -> None:
-    assert {"skill", "room"} <= set(arrow_schema(Question).names)
+def test_questions_and_scores_have_the_facets_as_columns_of_sql(project: Project) -> None:
+    with database.connect(project.store) as connection:
+        for table in ("questions", "scored_questions"):
+            assert {"skill", "room"} <= set(connection.table(table).columns)
     rows = scores(project, "always-a")
     assert len(rows) == 12
     assert {row.facets["room"] for row in rows} == set(ROOMS)

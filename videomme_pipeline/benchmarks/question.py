@@ -51,24 +51,28 @@ _DURATIONS: dict[object, Duration] = {duration.value: duration for duration in D
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One multiple-choice question on one video.
-
-    `question_id` is unique in its `benchmark`. `question` is the text, and `answer` the correct
-    letter. `options` are in order and as published, with their letters ("A. Apples."). `video_id`
-    is the dataset's own id (three digits in Video-MME); `youtube_id` is the upstream `videoID`, and
-    `url` the address of the video.
-    """
+    """One multiple-choice question on one video."""
 
     benchmark: str
+    """Name of the benchmark."""
     question_id: str
+    """Id of the question, unique in the benchmark."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
     youtube_id: str | None
+    """The dataset's `videoID`, or None if it has none."""
     url: str | None
+    """Address of the video, or None."""
     question: str
+    """Text of the question, as published."""
     options: tuple[str, ...]
+    """Options in order, as published with their letters ("A. Apples.")."""
     answer: Letter
+    """Correct letter."""
     facets: Facets = field(default_factory=Facets)
+    """Values of the facets by which questions are grouped."""
     footage: Footage = field(default=Footage(), metadata={ADDED: True})
+    """What the annotations say about the files of the video."""
 
     @property
     def reference(self) -> VideoReference:

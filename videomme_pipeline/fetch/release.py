@@ -30,20 +30,21 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footage:
-    """Facts of the annotations about a video besides the id. None means that there is no fact.
-
-    `video_file` and `subtitle_file` are paths in the benchmark's folder. With `frames_per_second`,
-    `video_file` is a folder of pictures. Only the clip from `clip_start_seconds` to
-    `clip_end_seconds` of the file is shown. The file starts at `subtitle_start_seconds` of its
-    subtitles.
-    """
+    """Facts of the annotations about a video besides the id. None means that there is no fact."""
 
     video_file: str | None = None
+    """Path of the file in the benchmark's folder; a folder of pictures if `frames_per_second` is
+    set."""
     frames_per_second: float | None = None
+    """Pictures per second of a folder of pictures."""
     clip_start_seconds: float | None = None
+    """Start of the part of the file that is shown."""
     clip_end_seconds: float | None = None
+    """End of the part of the file that is shown."""
     subtitle_file: str | None = None
+    """Path of the subtitle file in the benchmark's folder."""
     subtitle_start_seconds: float | None = None
+    """Time in the subtitle file at which the video file starts."""
 
     @property
     def clip(self) -> Clip | None:

@@ -49,19 +49,23 @@ ROW_GROUP_FRAMES = 64
 class Frame:
     """One picture: its requested time, its actual time, and its encoded bytes.
 
-    `requested_seconds` is the time that the sampling chose, and `pts_seconds` the time at which the
-    frame is shown, both from the first shown frame of the video or clip. `index` counts shown
-    frames from 0. `is_keyframe` is true if the frame is decoded without others. `picture` is the
-    encoded image of `width` × `height` pixels.
+    Times count from the first shown frame of the video or clip.
     """
 
     requested_seconds: float
+    """Time that the sampling chose."""
     pts_seconds: float
+    """Time at which the frame is shown."""
     index: int
+    """Number of the frame among the shown frames, from 0."""
     is_keyframe: bool
+    """True if the frame is decoded without other frames."""
     width: int
+    """Width of the encoded image in pixels."""
     height: int
+    """Height of the encoded image in pixels."""
     picture: bytes
+    """Encoded image."""
 
     def array(self) -> NDArray[np.uint8]:
         """The picture as RGB, (height, width, 3)."""

@@ -45,16 +45,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one or more requests. A count is None if no endpoint reported it.
-
-    `prompt_tokens` include `cached_tokens`, which the endpoint read from its cache.
-    `completion_tokens` include `reasoning_tokens`.
-    """
+    """Token counts of one or more requests. A count is None if no endpoint reported it."""
 
     prompt_tokens: int | None = None
+    """Tokens of the prompt, cached ones included."""
     completion_tokens: int | None = None
+    """Tokens of the answer, those of the reasoning included."""
     cached_tokens: int | None = None
+    """Tokens of the prompt that the endpoint read from its cache."""
     reasoning_tokens: int | None = None
+    """Tokens of the reasoning."""
 
     @property
     def total_tokens(self) -> int:

@@ -82,23 +82,30 @@ class SubtitleUse(StrEnum):
 class Prompt:
     """The text that is sent with the frames of a video, one row per question.
 
-    `question_id` and `video_id` are ids of the `benchmark`. `num_frames` and `subtitle_lines` count
-    what is sent, and `subtitles` is the form of the subtitles. The frames are sent first, then
-    `text`. In the interleaved v2 form, `after_frame` contains the text after each frame, which is
-    "" if nothing is spoken. Otherwise it is empty. `system` is the system message, or None if the
-    `template` has none.
+    The frames are sent first, then `text`.
     """
 
     benchmark: str
+    """Name of the benchmark."""
     question_id: str
+    """Id of the question, unique in the benchmark."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
     template: str
+    """Name of the template."""
     system: str | None
+    """System message, or None if the template has none."""
     text: str
+    """Text that is sent after the frames."""
     after_frame: tuple[str, ...]
+    """Text after each frame in the interleaved v2 form ("" if nothing is spoken); empty in all
+    others."""
     num_frames: int
+    """Number of frames that are sent."""
     subtitle_lines: int
+    """Number of subtitle lines that are sent."""
     subtitles: SubtitleUse = SubtitleUse.OFF
+    """Form of the subtitles."""
 
 
 class Template(Spec):

@@ -10,57 +10,65 @@ from videomme_pipeline.rows import NOT_STORED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Cost, latency and attempts of a response. Values are None if they are unknown.
-
-    `cost_dollars` (US dollars) and `attempts` count every attempt at the question.
-    `latency_seconds` is that of the last attempt. `answered_at` is the time of the answer.
-    """
+    """Cost, latency and attempts of a response. Values are None if they are unknown."""
 
     cost_dollars: float | None = None
+    """US dollars for all attempts at the question."""
     latency_seconds: float | None = None
+    """Latency of the last attempt."""
     attempts: int = 0
+    """Number of attempts at the question."""
     answered_at: datetime | None = None
+    """Time of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One row per (evaluation, question, repeat).
-
-    `question_id` and `video_id` are ids of the `benchmark`. `repeat` counts the repeats of a
-    question in an `evaluation` from 0. `request_fingerprint` is the hash of everything that was
-    sent. `model` is the name in models.yaml, and `reported_model` and `system_fingerprint` are what
-    the endpoint reports. `num_frames` is the number of frames sent. `reasoning` is the text before
-    the answer, if the endpoint separates it, and `finish_reason` the reason why the answer ends.
-
-    `raw_output` is None if and only if the request failed. `error` is then the reason, and
-    `failure` its kind if there is one. `usage` has the tokens of the last attempt. `usage_json` is
-    the `usage` that the endpoint sent, unchanged. `warning` describes a suspicious answer, for
-    example if the endpoint seems to have dropped frames. `observation` (for example a date) is set
-    if an unchanged evaluation was asked again on purpose. `server` is what is known about the
-    server that answered, as a JSON object, or None.
-    """
+    """One row per (evaluation, question, repeat)."""
 
     benchmark: str
+    """Name of the benchmark."""
     evaluation: str
+    """Name of the evaluation."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
     question_id: str
+    """Id of the question, unique in the benchmark."""
     repeat: int
+    """Number of the repeat of the question, from 0."""
     request_fingerprint: str
+    """Hash of everything that was sent."""
     model: str
+    """Name of the model in models.yaml."""
     num_frames: int
+    """Number of frames that were sent."""
     raw_output: str | None
+    """Text of the answer; None if and only if the request failed."""
     reasoning: str | None = None
+    """Text before the answer, if the endpoint separates it."""
     finish_reason: str | None = None
+    """Reason why the answer ends, as the endpoint reports it, or None."""
     error: str | None
+    """Reason why there is no answer, or None."""
     reported_model: str | None = None
+    """Name of the model that the endpoint reports, or None."""
     system_fingerprint: str | None = None
+    """System fingerprint that the endpoint reports, or None."""
     usage: Usage = field(default_factory=Usage)
+    """Tokens of the last attempt."""
     usage_json: str | None = None
+    """The `usage` object that the endpoint sent, unchanged."""
     served: Served = field(default_factory=Served)
+    """Cost, latency and attempts."""
     failure: FailureKind | None = None
+    """Kind of the failure, or None."""
     warning: str | None = None
+    """What is suspicious about the answer, for example that frames seem to be missing."""
     observation: str | None = None
+    """Name of the repetition, for example a date, if an unchanged evaluation was asked again on
+    purpose."""
     server: str | None = None
+    """What is known about the server that answered, as a JSON object, or None."""
 
     @classmethod
     def not_asked(
@@ -106,22 +114,30 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """One attempt to get a response, and its result.
-
-    `failure` is None if it was answered. `status` is None if no HTTP response was received.
-    """
+    """One attempt to get a response, and its result."""
 
     evaluation: str
+    """Name of the evaluation."""
     question_id: str
+    """Id of the question, unique in the benchmark."""
     repeat: int
+    """Number of the repeat of the question, from 0."""
     model: str
+    """Name of the model in models.yaml."""
     started_at: datetime
+    """Time at which the request was sent."""
     latency_seconds: float
+    """Time until the result."""
     status: int | None
+    """HTTP status, or None if no HTTP response was received."""
     failure: FailureKind | None
+    """Kind of the failure, or None if the question was answered."""
     error: str | None
+    """Reason of the failure, or None."""
     usage: Usage = field(default_factory=Usage, metadata={NOT_STORED: ("reasoning_tokens",)})
+    """Tokens of the attempt."""
     cost_dollars: float | None = None
+    """US dollars for the attempt, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,16 +145,21 @@ class AttemptRow(Attempted):
     """One row per attempt, for audit. Only the journal stores bodies."""
 
     benchmark: str
+    """Name of the benchmark."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Attempted):
-    """An attempt in the journal, with its request fingerprint and the body of the reply."""
+    """An attempt in the journal."""
 
     request_fingerprint: str
+    """Hash of everything that was sent."""
     usage_json: str | None = None
+    """The `usage` object that the endpoint sent, unchanged."""
     body: str | None = None
+    """Body of the reply."""
 
     def row(self, response: Response) -> AttemptRow:
         """The row of this attempt in the table of attempts. `response` is its response."""

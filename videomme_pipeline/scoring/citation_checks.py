@@ -73,32 +73,41 @@ class CitationFindingRow:
     """One row per (evaluation, check)."""
 
     benchmark: str
+    """Name of the benchmark."""
     evaluation: str
+    """Name of the evaluation."""
     check_name: CitationCheck
+    """Name of the check."""
     status: Status
+    """Result: ok, unknown, warning or blocked."""
     summary: str
+    """A sentence with numbers."""
     advice: str
+    """What to do, or "" if the status is ok."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedVideo:
-    """One row per (evaluation, video): the data that the scores of the video were computed from.
-
-    `video_hash` and `subtitle_hash` are None if the answers do not depend on these files, or the
-    video has none. `planned_frames` is the number of frames that the sampling chose, 0 if none are
-    sent, and None if it is unknown. `frame_tokens` are the prompt tokens that these frames need at
-    the endpoint, by the published rule of the model. It is 0 if no endpoint gets frames, and None
-    if there is no rule.
-    """
+    """One row per (evaluation, video): the data that the scores of the video were computed from."""
 
     benchmark: str
+    """Name of the benchmark."""
     evaluation: str
+    """Name of the evaluation."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
     questions_fingerprint: str
+    """Hash of the questions on the video."""
     video_hash: str | None
+    """Content hash of the video, or None if the answers do not depend on it."""
     subtitle_hash: str | None
+    """Hash of the subtitle file, or None if the answers do not depend on it or the video has
+    none."""
     planned_frames: int | None
+    """Number of frames that the sampling chose, 0 if none are sent, None if unknown."""
     frame_tokens: int | None
+    """Prompt tokens that these frames need at the endpoint by the published rule of the model: 0 if
+    no endpoint gets frames, None if there is no rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

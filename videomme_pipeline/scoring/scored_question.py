@@ -42,59 +42,71 @@ def is_with_audio(name: str) -> bool:
 class ScoredQuestion:
     """One row per (evaluation, question, repeat).
 
-    `question_id` and `video_id` are ids of the `benchmark`, and `example_id` is the contract's id
-    of the question (`video_001_q1`). `repeat` counts the repeats of a question in an `evaluation`
-    from 0. `evaluation_fingerprint` is the hash of all settings. `answer` is the correct letter,
-    and `error` the reason why there is no response. `num_frames` is the number of frames sent to
-    the `model`, `sampling` and `track` name how they were chosen and which subtitles go with them,
-    and `finish_reason` is the reason why the answer ends.
-
-    `extracted_answer` is the letter that `reader` read by its rule `rule`, or None. The decisive
-    part of the text is `raw_output[span_start:span_end]`, if there is one. `is_correct` is True if
-    `outcome` is correct. `usage` and `served` (tokens, cost, latency, attempts) are included, so
-    that a scores file contains accuracy and cost. Values that the endpoint or the results file does
-    not report are None.
-
-    `pairing` is the same for evaluations that differ only in their subtitles, and None for rows
-    that belong to no evaluation file.
-
-    `judge` is the model that reads the answers that `strict` cannot read, or None. The rows that it
-    read have the rule `judge`. If it was asked, `judge_output` is its reply, or `judge_error` is
-    the reason why there is none. `judge_cost_dollars` is not part of the cost of the response.
-
-    Equal requests have equal values of `request_fingerprint`. It is None if nothing was asked.
-    `server` is what the server of the response reported about itself, as JSON, or None.
+    Values that the endpoint or the results file does not report are None.
     """
 
     benchmark: str
+    """Name of the benchmark."""
     evaluation: str
+    """Name of the evaluation."""
     evaluation_fingerprint: str
+    """Hash of all settings of the evaluation."""
     example_id: str
+    """The contract's id of the question (`video_001_q1`)."""
     question_id: str
+    """Id of the question, unique in the benchmark."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
     repeat: int
+    """Number of the repeat of the question, from 0."""
     facets: Facets
+    """Values of the facets by which questions are grouped."""
     answer: Letter
+    """Correct letter."""
     raw_output: str | None
+    """Text of the answer, or None."""
     extracted_answer: Letter | None
+    """Letter that the reader read, or None."""
     rule: str | None
+    """Rule by which the letter was read; `judge` if a judge read it."""
     span_start: int | None
+    """Start of the decisive part of `raw_output`, or None."""
     span_end: int | None
+    """End of the decisive part of `raw_output`, or None."""
     outcome: Outcome
+    """Outcome of the question."""
     is_correct: bool
+    """True if the outcome is correct."""
     error: str | None
+    """Reason why there is no response, or None."""
     num_frames: int
+    """Number of frames that were sent."""
     reader: str
+    """Name of the reader of answers."""
     model: str
+    """Name of the model."""
     sampling: str
+    """Name of the sampling that chose the frames."""
     track: str
+    """Track: with or without subtitles, and with audio."""
     finish_reason: str | None = None
+    """Reason why the answer ends, as the endpoint reports it, or None."""
     usage: Usage = field(default_factory=Usage)
+    """Tokens of the response."""
     served: Served = field(default_factory=Served)
+    """Cost, latency and attempts of the response."""
     pairing: str | None = None
+    """The same text for evaluations that differ only in their subtitles; None for rows of no
+    evaluation file."""
     judge: str | None = None
+    """Model that reads the answers that `strict` cannot read, or None."""
     judge_output: str | None = None
+    """Reply of the judge, if it was asked."""
     judge_error: str | None = None
+    """Reason why the judge did not reply, if it was asked."""
     judge_cost_dollars: float | None = None
+    """US dollars for the judge, not part of `cost_dollars`."""
     request_fingerprint: str | None = None
+    """Hash of everything that was sent, or None if nothing was asked."""
     server: str | None = None
+    """What is known about the server that answered, as a JSON object, or None."""

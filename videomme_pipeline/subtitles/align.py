@@ -168,21 +168,22 @@ class SampledFrames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedLine:
-    """One line of subtitles in a prompt.
-
-    `frame` is the position (from 0) in the frame set, or None if the policy does not assign
-    lines to frames. `cue` and `last_cue` are the numbers of the first and the last cue of the
-    line. They are None for lmms-eval's notice that a video has no subtitles, and for a cue that
-    only the published evaluator accepts. `text` is the line. `start_seconds` and `end_seconds` are
-    the times of the cues, or with `vlmevalkit_interleaved` those of the frames.
-    """
+    """One line of subtitles in a prompt."""
 
     frame: int | None
+    """Position of the frame in the frame set, from 0, or None if the policy assigns no lines to
+    frames."""
     cue: int | None
+    """Number of the first cue of the line. None for lmms-eval's notice that a video has no
+    subtitles, and for a cue that only the published evaluator accepts."""
     last_cue: int | None
+    """Number of the last cue of the line, or None like `cue`."""
     start_seconds: float
+    """Start of the first cue, or of the frame with `vlmevalkit_interleaved`."""
     end_seconds: float
+    """End of the last cue, or of the frame with `vlmevalkit_interleaved`."""
     text: str
+    """Text of the line."""
 
     @property
     def is_notice(self) -> bool:

@@ -51,23 +51,24 @@ class IndexSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The times and numbers of the shown frames of a video.
-
-    `duration_seconds` is the time from the first shown frame to the end of the last one.
-    `missing_seconds` is the additional time that the container of a truncated file claims.
-    `frame_count` and `keyframe_count` are numbers of shown frames, and `average_fps` is their mean
-    number per second. `start_seconds` is the time of the first shown frame in the container, in
-    which times are multiples of `time_base`. `index_source` is the source of the packet index.
-    """
+    """The times and numbers of the shown frames of a video."""
 
     duration_seconds: float
+    """Time from the first shown frame to the end of the last one."""
     missing_seconds: float
+    """Additional time that the container of a truncated file claims."""
     frame_count: int
+    """Number of shown frames."""
     average_fps: float
+    """Mean number of shown frames per second."""
     keyframe_count: int
+    """Number of shown keyframes."""
     start_seconds: float
+    """Time of the first shown frame in the container."""
     time_base: str
+    """Unit of the times in the container, in seconds."""
     index_source: str
+    """Source of the packet index."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -45,23 +45,26 @@ VIDEOS_PER_CHILD = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFacts:
-    """The facts about the video stream of a file.
-
-    `codec`, `pixel_format`, `color_space`, `color_range`, `sample_aspect_ratio` and `interlaced`
-    are those of the stream. `width` and `height` are those of the shown pictures, after a
-    counter-clockwise turn by `rotation_degrees`. Color names are libav's, or "unspecified" if the
-    stream has none.
-    """
+    """The facts about the video stream of a file."""
 
     codec: str
+    """Name of the codec, as libav calls it."""
     width: int
+    """Width of a shown picture in pixels, after rotation."""
     height: int
+    """Height of a shown picture in pixels, after rotation."""
     rotation_degrees: int
+    """Counter-clockwise rotation of the stored pictures before they are shown."""
     sample_aspect_ratio: float
+    """Width of a pixel divided by its height."""
     pixel_format: str
+    """Pixel format, as libav calls it."""
     color_space: str
+    """Color space, as libav calls it, or "unspecified"."""
     color_range: str
+    """Color range, as libav calls it, or "unspecified"."""
     interlaced: bool
+    """True if the pictures are interlaced."""
 
     @classmethod
     def of(cls, stream: "VideoStream", frame: "VideoFrame") -> "StreamFacts":
@@ -82,26 +85,30 @@ class StreamFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Video:
-    """One video of a benchmark and the facts about its file.
-
-    `video_id` is the id of the video in its `benchmark`. `path` is the file at the time of probing
-    (or the folder of pictures), of `bytes` bytes in the format `container`. `has_audio` is true if
-    there is another stream with sound. `subtitle_path` is the subtitle file, and `subtitle_hash`
-    its BLAKE3. `content_hash` is the BLAKE3 of the file's bytes. If the annotations name a clip of
-    the file, `timing` is that of the clip.
-    """
+    """One video of a benchmark and the facts about its file."""
 
     benchmark: str
+    """Name of the benchmark."""
     video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
     path: str
+    """Path of the file, or of the folder of pictures, when it was probed."""
     content_hash: str
+    """BLAKE3 of the file's bytes."""
     bytes: int
+    """Size of the file."""
     container: str
+    """Format of the file, as libav calls it."""
     stream: StreamFacts
+    """Facts about the video stream."""
     timing: Timing
+    """Times of the frames; those of the clip if the annotations name a clip."""
     has_audio: bool
+    """True if the file has a stream with sound."""
     subtitle_path: str | None = None
+    """Path of the subtitle file, or None."""
     subtitle_hash: str | None = None
+    """BLAKE3 of the subtitle file, or None."""
 
 
 def content_hash(

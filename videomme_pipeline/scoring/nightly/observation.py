@@ -9,9 +9,10 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedQuestion(ScoredQuestion):
-    """A scored question of one nightly run; `observation` is the date of the run."""
+    """A scored question of one nightly run."""
 
     observation: str
+    """Date of the run."""
 
     @classmethod
     def of(cls, row: ScoredQuestion, observation: str) -> "ObservedQuestion":
