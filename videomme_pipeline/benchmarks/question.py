@@ -72,7 +72,7 @@ class Question:
     facets: Facets = field(default_factory=Facets)
     """Values of the facets by which questions are grouped."""
     footage: Footage = field(default=Footage(), metadata={ADDED: True})
-    """What the annotations say about the files of the video."""
+    """Facts of the annotations about the files of the video."""
 
     @property
     def reference(self) -> VideoReference:

@@ -63,12 +63,12 @@ class Response:
     failure: FailureKind | None = None
     """Kind of the failure, or None."""
     warning: str | None = None
-    """What is suspicious about the answer, for example that frames seem to be missing."""
+    """Suspicion about the answer, for example that frames seem to be missing."""
     observation: str | None = None
     """Name of the repetition, for example a date, if an unchanged evaluation was asked again on
     purpose."""
     server: str | None = None
-    """What is known about the server that answered, as a JSON object, or None."""
+    """Known facts about the server that answered, as a JSON object, or None."""
 
     @classmethod
     def not_asked(

@@ -83,7 +83,7 @@ class CitationFindingRow:
     summary: str
     """A sentence with numbers."""
     advice: str
-    """What to do, or "" if the status is ok."""
+    """Advice, or "" if the status is ok."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,4 +109,4 @@ class ScoredQuestion:
     request_fingerprint: str | None = None
     """Hash of everything that was sent, or None if nothing was asked."""
     server: str | None = None
-    """What is known about the server that answered, as a JSON object, or None."""
+    """Known facts about the server that answered, as a JSON object, or None."""
