@@ -39,7 +39,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.warehouse import database
+from videomme_pipeline.warehouse import database, definitions
 
 VIDEOS = 900
 GROUPS = 800
@@ -112,7 +112,7 @@ def measure_warehouse(store: Store, evaluations: int, runs: int) -> dict[str, An
     build_seconds = time.perf_counter() - started
     with database.connect(store) as connection:
         count = connection.execute("select count(*) from scored_questions").fetchone()
-        readers = {name: partial(read_whole, connection, name) for name in database.views()}
+        readers = {name: partial(read_whole, connection, name) for name in definitions.views()}
         views = {
             name: {
                 "wall_seconds": wall_seconds(reader, runs),

@@ -36,7 +36,7 @@ from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, cl
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
-from videomme_pipeline.warehouse import database
+from videomme_pipeline.warehouse import database, definitions, loading
 
 WITHOUT = v1_evaluation(1, videos=60, evaluation="without")
 WITH = v1_evaluation(2, videos=60, evaluation="with", track="with_subtitles")
@@ -123,11 +123,11 @@ def connection(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_the_views_of_the_public_interface_exist() -> None:
-    assert set(database.views()) >= VIEWS
+    assert set(definitions.views()) >= VIEWS
 
 
 def test_every_view_states_its_grain_and_reads_no_file() -> None:
-    for name, sql in database.views().items():
+    for name, sql in definitions.views().items():
         assert sql.startswith("-- grain: one row per ("), name
         assert "read_parquet" not in sql, name
         assert not re.search(r"from\s+'", sql), name
@@ -145,7 +145,7 @@ def test_a_skill_counts_the_questions_of_its_task_types(
 
 
 def test_views_follow_the_views_they_read() -> None:
-    order = list(database.views())
+    order = list(definitions.views())
     assert (
         order.index("group_scores")
         < order.index("group_score_overall")
@@ -153,11 +153,11 @@ def test_views_follow_the_views_they_read() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(database.views()))
+@pytest.mark.parametrize("name", sorted(definitions.views()))
 def test_every_view_has_the_stated_grain(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     found = rows_of(connection, f"select * from {name}")
     assert found
-    grain = re.match(r"-- grain: one row per \(([^)]*)\)", database.views()[name])
+    grain = re.match(r"-- grain: one row per \(([^)]*)\)", definitions.views()[name])
     assert grain
     keys = {
         "evaluation with subtitles": "with_subtitles",
@@ -173,7 +173,7 @@ def test_every_view_has_the_stated_grain(connection: duckdb.DuckDBPyConnection, 
 def test_every_view_is_empty_without_evaluations(tmp_path: Path) -> None:
     with duckdb.connect() as connection:
         database.build(connection, Store.at(tmp_path / "nothing"))
-        for name in database.views():
+        for name in definitions.views():
             assert connection.execute(f"select * from {name}").fetchall() == [], name
 
 
@@ -211,7 +211,7 @@ def test_a_facet_can_have_the_name_of_an_sql_keyword(
         put(store, rows)
         view = own.facet("order").view
         with database.connect(store) as connection:
-            for name in database.views():
+            for name in definitions.views():
                 connection.execute(f'describe "{name}"')
             assert {row["order"] for row in database.query(connection, f"from {view}")} == {"first"}
 
@@ -509,7 +509,7 @@ def test_tables_are_the_same_however_many_files_are_read_at_a_time(
     store: Store, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(store.score_files()) > 2
-    monkeypatch.setattr(database, "_FILES_AT_A_TIME", 2)
+    monkeypatch.setattr(loading, "_FILES_AT_A_TIME", 2)
     with duckdb.connect() as in_batches:
         database.build(in_batches, store)
         for sql in ("from scored_questions order by all", "describe scored_questions"):
@@ -614,9 +614,9 @@ def test_a_disk_that_fills_up_keeps_the_complete_file(
 def test_a_statement_reads_exactly_these_tables() -> None:
     sql = "with c as (select * from a) select (select max(x) from d) from c join b using (y)"
     with duckdb.connect() as connection:
-        assert database.table_names(connection, sql) >= {"a", "b", "d"}
+        assert definitions.table_names(connection, sql) >= {"a", "b", "d"}
         with pytest.raises(ValueError, match="not a select statement"):
-            database.table_names(connection, "drop table a")
+            definitions.table_names(connection, "drop table a")
 
 
 def repeated(questions: int = 40, repeats: int = 5) -> list[ScoredQuestion]:

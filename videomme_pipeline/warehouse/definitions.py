@@ -1,0 +1,235 @@
+"""The SQL of views and macros: files in `sql/` and `macros/`, and views by declared facets."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from scipy.special import ndtri
+
+from videomme_pipeline.benchmarks.facets import Measure
+from videomme_pipeline.benchmarks.registry import registered_benchmarks
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
+from videomme_pipeline.warehouse.quoting import identifier, literal
+
+_MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
+"""Table macro that computes each measure."""
+
+GROUP_FACETS_MARK = ", /* facets */"
+"""Mark in `sql/group_scores.sql` for the facets that benchmarks declare."""
+
+SMALL_CELL_VIDEOS = 10
+"""With fewer videos, an accuracy has a Wilson interval (`statistics.accuracy_interval`)."""
+
+_Z_975 = float(ndtri(0.975))
+
+# The standard error takes the sum `s` and the count `n` of one cluster (video) per row; rows with a
+# null `n` do not count. Tests compare all macros with `scoring.statistics`.
+SCALAR_MACROS = f"""
+create macro clustered_standard_error(s, n) as
+    sqrt(greatest(0, sum(s * s) - 2 * (sum(s) / sum(n)) * sum(s * n)
+                     + (sum(s) / sum(n)) ** 2 * sum(n * n))
+         * count(n) / nullif(count(n) - 1, 0)) / sum(n);
+
+create macro interval_kind(clusters, standard_error) as
+    case when clusters >= {SMALL_CELL_VIDEOS} and standard_error > 0
+         then 'clustered_t' else 'wilson' end;
+
+create macro wilson_middle(s, n) as
+    (s + {_Z_975**2 / 2}) / (n + {_Z_975**2});
+
+create macro wilson_half_width(s, n) as
+    {_Z_975} / (n + {_Z_975**2}) * sqrt(s * (n - s) / n + {_Z_975**2 / 4});
+
+create macro interval_low(s, n, clusters, standard_error, t) as
+    case interval_kind(clusters, standard_error)
+        when 'wilson' then wilson_middle(s, n) - wilson_half_width(s, n)
+        else greatest(s / n - t * standard_error, 0) end;
+
+create macro interval_high(s, n, clusters, standard_error, t) as
+    case interval_kind(clusters, standard_error)
+        when 'wilson' then wilson_middle(s, n) + wilson_half_width(s, n)
+        else least(s / n + t * standard_error, 1) end;
+
+create macro difference_kind(clusters, differing, standard_error) as
+    case when clusters < 2 then null
+         when differing < {FEW_DIFFERENCES} or standard_error < 1e-9 then 'exact'
+         else 'clustered_t' end;
+
+create macro same_share(clusters) as
+    {1 - CONFIDENCE} ** (1 / clusters);
+
+create macro difference_low(mean, clusters, differing, standard_error, t) as
+    case difference_kind(clusters, differing, standard_error)
+        when 'exact' then greatest(-1, least(mean - t * standard_error,
+                                             same_share(clusters) * (mean + 1) - 1))
+        when 'clustered_t' then greatest(-1, mean - t * standard_error) end;
+
+create macro difference_high(mean, clusters, differing, standard_error, t) as
+    case difference_kind(clusters, differing, standard_error)
+        when 'exact' then least(1, greatest(mean + t * standard_error,
+                                            same_share(clusters) * (mean - 1) + 1))
+        when 'clustered_t' then least(1, mean + t * standard_error) end;
+"""
+
+
+def views() -> Mapping[str, str]:
+    """The SQL of every view by name, each after the views it reads."""
+    macros = sql_files("macros")
+    return {name: sql for name, sql in definitions().items() if name not in macros}
+
+
+def definitions() -> Mapping[str, str]:
+    """The SQL of every view and table macro by name, each after the ones it reads.
+
+    A macro takes the facets that it groups by: views of one family differ only in these.
+    """
+    files = {**sql_files("macros"), **sql_files("sql")}
+    groups = files["group_scores"].replace(GROUP_FACETS_MARK, _group_facets())
+    files["group_scores"] = groups.replace(CHAIN_MARK, _chain_columns())
+    return _ordered(tuple((files | _facet_views() | _headline_views()).items()))
+
+
+@cache
+def _ordered(definitions: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """The definitions by name, each after the ones it reads."""
+    sql_of = dict(definitions)
+    with duckdb.connect() as connection:
+        sources = {name: table_names(connection, sql) & set(sql_of) for name, sql in sql_of.items()}
+    try:
+        return {name: sql_of[name] for name in TopologicalSorter(sources).static_order()}
+    except CycleError as error:
+        raise StorageError(f"views read each other in a circle: {error.args[1]}") from error
+
+
+def _facet_views() -> dict[str, str]:
+    """The SQL of the views that break a score down by declared facets, by name."""
+    return {
+        name: (
+            f"-- grain: one row per ({', '.join(('benchmark', 'evaluation', *columns))})\n"
+            f"from {_MACRO_OF[measure]}({list(columns)})\n"
+        )
+        for benchmark in registered_benchmarks()
+        for measure in Measure
+        for name, columns in benchmark.breakdowns(measure).items()
+    }
+
+
+def _headline_views() -> dict[str, str]:
+    """The SQL of the views of headline metrics that are means over a facet, by name.
+
+    `headlines` combines them with the accuracies and group scores of the other benchmarks.
+    """
+    headlines = [benchmark.headline for benchmark in registered_benchmarks()]
+    means = {
+        headline.view: (
+            "-- grain: one row per (benchmark, evaluation)\n"
+            f"from mean_accuracy_over([{headline.facet!r}])\n"
+        )
+        for headline in headlines
+        if headline.view is not None
+    }
+    parts = [
+        f"select benchmark, evaluation, '{metric}' as metric, {score} as score, "
+        f"{low} as score_low, {high} as score_high\n"
+        f"from {view} join benchmarks using (benchmark) where headline = '{metric}'"
+        for metric, view, score, low, high in (
+            ("accuracy", "overall", "accuracy", "accuracy_low", "accuracy_high"),
+            (
+                "group_score",
+                "group_score_overall",
+                "group_score / 100",
+                "group_score_low / 100",
+                "group_score_high / 100",
+            ),
+            *(
+                (view, f'"{view}"', "accuracy", "accuracy_low", "accuracy_high")
+                for view in sorted(means)
+            ),
+        )
+    ]
+    grain = "-- grain: one row per (benchmark, evaluation)\n"
+    scores = "-- The score that ranks evaluations of the benchmark, as a fraction of one.\n"
+    return means | {"headlines": grain + scores + "\nunion all\n".join(parts)}
+
+
+def _group_facets() -> str:
+    """The declared facets of a group in SQL: each from the last question that has it."""
+    columns = dict.fromkeys(
+        facet.column
+        for benchmark in registered_benchmarks()
+        for facet in benchmark.shown_facets
+        if facet.measure is Measure.GROUP_SCORE
+    )
+    return "".join(
+        f",\n           arg_max({identifier(column)}, group_place) as {identifier(column)}"
+        for column in columns
+    )
+
+
+def _chain_columns() -> str:
+    """Columns of a question in SQL: true if its group is a chain, and the structure of a chain."""
+    is_chain, structure = "", ""
+    for benchmark in registered_benchmarks():
+        if benchmark.grouping and (chain := benchmark.grouping.chain):
+            condition = f'"{chain.facet}"::text = {literal(chain.value)}'
+            text = f"replace(\"{chain.structure}\"::text, ' ', '')"
+            is_chain += f" when {literal(benchmark.name)} then {condition}"
+            structure += (
+                f" when {literal(benchmark.name)} then case when {condition} then {text} end"
+            )
+    if not is_chain:
+        return "false as is_chain, null::text as chain_structure"
+    return (
+        f"case benchmark{is_chain} else false end as is_chain, "
+        f"case benchmark{structure} end as chain_structure"
+    )
+
+
+@cache
+def sql_files(folder: str) -> dict[str, str]:
+    files_in = sorted(
+        (files("videomme_pipeline.warehouse") / folder).iterdir(), key=lambda file: file.name
+    )
+    return {
+        Path(file.name).stem: file.read_text(encoding="utf-8")
+        for file in files_in
+        if file.name.endswith(".sql")
+    }
+
+
+def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """Names of the tables, views and table macros that a select statement reads, without binding.
+
+    Raises:
+        ValueError: if `sql` is not one select statement.
+    """
+    row = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
+    tree = json.loads(row[0]) if row else {"error": True}
+    if tree["error"]:
+        raise ValueError(f"not a select statement: {tree.get('error_message')}")
+    nodes = list(_nodes(tree))
+    tables = {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"}
+    macros = {
+        node["function"]["function_name"] for node in nodes if node.get("type") == "TABLE_FUNCTION"
+    }
+    return tables | macros
+
+
+def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _nodes(value)
+
+
+CHAIN_MARK = "/* chain */"
+"""Mark in `sql/group_scores.sql` for the columns that follow from the rules of benchmarks."""

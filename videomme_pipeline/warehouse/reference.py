@@ -1,0 +1,87 @@
+"""Tables of constants that views join: benchmarks, quantiles, and the scores of groups."""
+
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from videomme_pipeline.benchmarks.registry import registered_benchmarks
+from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.statistics.groups import (
+    GroupRule,
+    group_score,
+    linear_score,
+)
+
+_LONGEST_T_TABLE = 4_096
+"""Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
+
+
+def benchmarks_table() -> pa.Table:
+    """The registered benchmarks: title, headline metric, and declared numbers of questions."""
+    types: dict[str, pa.DataType] = {
+        "benchmark": pa.string(),
+        "title": pa.string(),
+        "headline": pa.string(),
+        "declared_questions": pa.int64(),
+        "group_size": pa.int64(),
+    }
+    return pa.Table.from_pylist(
+        [
+            {
+                "benchmark": benchmark.name,
+                "title": benchmark.title,
+                "headline": benchmark.headline.view or benchmark.headline.metric.value,
+                "declared_questions": benchmark.size.questions,
+                "group_size": benchmark.grouping.size if benchmark.grouping else None,
+            }
+            for benchmark in registered_benchmarks()
+        ],
+        schema=pa.schema(types),
+    )
+
+
+def t_quantiles() -> pa.Table:
+    degrees = np.arange(1, _LONGEST_T_TABLE + 1)
+    quantiles = stdtrit(degrees, 0.975)
+    return pa.table({"degrees_of_freedom": pa.array(degrees), "t_975": pa.array(quantiles)})
+
+
+def group_outcomes() -> pa.Table:
+    """The score of every possible group of each benchmark under both rules.
+
+    `code` contains the outcomes in question order as base-3 digits, the first question lowest:
+    0 incorrect, 1 correct, 2 without a letter.
+    """
+    digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
+    types: dict[str, pa.DataType] = {
+        "benchmark": pa.string(),
+        "is_chain": pa.bool_(),
+        "structure": pa.string(),
+        "code": pa.int64(),
+        "group_score": pa.float64(),
+        "group_score_official": pa.float64(),
+        "linear_score": pa.float64(),
+    }
+    return pa.Table.from_pylist(
+        [
+            {
+                "benchmark": benchmark.name,
+                "is_chain": structure is not None,
+                "structure": structure,
+                "code": sum(digit * 3**position for position, digit in enumerate(code)),
+                "group_score": group_score(grouping, structure, outcomes),
+                "group_score_official": group_score(
+                    grouping, structure, outcomes, GroupRule.OFFICIAL
+                ),
+                "linear_score": linear_score(outcomes),
+            }
+            for benchmark in registered_benchmarks()
+            if (grouping := benchmark.grouping) is not None
+            for structure in (None, *(grouping.chain.scores if grouping.chain else ()))
+            for code in product(range(3), repeat=grouping.size)
+            if (outcomes := [digits[digit] for digit in code])
+        ],
+        schema=pa.schema(types),
+    )
