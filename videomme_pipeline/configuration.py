@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, listed
 from videomme_pipeline.fingerprint import Spec
 
 try:
@@ -207,8 +207,7 @@ def nearest(word: str, choices: Mapping[str, Any] | list[str] | tuple[str, ...])
     close = get_close_matches(word, words, n=1, cutoff=0.5)
     if close:
         return f"did you mean `{close[0]}`?"
-    more = len(words) - _SHOWN_NAMES
-    return f"known: {', '.join(words[:_SHOWN_NAMES])}" + (f" and {more:,} more" if more > 0 else "")
+    return f"known: {listed(words, _SHOWN_NAMES)}"
 
 
 def _by_key(error: ValidationError, value: Mapping[Any, Any]) -> list[list[dict[str, Any]]]:

@@ -30,10 +30,16 @@ Classes marked with * are defined in the module whose values they contain. Each 
 failed, what was found and what to do next. This module contains no recovery logic.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self, TypeVar
 
 Error = TypeVar("Error", bound="VideoMMEError")
+
+
+def listed(texts: Sequence[str], most: int = 5, *, separator: str = ", ") -> str:
+    """The first `most` of `texts` and the number of the others, for messages."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 class VideoMMEError(Exception):

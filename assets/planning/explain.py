@@ -32,7 +32,7 @@ from assets.stages.subtitles import Subtitles
 from assets.stages.videos import Videos
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError, listed
 from videomme_pipeline.models.identity import read_identity, shown_differences
 from videomme_pipeline.project.partitions import (
     WHOLE,
@@ -47,7 +47,6 @@ from videomme_pipeline.storage.tables import read_rows, stored_settings
 _SHOWN_CHARACTERS = 60
 _SHOWN_BEFORE = 20
 """Characters of a long text that are shown before the first difference."""
-_SHOWN_NAMES = 5
 _SHOWN_VERSION = 8
 
 
@@ -320,12 +319,7 @@ def _changed_questions(stage: Questions, recorded: Mapping[str, str]) -> str:
         "added": [key for key in now if key not in before],
         "removed": [key for key in before if key not in now],
     }
-    return "; ".join(f"{_listed(ids)} {what}" for what, ids in parts.items() if ids)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN_NAMES:,} more" if len(names) > _SHOWN_NAMES else ""
-    return ", ".join(names[:_SHOWN_NAMES]) + more
+    return "; ".join(f"{listed(ids)} {what}" for what, ids in parts.items() if ids)
 
 
 def _changed_inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason]:

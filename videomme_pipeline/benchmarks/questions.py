@@ -24,7 +24,7 @@ from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of
 from videomme_pipeline.benchmarks.source import Annotated, Problem
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 
@@ -71,7 +71,7 @@ def _problems_of_all(
     unclear = _repeated(video.video_id for video in references)
     unclear = unclear or _repeated(video.file_stem for video in references)
     if unclear and declaration.columns.video_id:
-        yield Problem(of_files, f"ids of more than one video: {_listed(unclear)}")
+        yield Problem(of_files, f"ids of more than one video: {listed(unclear, _LISTED)}")
     if size.questions_per_video is None:
         return
     by_video = Counter(question.video_id for question in questions)
@@ -86,7 +86,8 @@ def _problems_of_all(
     uneven = [video for video, count in by_video.items() if count != size.questions_per_video]
     if uneven:
         yield Problem(
-            of_files, f"videos without {size.questions_per_video} questions: {_listed(uneven)}"
+            of_files,
+            f"videos without {size.questions_per_video} questions: {listed(uneven, _LISTED)}",
         )
 
 
@@ -277,11 +278,6 @@ def _with_aliases(declaration: Declaration, row: Cells) -> Cells:
 
 def _repeated(values: Iterable[str]) -> list[str]:
     return [value for value, count in Counter(values).items() if count > 1]
-
-
-def _listed(values: Sequence[str]) -> str:
-    rest = f" and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
-    return ", ".join(values[:_LISTED]) + rest
 
 
 def _joined(folder: str, path: str) -> str:

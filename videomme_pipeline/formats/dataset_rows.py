@@ -169,11 +169,6 @@ def text_of(row: Row, column: str) -> str | None:
     return str(value)
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """The first `most` of `names`, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _repeat(row: Row) -> int:
     """The number of the repeat in `row`, or 0 if `row` has no readable number."""
     text = text_of(row, "repeat") or ""

@@ -18,7 +18,8 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.formats.dataset_rows import dataset_row, listed, raw_text
+from videomme_pipeline.errors import listed
+from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import GroupScore

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.formats import (
     contract,
     evalscope,
@@ -23,7 +23,6 @@ from videomme_pipeline.formats.dataset_rows import (
     annotated,
     has_options,
     has_response,
-    listed,
     question_of,
     response_of,
 )

@@ -17,6 +17,7 @@ import scipy  # submodules are imported on first use
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
+from videomme_pipeline.errors import listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
@@ -25,7 +26,6 @@ BIASED_EFFECT = 0.3
 """Smallest effect size (Cohen's w, √(chi-square / n)) of a letter distribution that is reported."""
 BIASED_P_VALUE = 0.001
 """Largest p-value of the chi-square test of a letter distribution that is reported."""
-_LISTED = 5
 
 
 class CitationCheck(StrEnum):
@@ -267,7 +267,7 @@ def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
             check=check,
             status=Status.BLOCKED,
             summary=f"{len(other):,} of {len(answered):,} requests did not have the planned number "
-            f"of frames: {_listed(other)}",
+            f"of frames: {listed(other)}",
             advice="look for damaged videos (videomme doctor), replace them, and "
             + evidence.run_again,
         )
@@ -310,7 +310,7 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CitationFinding | None:
             check=check,
             status=Status.BLOCKED,
             summary=f"{len(few):,} of {len(rows):,} requests have fewer prompt tokens than their "
-            f"frames need at least: {_listed(few)}",
+            f"frames need at least: {listed(few)}",
             advice="the endpoint dropped or shrank frames; check its limit on images per prompt "
             f"(or `tokens_per_frame` in models.yaml), and {evidence.run_again}",
         )
@@ -432,7 +432,7 @@ def has_same_media(evidence: CitationEvidence) -> CitationFinding:
             changed["questions"].append(video_id)
     videos = f"{len(evidence.videos):,} videos"
     problems = [
-        f"{what} of {len(ids):,} of {videos} ({_listed(ids)})"
+        f"{what} of {len(ids):,} of {videos} ({listed(ids)})"
         for what, ids in changed.items()
         if ids
     ]
@@ -465,8 +465,3 @@ def _not_stored(check: CitationCheck, evidence: CitationEvidence) -> CitationFin
         summary="the data that the score was computed from is not stored",
         advice=f"{evidence.run_again}; no question is asked again",
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -23,11 +23,15 @@ from videomme_pipeline.benchmarks.locate import (
 from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Source
-from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMissingError, VideoMMEError
+from videomme_pipeline.errors import (
+    LicenseNotAcceptedError,
+    VideoMissingError,
+    VideoMMEError,
+    listed,
+)
 from videomme_pipeline.fetch.release import VideoReference
 
 _Unused = Mapping[str, Sequence[MediaFile]]
-_LISTED = 5
 
 
 class Verdict(StrEnum):
@@ -111,8 +115,7 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     if not missing:
         return Finding(check="videos", verdict=Verdict.OK, message=message)
     names = list(dict.fromkeys(map(_name, missing)))
-    rest = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    message += f"; missing: {', '.join(names[:_LISTED])}{rest}; "
+    message += f"; missing: {listed(names)}; "
     if source.is_fetched:
         message += "the next run fetches them"
     else:
@@ -160,8 +163,7 @@ def _duplicates(
         and state_of(other).bytes != state_of(used).bytes
     ]
     if pairs:
-        rest = f" and {len(pairs) - _LISTED:,} more" if len(pairs) > _LISTED else ""
-        message = f"two files of one video: {'; '.join(pairs[:_LISTED])}{rest}; remove one of them"
+        message = f"two files of one video: {listed(pairs, separator='; ')}; remove one of them"
         yield Finding(check="duplicates", verdict=Verdict.WARNING, message=message)
 
 
@@ -175,8 +177,7 @@ def _names(
         for path in unused.get(video.file_stem, ())
         if is_listed(path.name)
     ]
-    rest = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + rest
+    return listed(names)
 
 
 def _listed(roots: Sequence[Path | UPath]) -> str:

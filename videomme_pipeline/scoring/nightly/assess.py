@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import NamedTuple
 
-from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.scoring.nightly.alarm import (
     AlarmState,
     Counts,
@@ -35,7 +35,6 @@ from videomme_pipeline.scoring.statistics.estimates import (
 )
 
 _DEFAULT_DISCORDANCE = 0.25
-_NAMED_MARGINALS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,18 +254,16 @@ def _marginals_finding(
     history: History, accuracy_states: Sequence[AlarmState], budget: float, severity: Severity
 ) -> NightlyFinding:
     worse, is_new = worse_marginals(history, accuracy_states, len(accuracy_states), budget)
-    named = ", ".join(
-        f"{test.column} {test.value} ({test.before:.1%} to {test.current:.1%})"
-        for test in worse[:_NAMED_MARGINALS]
-    )
-    more = f" and {len(worse) - _NAMED_MARGINALS} more" if len(worse) > _NAMED_MARGINALS else ""
+    cells = [
+        f"{test.column} {test.value} ({test.before:.1%} to {test.current:.1%})" for test in worse
+    ]
     return NightlyFinding(
         check=NightlyCheck.MARGINALS,
         severity=severity,
         passed=not worse,
         is_new=is_new,
         summary=(
-            f"worse in {named}{more}. This is a real change: noise alone causes this once in "
+            f"worse in {listed(cells)}. This is a real change: noise alone causes this once in "
             f"{budget:,.0f} runs (Benjamini–Hochberg over all facets)"
             if worse
             else "no part of the benchmark is worse beyond the noise"
