@@ -5,7 +5,7 @@ import { outcomeMark } from "./data.js";
 import { h, select } from "./dom.js";
 import { count, known, NONE, percent, plural, points, probability } from "./format.js";
 import { differenceAxis } from "./marks.js";
-import { questionRows, rememberListing } from "./questions.js";
+import { idAndText, questionRows, rememberListing } from "./questions.js";
 import { exportButtons } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
 import { comparisonOf, differenceTable, isSignificant, pointsInterval } from "./differences.js";
@@ -214,7 +214,6 @@ export function flipSections(benchmark, details, sides, requested, onchange) {
     FLIPS.map(([key]) => [key, rows.filter((row) => key === "all" || row.flip === key).length]),
   );
   const chosen = requested ?? (tally.lost ? "lost" : "all");
-  const texts = details?.questions.some((item) => item.question);
   const side = (key, title, answers, text) => ({
     key,
     title,
@@ -232,22 +231,7 @@ export function flipSections(benchmark, details, sides, requested, onchange) {
     sticky: true,
     step: 25,
     columns: [
-      {
-        key: "id",
-        title: "Question",
-        class: "id",
-        value: (row) => row.id,
-        cell: (row) => h("a", { href: link("question", { id: row.id, show: sides.show }) }, row.id),
-      },
-      texts && {
-        key: "text",
-        title: "Text",
-        class: "text",
-        fold: 1,
-        value: (row) => details.questions[row.index].question,
-        cell: (row) =>
-          h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question),
-      },
+      ...idAndText(details, { show: sides.show }),
       { key: "answer", title: "Answer", fold: 2, value: (row) => row.answer },
       {
         key: "flip",
@@ -263,7 +247,7 @@ export function flipSections(benchmark, details, sides, requested, onchange) {
       },
       side("before", sides.beforeTitle, sides.before, sides.beforeText),
       side("after", sides.afterTitle, sides.after, sides.afterText),
-    ].filter(Boolean),
+    ],
   });
   rememberListing({
     table,

@@ -93,17 +93,17 @@ export function questionRows(benchmark, details) {
   });
 }
 
-function questionColumns(benchmark, shown, details) {
-  const texts = details?.questions.some((item) => item.question);
+/** Columns with the id of a question and its text, if the page has texts. */
+export function idAndText(details, parameters = {}) {
   return [
     {
       key: "id",
       title: "Question",
       class: "id",
       value: (row) => row.id,
-      cell: (row) => h("a", { href: link("question", { id: row.id }) }, row.id),
+      cell: (row) => h("a", { href: link("question", { id: row.id, ...parameters }) }, row.id),
     },
-    texts && {
+    details?.questions.some((item) => item.question) && {
       key: "text",
       title: "Text",
       class: "text",
@@ -112,6 +112,12 @@ function questionColumns(benchmark, shown, details) {
       cell: (row) =>
         h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question),
     },
+  ].filter(Boolean);
+}
+
+function questionColumns(benchmark, shown, details) {
+  return [
+    ...idAndText(details),
     ...facetsOf(benchmark)
       .filter(([key]) => key !== "domain")
       .map(([key, title], index) => ({ key, title, fold: 2 + index, value: (row) => row[key] })),
@@ -126,7 +132,7 @@ function questionColumns(benchmark, shown, details) {
           .join(" "),
       cell: (row) => row.answers[item.index].map(outcomeMark),
     })),
-  ].filter(Boolean);
+  ];
 }
 
 function selectQuestions(rows, criteria, shown, facetKeys) {
