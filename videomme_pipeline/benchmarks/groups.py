@@ -5,7 +5,9 @@ A benchmark declares its rule. Scores, views, reports and formats read the decla
 
 import json
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import chain
+from math import lcm
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -75,6 +77,16 @@ class Grouping(Spec):
                     "with an inner list for questions of one step, such as `[1,[2,3],4]`"
                 )
         return self
+
+    @property
+    def units(self) -> int:
+        """Number of equal parts of the full score of which every score is a whole number.
+
+        It is 240 for Video-MME-v2. Denominators above 100 are rounded.
+        """
+        chains = self.chain.scores.values() if self.chain else ()
+        scores = {*self.scores, *chain.from_iterable(chains)}
+        return lcm(*(Fraction(score / 100).limit_denominator(100).denominator for score in scores))
 
     def is_chain(self, facets: Mapping[str, Any]) -> bool:
         """True if a group with these facets is a chain."""

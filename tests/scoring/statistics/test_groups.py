@@ -231,6 +231,13 @@ def _in_fours(rows: list[Any]) -> list[list[Any]]:
     return [rows[start : start + 4] for start in range(0, len(rows), 4)]
 
 
+def test_every_score_is_a_whole_number_of_units() -> None:
+    assert GROUPING.units == 240
+    for structure, outcomes in product((None, *CHAIN.scores), product(Outcome, repeat=4)):
+        units = score(structure, outcomes) / 100 * GROUPING.units
+        assert units == pytest.approx(round(units))
+
+
 def test_questions_are_sorted_by_number() -> None:
     assert sorted(["001-10", "001-2", "001-1"], key=question_order) == ["001-1", "001-2", "001-10"]
 

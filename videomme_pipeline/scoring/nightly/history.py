@@ -14,9 +14,6 @@ from videomme_pipeline.scoring.nightly.alarm import Counts, Mask
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
-GROUP_UNITS = 240
-"""Every group score is a whole multiple of 1/240 of the full score."""
-
 _OUTCOMES = list(Outcome)
 _LETTER_NAMES = list(Letter)
 _LETTERS = 1 + len(_LETTER_NAMES)
@@ -29,9 +26,8 @@ class History:
     `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
     is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
     each measure) describe these columns. `missed` and `whole_groups` have a column per video.
-    `missed` is the full score minus the score of the video's v2 group, in 240ths, summed over
-    `repeats`.
-    `whole_groups` is True if the group was answered completely.
+    `missed` is the full score minus the score of the video's group, summed over `repeats`. The full
+    score is `units`. `whole_groups` is True if the group was answered completely.
     """
 
     answers: Counts
@@ -40,11 +36,12 @@ class History:
     missed: Counts
     whole_groups: Mask
     repeats: int
+    units: int
 
     @property
     def most_missed(self) -> int:
         """The largest possible value of `missed`."""
-        return GROUP_UNITS * self.repeats
+        return self.units * self.repeats
 
     @property
     def complete(self) -> Mask:
@@ -78,7 +75,7 @@ class History:
         return self._by_video((frequency < counts.max(axis=0)) & (answers >= 0))
 
     def missed_points(self, runs: Sequence[int]) -> Counts:
-        """The full score minus the score of each group, in 240ths."""
+        """The full score minus the score of each group, in units."""
         return self.missed[list(runs)]
 
     def _by_video(self, marks: NDArray[np.bool_]) -> Counts:
@@ -98,6 +95,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
             "a nightly run needs a baseline to be compared with; run the evaluation first"
         )
     benchmark = find_benchmark(runs[0][0].benchmark)
+    units = benchmark.grouping.units if benchmark.grouping else 1
     row_by_key = {_key(row): row for rows in runs for row in rows}
     columns = {key: number for number, key in enumerate(sorted(row_by_key))}
     video_ids = sorted({video_id for video_id, _, _ in columns})
@@ -111,7 +109,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
                 answers[number, columns[_key(row)]] = _answer_code(row)
         for group in score_groups(rows)[0]:
             video = videos[group.video_id]
-            missed[number, video] += round((100 - group.score) / 100 * GROUP_UNITS)
+            missed[number, video] += round((100 - group.score) / 100 * units)
             groups[number, video] += Outcome.FAILED not in group.outcomes
     repeats = 1 + max(repeat for _, _, repeat in columns)
     return History(
@@ -127,6 +125,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
         missed=missed,
         whole_groups=groups == repeats,
         repeats=repeats,
+        units=units,
     )
 
 

@@ -38,8 +38,8 @@ def marginal_tests(
     """One test per value of each facet: is `run` worse than the runs of `reference`?
 
     The Benjamini–Hochberg correction covers all of these tests: if nothing changed, the probability
-    that any of them is significant is at most `rate`. As in `compare`, questions are compared
-    for v1 and group scores for v2.
+    that any of them is significant is at most `rate`. As in `compare`, groups are compared if there
+    are any, and questions otherwise.
     """
     runs = [*reference, run]
     cells = []

@@ -1,8 +1,8 @@
 """The comparison of two evaluations on the same questions: changes, errors and tests.
 
-v1 is compared by question and v2 by group, both clustered by video. Only questions that both
-sides answered are compared, so that failed requests do not look like wrong answers. Failed
-questions are listed separately.
+Benchmarks with groups are compared by group, others by question, both clustered by video. Only
+questions that both sides answered are compared, so that failed requests do not look like wrong
+answers. Failed questions are listed separately.
 """
 
 from collections import Counter, defaultdict
@@ -62,7 +62,7 @@ class Comparison:
     """Evaluation `b` compared with evaluation `a`. All differences are `b` minus `a`.
 
     `accuracy` compares questions. `mean_over` compares the headline metric if it is a mean over
-    the values of a facet. `group_score` (v2 only, in points of 100) compares groups, and
+    the values of a facet. `group_score` (in points of 100) compares groups if there are any, and
     then the marginals compare groups too. The other fields contain question ids: `won` are right
     only in `b`, `lost` only in `a`, and `different` have another letter or outcome. `failed`
     have no answer on one side or both and count in no difference. `only_a` and `only_b` have no
@@ -264,7 +264,7 @@ def _mean_over(
 def _group_units(
     pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], tested: Sequence[str]
 ) -> list[_Unit]:
-    """The v2 groups that are complete and answered on both sides."""
+    """The groups that are complete and answered on both sides."""
     scored_a, _ = score_groups(a for a, _ in pairs)
     scored_b, _ = score_groups(b for _, b in pairs)
     others = {(group.video_id, group.repeat): group for group in scored_b}

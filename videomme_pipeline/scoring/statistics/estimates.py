@@ -1,6 +1,6 @@
 """Standard errors, confidence intervals and tests for clustered questions.
 
-Pure functions on arrays, with one value per question (or per v2 group) and one cluster label per
+Pure functions on arrays, with one value per question (or per group) and one cluster label per
 value. The cluster is the video: its questions are not independent. Sources: CR1 as in Cameron &
 Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015); clustered errors for
 evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); Benjamini & Hochberg
@@ -234,7 +234,7 @@ def accuracy_interval(estimate: Estimate) -> ScoreInterval:
 
 
 def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
-    """The interval of a mean v2 group score, 0 to 100: Student's t with the clustered error.
+    """The interval of a mean group score, 0 to 100: Student's t with the clustered error.
 
     The result is None for a single video, and if all videos have the same score: an error of 0
     would claim certainty. The macro `group_score_by` computes the same interval in SQL.
