@@ -305,7 +305,8 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         table = parquet.read_copied_table(path)
-        facts = from_values(json.loads(parquet.metadata_of(table)["facts"]), FrameFacts)
+        values = json.loads(parquet.metadata_of(table)["facts"])
+        facts = from_values(values, FrameFacts)
         if (facts.video_hash, facts.fingerprint) != (video_hash, settings_fingerprint):
             raise ValueError("it belongs to another video or other settings")
         return FrameSet(**asdict(facts), frames=tuple(from_table(table, Frame)))

@@ -42,12 +42,15 @@ def read_copy(path: UPath | Path, state: FileState | None = None) -> bytes:
     The copy is fetched if there is none of the object's `state` (by default the current state of
     the object). Errors are those of `read`.
     """
-    return read(path) if is_local(path) else _explained(path, lambda: _copied(UPath(path), state))
+    if is_local(path):
+        return read(path)
+    remote = path
+    return _explained(remote, lambda: _copied(remote, state))
 
 
 def remove_copies(path: UPath | Path) -> bool:
     """Remove the local copies of an object. Return False if there were none."""
-    return not is_local(path) and local_copies().remove(UPath(path))
+    return not is_local(path) and local_copies().remove(path)
 
 
 def _last_bytes(path: UPath | Path, count: int) -> bytes:

@@ -88,13 +88,18 @@ def scratch_folder(path: Path | None) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep_once(os.getpid(), path.parent.absolute())
     stem = path.name.encode()[:_STEM_BYTES].decode(errors="ignore")
-    owner = ProcessIdentity.here().as_name()
-    folder = path.with_name(f".{stem}.{owner}-{secrets.token_hex(4)}.new")
+    folder = path.with_name(f".{stem}.{_owner(os.getpid())}-{secrets.token_hex(4)}.new")
     folder.mkdir()
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _owner(pid: int) -> str:  # noqa: ARG001 - a forked process is another one
+    """The identity of this process in the names of scratch folders."""
+    return ProcessIdentity.here().as_name()
 
 
 def remove_left_over(root: Path) -> None:
