@@ -91,7 +91,7 @@ def describe_columns(row_class: type) -> dict[str, str]:
     """Description of each column that has one: the docstring below its field."""
     descriptions: dict[str, str] = {}
     for documented in _documented(row_class):
-        descriptions |= _field_docstrings(documented)
+        descriptions |= field_docstrings(documented)
     return {
         column.name: descriptions[column.name]
         for column in _columns(row_class)
@@ -187,7 +187,7 @@ def _documented(row_class: type) -> Iterator[type]:
 
 
 @cache
-def _field_docstrings(documented: type) -> dict[str, str]:
+def field_docstrings(documented: type) -> dict[str, str]:
     """The docstring below each field in the body of a class."""
     (definition,) = ast.parse(dedent(inspect.getsource(documented))).body
     assert isinstance(definition, ast.ClassDef)

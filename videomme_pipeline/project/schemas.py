@@ -1,10 +1,6 @@
 """JSON Schemas of the configuration files, with which editors complete and check them."""
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, Union
 
 from pydantic import BaseModel, TypeAdapter
@@ -24,6 +20,7 @@ from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.project.runs_file import RunsSpec
 from videomme_pipeline.project.workers import cluster_specs
 from videomme_pipeline.prompts.render import TemplateName
+from videomme_pipeline.rows import field_docstrings
 
 
 class _Evaluation(EvaluationFile):
@@ -72,7 +69,7 @@ class _WithDocstrings(GenerateJsonSchema):
         properties_schema = super().model_schema(schema)
         for owner in schema["cls"].__mro__:
             if issubclass(owner, BaseModel) and owner is not BaseModel:
-                for name, text in _field_docstrings(owner).items():
+                for name, text in field_docstrings(owner).items():
                     if name in properties_schema.get("properties", {}):
                         properties_schema["properties"][name].setdefault("description", text)
         return properties_schema
@@ -89,16 +86,3 @@ def _without_names(schema: JsonSchemaValue) -> JsonSchemaValue:
             del definition["properties"]["name"]
             definition["required"] = [key for key in definition["required"] if key != "name"]
     return schema
-
-
-def _field_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The texts below the fields in the source of a class."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(tree, ast.ClassDef)
-    texts = {}
-    for field, below in pairwise(tree.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            match below:
-                case ast.Expr(value=ast.Constant(value=str(text))):
-                    texts[field.target.id] = " ".join(text.split())
-    return texts

@@ -97,7 +97,7 @@ class Replica:
         )
 
     def keep_running(self) -> None:
-        """Start it again if it has died, after a pause. Call this often."""
+        """Start the replica again after a pause if its process has ended. Call this often."""
         if not self.has_ended or self.is_given_up:
             return
         now = time.monotonic()

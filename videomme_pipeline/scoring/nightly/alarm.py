@@ -148,7 +148,8 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
 def threshold_for(budget: float, run: int) -> float:
     """The evidence that raises an alarm in `run` (from 1), for one false alarm in `budget` runs.
 
-    For budgets beyond the table, the thresholds grow in proportion, which is too much.
+    For budgets beyond the table, the threshold grows in proportion to the budget. That is more than
+    necessary, so false alarms are rarer than once in `budget` runs.
     """
     tabled, budget = sorted(THRESHOLDS), ALARMS_IN_A_ROW * budget
     within = min(max(budget, tabled[0]), tabled[-1])
