@@ -253,6 +253,25 @@ def test_one_facet_may_be_a_text_and_a_number(tmp_path: Path) -> None:
     assert [row["level"] for row in easy] == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize("videos", [3, 60])
+def test_repeats_of_every_answer_narrow_no_interval(videos: int, tmp_path: Path) -> None:
+    rows = v1_evaluation(4, videos=videos)
+    store = Store.at(tmp_path)
+    for name, repeats in (("once", 1), ("often", 10)):
+        repeated = [replace(row, evaluation=name, repeat=n) for row in rows for n in range(repeats)]
+        put(store, repeated)
+        observed = [ObservedQuestion.of(row, "2026-11-20") for row in repeated]
+        path = store.observation("videomme", name, "2026-11-20")
+        write_rows(path, observed, ObservedQuestion, fingerprint="f")
+    with database.connect(store) as connection:
+        for view in (*BREAKDOWNS, "accuracy_by_nightly_run"):
+            shown = database.query(connection, f'select * exclude responses from "{view}"')
+            widths: dict[str, list[float]] = {"once": [], "often": []}
+            for row in sorted(shown, key=str):
+                widths[row["evaluation"]].append(row["accuracy_high"] - row["accuracy_low"])
+            assert sorted(widths["once"]) == pytest.approx(sorted(widths["often"])), view
+
+
 def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> None:
     used = [
         (
@@ -670,7 +689,7 @@ def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_pat
     assert found["accuracy"] == pytest.approx(overall["accuracy"])
     assert passed[0]["pass_at_k"] == pytest.approx(overall["accuracy"])
     assert passed[0]["standard_error"] == pytest.approx(overall["standard_error"])
-    vote = accuracy_interval(clustered_mean([majority(group) for group in questions], videos))
+    vote = accuracy_interval(clustered_mean([majority(group) for group in questions], videos), 40)
     assert found["majority_vote"] == pytest.approx(np.mean([majority(g) for g in questions]))
     assert (found["majority_vote_low"], found["majority_vote_high"]) == pytest.approx(
         (vote.low, vote.high)
@@ -679,7 +698,7 @@ def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_pat
     assert found["questions_with_flip_rate"] == len(compared)
     rate = clustered_mean([flips(group) for group in compared], [g[0].video_id for g in compared])
     assert found["flip_rate"] == pytest.approx(rate.mean)
-    assert found["flip_rate_low"] == pytest.approx(accuracy_interval(rate).low)
+    assert found["flip_rate_low"] == pytest.approx(accuracy_interval(rate, len(compared)).low)
     for row in passed:
         shares = [
             np.mean([any(r.is_correct for r in drawn) for drawn in combinations(group, row["k"])])

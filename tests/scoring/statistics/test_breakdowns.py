@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.paths import GOLDEN
 from tests.support.published_data import DOMAINS
@@ -52,6 +54,25 @@ def test_outcomes_are_counted_separately() -> None:
 def test_without_an_answer_there_is_no_accuracy_of_answered() -> None:
     cell = breakdown([scored(outcome=Outcome.FAILED)], [])[0]
     assert cell.accuracy_of_answered is None
+
+
+@given(
+    outcomes=st.lists(st.sampled_from(list(Outcome)), min_size=1, max_size=60),
+    repeats=st.integers(2, 10),
+    per_video=st.integers(1, 5),
+)
+def test_repeats_of_every_answer_narrow_no_interval(
+    outcomes: list[Outcome], repeats: int, per_video: int
+) -> None:
+    once = [
+        scored(f"{n // per_video:03d}-{n % per_video}", outcome)
+        for n, outcome in enumerate(outcomes)
+    ]
+    often = [replace(row, repeat=repeat) for row in once for repeat in range(repeats)]
+    (of_once,), (of_often,) = breakdown(once, []), breakdown(often, [])
+    assert of_often.accuracy == pytest.approx(of_once.accuracy)
+    assert of_often.accuracy_low == pytest.approx(of_once.accuracy_low)
+    assert of_often.accuracy_high == pytest.approx(of_once.accuracy_high)
 
 
 def test_repeated_questions_are_responses_of_one_question() -> None:

@@ -269,17 +269,17 @@ def test_wilson_equals_scipy(successes: int, more: int) -> None:
 
 
 def test_small_and_unanimous_cells_have_wilson_intervals() -> None:
-    small = accuracy_interval(clustered_mean(A, CLUSTERS))
+    small = accuracy_interval(clustered_mean(A, CLUSTERS), 18)
     assert small.kind is IntervalKind.WILSON
     assert (small.low, small.high) == wilson(10, 18)
-    unanimous = accuracy_interval(clustered_mean([1] * 60, list(range(20)) * 3))
+    unanimous = accuracy_interval(clustered_mean([1] * 60, list(range(20)) * 3), 60)
     assert unanimous.kind is IntervalKind.WILSON
     assert unanimous.low < 1
 
 
 def test_large_cells_have_clustered_intervals_within_0_and_1() -> None:
     estimate = clustered_mean([1] * 59 + [0], [place // 3 for place in range(60)])
-    found = accuracy_interval(estimate)
+    found = accuracy_interval(estimate, estimate.values)
     assert found.kind is IntervalKind.CLUSTERED_T
     assert found.high == 1.0
     assert found.low == estimate.low

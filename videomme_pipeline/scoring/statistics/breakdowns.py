@@ -167,11 +167,12 @@ def _accuracy_row(values: Values, rows: Sequence[ScoredQuestion]) -> AccuracyRow
     outcomes = Counter(row.outcome for row in rows)
     correct, incorrect = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
     estimate = clustered_mean([row.is_correct for row in rows], [row.video_id for row in rows])
-    interval = accuracy_interval(estimate)
+    questions = len({row.question_id for row in rows})
+    interval = accuracy_interval(estimate, questions)
     answered = correct + incorrect
     return AccuracyRow(
         values=tuple(map(str, values)),
-        questions=len({row.question_id for row in rows}),
+        questions=questions,
         videos=estimate.clusters,
         responses=len(rows),
         correct=correct,

@@ -129,6 +129,7 @@ def compare(
             "evaluations of the same benchmark that have answers"
         )
     videos = [a.video_id for a, _ in answered]
+    questions = len({a.question_id for a, _ in answered})
     right_a = [float(a.is_correct) for a, _ in answered]
     right_b = [float(b.is_correct) for _, b in answered]
     won = _question_ids(pair for pair in answered if pair[1].is_correct and not pair[0].is_correct)
@@ -144,8 +145,8 @@ def compare(
     return Comparison(
         evaluation_a=rows_a[0].evaluation,
         evaluation_b=rows_b[0].evaluation,
-        accuracy_a=_accuracy(right_a, videos),
-        accuracy_b=_accuracy(right_b, videos),
+        accuracy_a=_accuracy(right_a, videos, questions),
+        accuracy_b=_accuracy(right_b, videos, questions),
         accuracy=paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, are_groups=True) if groups else None,
         mean_over=_mean_over(answered, benchmark.headline.facet),
@@ -166,10 +167,10 @@ def compare(
     )
 
 
-def _accuracy(right: Sequence[float], videos: Sequence[str]) -> Estimate:
+def _accuracy(right: Sequence[float], videos: Sequence[str], questions: int) -> Estimate:
     """The accuracy with the interval of `accuracy_interval`, as scores have it."""
     estimate = clustered_mean(right, videos)
-    interval = accuracy_interval(estimate)
+    interval = accuracy_interval(estimate, questions)
     return replace(estimate, low=interval.low, high=interval.high)
 
 

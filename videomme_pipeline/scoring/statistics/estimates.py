@@ -203,8 +203,10 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return 1.0 if discordant == 0 else float(scipy.stats.binomtest(only_a, discordant).pvalue)
 
 
-def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The Wilson score interval of a proportion, which treats trials as independent.
+
+    `successes` may be a fraction: the sum of the shares of repeats that succeeded.
 
     Raises:
         ValueError: if there are no trials.
@@ -219,16 +221,17 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple
     return low, high
 
 
-def accuracy_interval(estimate: Estimate) -> ScoreInterval:
-    """The interval of an accuracy, a fraction of 1.
+def accuracy_interval(estimate: Estimate, questions: int) -> ScoreInterval:
+    """The interval of an accuracy on `questions` different questions, a fraction of 1.
 
     The interval is Student's t with the clustered error. For fewer than 10 videos, or if all videos
     have the same accuracy, it is a Wilson interval: a clustered error of 0 would claim certainty.
+    Repeats of a question are not new questions, so they do not narrow the Wilson interval.
     """
     low, high = estimate.low, estimate.high
     small = estimate.clusters < SMALL_CELL_CLUSTERS or not estimate.standard_error
     if small or low is None or high is None:
-        low, high = wilson(round(estimate.mean * estimate.values), estimate.values)
+        low, high = wilson(estimate.mean * questions, questions)
         return ScoreInterval(low=low, high=high, kind=IntervalKind.WILSON)
     return ScoreInterval(low=max(0.0, low), high=min(1.0, high), kind=IntervalKind.CLUSTERED_T)
 

@@ -27,8 +27,10 @@ select cells.* exclude (standard_error),
        correct / responses as accuracy,
        correct / nullif(correct + incorrect, 0) as accuracy_of_answered,
        standard_error,
-       interval_low(correct, responses, videos, standard_error, t_975) as accuracy_low,
-       interval_high(correct, responses, videos, standard_error, t_975) as accuracy_high,
+       interval_low(correct / responses * questions, questions, videos, standard_error, t_975)
+           as accuracy_low,
+       interval_high(correct / responses * questions, questions, videos, standard_error, t_975)
+           as accuracy_high,
        interval_kind(videos, standard_error) as interval_kind
 from cells
 left join t_quantiles on degrees_of_freedom = videos - 1

@@ -1,6 +1,7 @@
 -- grain: one row per (benchmark, evaluation, observation)
 with per_video as (
     select benchmark, evaluation, observation, video_id,
+           count(distinct question_id) as questions,
            count(*) as responses,
            count(*) filter (outcome = 'correct') as correct,
            count(*) filter (outcome = 'unreadable') as unreadable,
@@ -10,6 +11,7 @@ with per_video as (
 ),
 cells as (
     select benchmark, evaluation, observation,
+           sum(questions)::bigint as questions,
            count(*) as videos,
            sum(responses)::bigint as responses,
            sum(correct)::bigint as correct,
@@ -19,11 +21,13 @@ cells as (
     from per_video
     group by all
 )
-select benchmark, evaluation, observation, videos, responses, correct, unreadable, failed,
+select benchmark, evaluation, observation, questions, videos, responses, correct, unreadable, failed,
        correct / responses as accuracy,
        standard_error,
-       interval_low(correct, responses, videos, standard_error, t_975) as accuracy_low,
-       interval_high(correct, responses, videos, standard_error, t_975) as accuracy_high,
+       interval_low(correct / responses * questions, questions, videos, standard_error, t_975)
+           as accuracy_low,
+       interval_high(correct / responses * questions, questions, videos, standard_error, t_975)
+           as accuracy_high,
        interval_kind(videos, standard_error) as interval_kind
 from cells
 left join t_quantiles on degrees_of_freedom = videos - 1
