@@ -25,6 +25,7 @@ from videomme_pipeline.scoring.sameness import sameness_findings
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import stored_settings
 from videomme_pipeline.videos.probe import Video
+from videomme_pipeline.warehouse.quoting import identifier
 
 Row = TypeVar("Row")
 
@@ -131,10 +132,11 @@ def _rows(
     evaluation: str | None = None,
 ) -> list[Row]:
     """The rows of a table about one benchmark, or about one evaluation of it."""
-    columns = ", ".join(f'"{name}"' for name in arrow_schema(row_class).names)  # type: ignore[arg-type]
+    columns = ", ".join(map(identifier, arrow_schema(row_class).names))  # type: ignore[arg-type]
     selected = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
     condition = " and ".join(f"{column} = ?" for column in selected)
     rows = connection.sql(
-        f'select {columns} from "{table}" where {condition}', params=list(selected.values())
+        f"select {columns} from {identifier(table)} where {condition}",
+        params=list(selected.values()),
     )
     return from_table(rows.to_arrow_table(), row_class)

@@ -25,7 +25,7 @@ from videomme_pipeline.storage.tables import set_aside
 from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.definitions import SCALAR_MACROS, definitions, sql_files, views
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
-from videomme_pipeline.warehouse.quoting import literal
+from videomme_pipeline.warehouse.quoting import identifier, literal
 from videomme_pipeline.warehouse.reference import benchmarks_table, group_outcomes, t_quantiles
 from videomme_pipeline.warehouse.segments import add_segments
 
@@ -75,7 +75,7 @@ def _build_file(path: Path, store: Store) -> list[str]:
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
     with _open(path) as connection:
         for name in (*TABLES, *views()):
-            connection.execute(f'describe "{name}"')  # fails if it is not in the file
+            connection.execute(f"describe {identifier(name)}")  # fails if it is not in the file
     return left_out
 
 
@@ -184,7 +184,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     connection.execute(SCALAR_MACROS)
     macros = sql_files("macros")
     for name, sql in definitions().items():
-        kind = f"macro {name}(cell) as table" if name in macros else f'view "{name}" as'
+        kind = f"macro {name}(cell) as table" if name in macros else f"view {identifier(name)} as"
         connection.execute(f"create {kind} {sql}")
     return left_out
 

@@ -148,7 +148,7 @@ def _headline_views() -> dict[str, str]:
                 "group_score_high / 100",
             ),
             *(
-                (view, f'"{view}"', "accuracy", "accuracy_low", "accuracy_high")
+                (view, identifier(view), "accuracy", "accuracy_low", "accuracy_high")
                 for view in sorted(means)
             ),
         )
@@ -177,8 +177,8 @@ def _chain_columns() -> str:
     is_chain, structure = "", ""
     for benchmark in registered_benchmarks():
         if benchmark.grouping and (chain := benchmark.grouping.chain):
-            condition = f'"{chain.facet}"::text = {literal(chain.value)}'
-            text = f"replace(\"{chain.structure}\"::text, ' ', '')"
+            condition = f"{identifier(chain.facet)}::text = {literal(chain.value)}"
+            text = f"replace({identifier(chain.structure)}::text, ' ', '')"
             is_chain += f" when {literal(benchmark.name)} then {condition}"
             structure += (
                 f" when {literal(benchmark.name)} then case when {condition} then {text} end"

@@ -76,8 +76,9 @@ def load_table(
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Create the table `name` with the rows of `table`."""
     connection.register("incoming", table)
-    connection.execute(f'create table "{name}" as select * from incoming')
+    connection.execute(f"create table {identifier(name)} as select * from incoming")
     connection.unregister("incoming")
 
 
@@ -96,7 +97,7 @@ def _fill(
     Labels of scored questions become enums. Clients see text, but grouping compares numbers, and
     views over millions of rows take half the time.
     """
-    connection.execute(f'drop table if exists "{name}"')
+    connection.execute(f"drop table if exists {identifier(name)}")
     create_table(connection, name, schema.empty_table())
     if name == "scored_questions" and sources:
         _number_labels(connection, name, _LABELS, sources)

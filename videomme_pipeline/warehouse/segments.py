@@ -13,6 +13,8 @@ from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.storage.objects import reaching
 from videomme_pipeline.subtitles.cues import read_subtitles
+from videomme_pipeline.warehouse.loading import create_table
+from videomme_pipeline.warehouse.quoting import literal
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +41,7 @@ def add_segments(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
     Segments of unchanged files are copied from the DuckDB file `previous`, if there is one. A file
     that is missing, unreadable or changed since its video was read has no segments.
     """
-    empty = to_table([], SubtitleSegment)
-    connection.register("incoming", empty)
-    connection.execute("create table subtitle_segments as from incoming")
-    connection.unregister("incoming")
+    create_table(connection, "subtitle_segments", to_table([], SubtitleSegment))
     _copy(connection, previous)
     files = connection.execute(
         "select benchmark, video_id, subtitle_path, subtitle_hash from videos "
@@ -59,9 +58,8 @@ def add_segments(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
 def _copy(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
     if not previous.is_file():
         return
-    path = str(previous).replace("'", "''")
     try:
-        connection.execute(f"attach '{path}' as previous (read_only)")
+        connection.execute(f"attach {literal(str(previous))} as previous (read_only)")
     except duckdb.Error:  # damaged: read the files instead
         return
     try:
