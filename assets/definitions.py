@@ -28,9 +28,9 @@ from assets.triggers.retention import retention_job
 from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.triggers.sensors import sensors
 from assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
-from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
-from videomme_pipeline.project.partitions import WHOLE
+from videomme_pipeline.project.nightly.tracked import read_nightly, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.state.partitions import WHOLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 """The type of every output. Data is in the store, so outputs have no value and no I/O manager.

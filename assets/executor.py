@@ -9,7 +9,7 @@ from dagster import DagsterInvalidConfigError
 from assets.instance import POSTGRES_VARIABLE
 from assets.processes import recording_process
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.runs_file import IN_PROCESS, RUNS_FILE, RunsSpec
+from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 
 
 def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:

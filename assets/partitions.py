@@ -14,7 +14,8 @@ from functools import cached_property
 import dagster as dg
 
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.project.partitions import (
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.partitions import (
     Dimension,
     Partition,
     partition_of,
@@ -22,7 +23,6 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
-from videomme_pipeline.project.state import BenchmarkState
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from assets.stages.nightly import nightly_key, nightly_partitions
 from assets.triggers.jobs import QUIET, REFRESH_JOB, run_config
 from assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.nightly import NIGHTLY_FILE, tracked_evaluations
-from videomme_pipeline.project.partitions import Partition
+from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.nightly.assess import Assessment
 
 

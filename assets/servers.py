@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.servers import ModelServers
+from videomme_pipeline.project.servers.running import ModelServers
 
 SERVERS = "model_servers"
 """The name of the resource. Everything that asks models requires it."""

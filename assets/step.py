@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.instance import POSTGRES_VARIABLE
-from videomme_pipeline.project.compute import ComputeTime
-from videomme_pipeline.project.locks import FileLocks, shared_locks, this_machine
-from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.runs.spending import ComputeTime
 from videomme_pipeline.reports.terminal.progress import PlainLines
 
 SPENT_TAG = "videomme/spent_dollars"

@@ -28,7 +28,7 @@ from tests.support.dask_cluster import dask_cluster
 from tests.support.paths import ROOT
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.project.workers import CLUSTER_FILE
+from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
 COMMANDS = (
     ("doctor",),

@@ -35,9 +35,9 @@ from perf.planning import (
     timed,
 )
 from tests.support.s3_server import s3_environment, s3_server
-from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.transfer import copy_tables
+from videomme_pipeline.project.runs.progress import no_progress
+from videomme_pipeline.project.upkeep.transfer import copy_tables
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import open_root

@@ -37,8 +37,8 @@ from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
-from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.state.partitions import video_of
 
 VIDEOS = 900
 QUICK_VIDEOS = 30

@@ -31,9 +31,9 @@ from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.project.frame_budget import STORAGE_FILE, StorageSpec
-from videomme_pipeline.project.nightly import read_nightly
-from videomme_pipeline.project.runs_file import RUNS_FILE, RunsSpec
+from videomme_pipeline.project.nightly.tracked import read_nightly
+from videomme_pipeline.project.runs.settings import RUNS_FILE, RunsSpec
+from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, StorageSpec
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

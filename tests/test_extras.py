@@ -12,7 +12,7 @@ from videomme_pipeline.extras import EXTRAS
 
 USES = {
     "alerts": (
-        "from videomme_pipeline.project.alerts import Alert, send\n"
+        "from videomme_pipeline.project.nightly.alerts import Alert, send\n"
         "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
     ),
     "charts": "import videomme_pipeline.reports.charts",

@@ -9,8 +9,8 @@ from tests.support.packages import write_package
 from videomme_pipeline import plugins
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.catalog import Catalog
-from videomme_pipeline.project.locks import shared_locks
-from videomme_pipeline.project.workers import read_cluster
+from videomme_pipeline.project.runs.locks import shared_locks
+from videomme_pipeline.project.runs.settings import read_cluster
 
 ENTRY_POINTS = """\
 [videomme_pipeline.workers]

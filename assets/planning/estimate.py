@@ -22,8 +22,8 @@ from assets.stages.base import BUILD_SECONDS, FILE_BYTES, AnyStage, BenchmarkSta
 from assets.stages.responses import Responses
 from assets.stages.scores import Scores
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.project.costs import PendingRequests
-from videomme_pipeline.project.partitions import (
+from videomme_pipeline.project.answers.costs import PendingRequests
+from videomme_pipeline.project.state.partitions import (
     WHOLE,
     VariantPartition,
     VideoVariantPartition,

@@ -34,7 +34,7 @@ from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError, listed
 from videomme_pipeline.models.identity import read_identity, shown_differences
-from videomme_pipeline.project.partitions import (
+from videomme_pipeline.project.state.partitions import (
     WHOLE,
     Partition,
     variant_of,

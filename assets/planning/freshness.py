@@ -19,7 +19,8 @@ from assets.instance import History
 from assets.stages.base import CODE_VERSION_TAG, DATA_VERSION_TAG, AnyStage, BenchmarkStage
 from assets.stages.chain import all_stages
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
-from videomme_pipeline.project.partitions import (
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import (
     WHOLE,
     Dimension,
     Partition,
@@ -27,7 +28,6 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
-from videomme_pipeline.project.project import Project
 
 _EVENTS_AT_A_TIME = 500
 

@@ -20,8 +20,10 @@ from assets.partitions import Partitions, parse_key, partition_key
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.failed_partitions import FailureLog
-from videomme_pipeline.project.partitions import (
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import (
     DIMENSIONS,
     WHOLE,
     Dimension,
@@ -32,9 +34,7 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
-from videomme_pipeline.project.progress import StageProgress
-from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import INCOMPLETE, code_version
+from videomme_pipeline.project.state.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish

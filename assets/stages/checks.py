@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.dagster_internals.checks import evaluation_of
 from assets.stages.base import AnyStage
-from videomme_pipeline.project.partitions import Partition, variant_of
+from videomme_pipeline.project.state.partitions import Partition, variant_of
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow, Status
 
 COMPLETE = "complete"

@@ -28,10 +28,10 @@ from videomme_pipeline.frames.extract import (
     FrameResult,
     extract,
 )
-from videomme_pipeline.project.compute import ComputeTime
-from videomme_pipeline.project.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
-from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.progress import StageProgress
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.runs.spending import ComputeTime
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.videos.probe import video_hash
 
 SHEETS_PER_RUN = 50

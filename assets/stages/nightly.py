@@ -18,8 +18,8 @@ from assets.stages.metadata import column_schema
 from assets.step import within_step
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.alerts import Alert, alert_urls, nightly_alert, send
-from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation
+from videomme_pipeline.project.nightly.alerts import Alert, alert_urls, nightly_alert, send
+from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
 from videomme_pipeline.scoring.nightly.assess import (
     Assessment,
     NightlyFinding,

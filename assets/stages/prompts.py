@@ -11,8 +11,8 @@ from assets.stages.base import (
 )
 from assets.stages.metadata import fenced
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.prompts import render_prompts
+from videomme_pipeline.project.answers.inputs import render_prompts
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.storage.tables import read_rows, write_rows

@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.partitions import Whole
+from videomme_pipeline.project.state.partitions import Whole
 from videomme_pipeline.storage.tables import read_rows, write_rows
 
 PREVIEW_ROWS = 5

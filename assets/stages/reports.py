@@ -12,7 +12,7 @@ from assets.stages.base import Built, Failed, Results, SharedStage, Target, Targ
 from assets.stages.warehouse import Warehouse
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.partitions import Whole
+from videomme_pipeline.project.state.partitions import Whole
 from videomme_pipeline.reports.page_version import PAGE_VERSION
 from videomme_pipeline.storage.tables import stored_fingerprint
 

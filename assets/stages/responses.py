@@ -19,9 +19,9 @@ from assets.stages.base import (
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import described
-from videomme_pipeline.project.asking import ask, open_journal, requests_of
-from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.versions import INCOMPLETE
+from videomme_pipeline.project.answers.asking import ask, open_journal, requests_of
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response

@@ -21,9 +21,9 @@ from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.project.partitions import VariantPartition
-from videomme_pipeline.project.score_evaluation import evaluated_videos, score_evaluation
-from videomme_pipeline.project.versions import INCOMPLETE
+from videomme_pipeline.project.answers.scores import evaluated_videos, score_evaluation
+from videomme_pipeline.project.state.partitions import VariantPartition
+from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import summarize_judge

@@ -11,8 +11,8 @@ from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_e
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.stored import sampled_frames
+from videomme_pipeline.project.answers.inputs import sampled_frames
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
 from videomme_pipeline.storage.tables import stored_settings, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles, within

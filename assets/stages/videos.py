@@ -18,8 +18,8 @@ from videomme_pipeline.errors import (
     VideoMMEError,
 )
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.partitions import VideoPartition
-from videomme_pipeline.project.progress import StageProgress
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.state.partitions import VideoPartition
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos.probe import (
     ProbeJob,

@@ -10,7 +10,7 @@ from assets.stages.base import Built, Failed, Results, SharedStage, Targets, des
 from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.project.partitions import Whole
+from videomme_pipeline.project.state.partitions import Whole
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -27,8 +27,8 @@ from assets.stages.base import AnyStage, refresh
 from assets.stages.checks import check_events
 from assets.step import within_step
 from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.project.partitions import Partition
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import Partition
 
 REFRESH_JOB = "refresh_stale"
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}

@@ -9,7 +9,7 @@ from assets.dagster_internals.runs import Job
 from assets.processes import EVALUATIONS_TAG
 from assets.stages.nightly import nightly_key
 from assets.triggers.retention import retention_job
-from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation, nightly_date
+from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
 
 NIGHTLY_JOB = "nightly"
 

@@ -21,9 +21,15 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import OPENAI_URL
-from videomme_pipeline.project.alerts import Alert, AlertType, alert_urls, run_failure_alert, send
+from videomme_pipeline.project.nightly.alerts import (
+    Alert,
+    AlertType,
+    alert_urls,
+    run_failure_alert,
+    send,
+)
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 
 SendAlert = Callable[[Alert], None]
 

@@ -27,15 +27,15 @@ from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
-from videomme_pipeline.project.locks import (
+from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.runs.locks import (
     FileLocks,
     Locks,
     Resource,
     endpoint,
     this_machine,
 )
-from videomme_pipeline.project.progress import StageProgress
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.runs.progress import StageProgress
 
 DATE = "2026-11-20"
 NOOP_MODULE = "dagster._core.storage.noop_compute_log_manager"

@@ -30,10 +30,10 @@ from tests.support.projects import (
     WriteProject,
     stage,
 )
-from videomme_pipeline.project import versions
-from videomme_pipeline.project.partitions import VideoVariantPartition, video_of
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import CODE_VERSIONS
+from videomme_pipeline.project.state import versions
+from videomme_pipeline.project.state.partitions import VideoVariantPartition, video_of
+from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows, write_rows

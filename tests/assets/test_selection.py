@@ -15,7 +15,7 @@ from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
 from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.project.partitions import video_of
+from videomme_pipeline.project.state.partitions import video_of
 from videomme_pipeline.scoring.citation_checks import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows

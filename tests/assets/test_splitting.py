@@ -16,7 +16,7 @@ from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import ALL, VIDEOS, Copy, WriteProject, needs_postgres
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.runs_file import RunsSpec
+from videomme_pipeline.project.runs.settings import RunsSpec
 
 LIMIT = 1.7
 """Dollars. A question with four frames of 85 tokens costs about 0.40."""

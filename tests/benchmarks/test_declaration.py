@@ -23,8 +23,8 @@ from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoM
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
-from videomme_pipeline.project.server_record import ServerRecord
-from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.servers.record import ServerRecord
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.integrity import Verdict, check_data

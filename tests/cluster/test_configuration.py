@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.workers import read_cluster
+from videomme_pipeline.project.runs.settings import read_cluster
 
 
 def write(folder: Path, text: str) -> Path:

@@ -32,9 +32,9 @@ from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
-from videomme_pipeline.project.doctor import examine
-from videomme_pipeline.project.progress import no_message
 from videomme_pipeline.project.project import open_project
+from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.integrity import Verdict
@@ -195,7 +195,7 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
 IN_A_THREAD = """
 import signal, sys, threading
 from pathlib import Path
-from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.project.runs.progress import no_message
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.cluster.configuration import DaskSettings
 

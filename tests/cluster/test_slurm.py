@@ -13,7 +13,7 @@ from tests.support.slurm import CAN_RUN, slurm
 from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import DaskWorkers, connect
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
-from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.project.runs.progress import no_message
 
 pytestmark = [
     pytest.mark.slow,

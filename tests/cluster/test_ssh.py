@@ -15,7 +15,7 @@ from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
-from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.project.runs.progress import no_message
 
 pytestmark = [
     pytest.mark.slow,

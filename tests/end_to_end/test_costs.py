@@ -15,7 +15,7 @@ from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed
 from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.models.video_llm import FailureKind
-from videomme_pipeline.project.costs import estimate_costs
+from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.storage.tables import read_files, read_rows

@@ -28,7 +28,7 @@ from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
-from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.project.runs.progress import no_message
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.probe import content_hash
 

@@ -21,9 +21,9 @@ from assets.stages.reports import ReportPage
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.frames.cache import read_frames, read_shown
-from videomme_pipeline.project.failed_partitions import FailureLog
-from videomme_pipeline.project.partitions import WHOLE, VideoPartition
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import WHOLE, VideoPartition
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.journal_file import verify
 from videomme_pipeline.responses.response import AttemptRow, Response

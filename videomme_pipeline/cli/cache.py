@@ -14,7 +14,7 @@ commands = typer.Typer(no_args_is_help=True, help="List what is stored, and free
 @commands.command("ls", epilog="Example: videomme cache ls")
 def cache_ls(as_json: AsJson = False) -> None:
     """List the stored files by sampling, track or evaluation, and the evaluations that use them."""
-    from videomme_pipeline.project.data_folder import DataFolder
+    from videomme_pipeline.project.upkeep.data_folder import DataFolder
     from videomme_pipeline.reports.terminal.shelves import show_shelves
 
     shelves = [asdict(shelf) for shelf in DataFolder(open_project()).shelves()]
@@ -45,7 +45,7 @@ def cache_gc(
     """
     from rich.filesize import decimal
 
-    from videomme_pipeline.project.data_folder import DataFolder, by_reason, remove
+    from videomme_pipeline.project.upkeep.data_folder import DataFolder, by_reason, remove
 
     project = open_project()
     folder = DataFolder(project)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from assets.instance import History, Instance
-    from videomme_pipeline.project.progress import StageProgress
     from videomme_pipeline.project.project import Project
+    from videomme_pipeline.project.runs.progress import StageProgress
     from videomme_pipeline.videos.integrity import Finding
 
 out = PlainConsole()
@@ -60,8 +60,8 @@ def open_project(
 
     `evaluations` are the names that the user typed. The command itself prints their mistakes.
     """
-    from videomme_pipeline.project.progress import no_progress
     from videomme_pipeline.project.project import open_project
+    from videomme_pipeline.project.runs.progress import no_progress
 
     project = open_project(on_progress=on_progress or no_progress, on_message=note)
     for name, problem in project.configuration.problems.items():

@@ -182,7 +182,7 @@ def nightly(
     """
     note(PLANNING)
     from assets.run import run_nightly
-    from videomme_pipeline.project.nightly import nightly_date, read_nightly
+    from videomme_pipeline.project.nightly.tracked import nightly_date, read_nightly
     from videomme_pipeline.reports.terminal.runs import show_nightly_runs
 
     with open_for_run(evaluations) as (project, instance):
@@ -213,7 +213,7 @@ def _show_plan(
     """Print what a run would build and request."""
     from assets.planning.estimate import estimate, pending_requests
     from assets.planning.freshness import plan_project
-    from videomme_pipeline.project.costs import estimate_costs
+    from videomme_pipeline.project.answers.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 
     with project.predicted():

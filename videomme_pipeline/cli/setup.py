@@ -91,7 +91,7 @@ def doctor(
 
     Exits with status 1 if a check fails.
     """
-    from videomme_pipeline.project.doctor import examine, examine_model
+    from videomme_pipeline.project.upkeep.doctor import examine, examine_model
 
     if model is None:
         from assets.instance import check_instance

@@ -28,7 +28,7 @@ def store_push(
     ] = False,
 ) -> None:
     """Copy all finished tables from the data folder. Run it again to resume."""
-    from videomme_pipeline.project.transfer import check_license
+    from videomme_pipeline.project.upkeep.transfer import check_license
     from videomme_pipeline.storage.layout import Store
 
     store = open_project().store
@@ -61,8 +61,8 @@ def store_verify(url: Url) -> None:
 def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:
     from rich.filesize import decimal
 
-    from videomme_pipeline.project.progress import StageProgress
-    from videomme_pipeline.project.transfer import copy_tables
+    from videomme_pipeline.project.runs.progress import StageProgress
+    from videomme_pipeline.project.upkeep.transfer import copy_tables
     from videomme_pipeline.reports.terminal.progress import ProgressLines
 
     with ProgressLines(err) as lines:

@@ -27,7 +27,7 @@ from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.processes.tasks import TaskOutcome, end_children
-from videomme_pipeline.project.workers import CLUSTER_FILE
+from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
 if TYPE_CHECKING:
     from distributed import Client, Security

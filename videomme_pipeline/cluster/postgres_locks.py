@@ -8,7 +8,7 @@ from hashlib import blake2b
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from videomme_pipeline.project.locks import Locks, Resource
+from videomme_pipeline.project.runs.locks import Locks, Resource
 
 
 @dataclass(frozen=True, slots=True)

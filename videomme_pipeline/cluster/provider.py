@@ -9,7 +9,7 @@ from typing import Literal
 from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.workers import ClusterSpec
+from videomme_pipeline.project.runs.settings import ClusterSpec
 
 
 class DaskSpec(DaskSettings, ClusterSpec):

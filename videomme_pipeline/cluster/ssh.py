@@ -19,7 +19,7 @@ from videomme_pipeline.cluster.keys import temporary_security
 from videomme_pipeline.cluster.timers import EXPORTS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
-from videomme_pipeline.project.workers import CLUSTER_FILE
+from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
 if TYPE_CHECKING:
     from distributed import Security

@@ -1,8 +1,16 @@
 """The project: a configuration folder, a data folder, and the operations on both.
 
-A `Project` opens the two folders. A `BenchmarkState` has the settings and the stored data of one
-benchmark, and `Versions` computes the data versions of its partitions. The other modules read
-stored inputs, ask models, score answers, run tracked evaluations, estimate costs and clean up.
+Imports point upward in this list:
+
+    runs       parts of every run: settings, locks, progress and spending
+    servers    the servers of models: those that were seen, and those that a run starts
+    state      a benchmark's partitions, data versions, failures and stored data
+    project    both folders, opened together: `open_project`
+    answers    inputs and requests of an evaluation, its scores, and what they cost
+    upkeep     checks of the installation, stored files, the disk budget and copies
+    nightly    the evaluations that are asked every night, and the alerts about them
+    schemas    JSON Schemas of the configuration files
+
 Nothing here imports Dagster: `assets/` builds a graph from these parts, and the command line uses
 them directly.
 """

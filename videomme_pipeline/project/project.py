@@ -12,15 +12,13 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
-from videomme_pipeline.project.compute import ComputeTime
-from videomme_pipeline.project.locks import FileLocks, Locks
-from videomme_pipeline.project.progress import StageProgress, no_message, no_progress
-from videomme_pipeline.project.runs_file import RUNS_FILE, RunsSpec
-from videomme_pipeline.project.server_record import ServerRecord
-from videomme_pipeline.project.servers import ModelServers
-from videomme_pipeline.project.spending import Spending
-from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.workers import ClusterSpec, read_cluster
+from videomme_pipeline.project.runs.locks import FileLocks, Locks
+from videomme_pipeline.project.runs.progress import StageProgress, no_message, no_progress
+from videomme_pipeline.project.runs.settings import RUNS_FILE, ClusterSpec, RunsSpec, read_cluster
+from videomme_pipeline.project.runs.spending import ComputeTime, Spending
+from videomme_pipeline.project.servers.record import ServerRecord
+from videomme_pipeline.project.servers.running import ModelServers
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import scratch_folder

@@ -15,10 +15,9 @@ from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.models.endpoint.managed import ServeSpec, serve_specs
-from videomme_pipeline.project.frame_budget import StorageSpec
-from videomme_pipeline.project.nightly import NightlySpec
-from videomme_pipeline.project.runs_file import RunsSpec
-from videomme_pipeline.project.workers import cluster_specs
+from videomme_pipeline.project.nightly.tracked import NightlySpec
+from videomme_pipeline.project.runs.settings import RunsSpec, cluster_specs
+from videomme_pipeline.project.upkeep.frame_budget import StorageSpec
 from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.rows import field_docstrings
 

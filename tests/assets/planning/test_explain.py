@@ -21,7 +21,7 @@ from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
+from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
 from videomme_pipeline.reports.terminal.runs import estimate_rows
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName

@@ -7,9 +7,9 @@ from assets.stages.reports import ReportPage
 from assets.stages.warehouse import Warehouse
 from tests.support.projects import WriteProject, stage
 from videomme_pipeline.frames import cache
-from videomme_pipeline.project.partitions import WHOLE
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
+from videomme_pipeline.project.state.partitions import WHOLE
+from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.scoring.readers.read_answer import READERS
 
 

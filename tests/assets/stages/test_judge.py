@@ -12,7 +12,7 @@ from assets.planning.freshness import Freshness, plan_project
 from assets.run import Refreshed, refresh_project
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject
-from videomme_pipeline.project.costs import estimate_costs
+from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows

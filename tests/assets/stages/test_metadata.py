@@ -12,9 +12,9 @@ from assets.stages.base import BUILD_SECONDS, FILE_BYTES, refresh
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
 from tests.support.projects import stage
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import CODE_VERSIONS
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.storage.tables import read_rows, stored_settings

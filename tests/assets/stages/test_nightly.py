@@ -22,8 +22,8 @@ from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.alerts import URLS_VARIABLE
-from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
+from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
+from videomme_pipeline.project.nightly.tracked import read_nightly, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome

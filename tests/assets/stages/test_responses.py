@@ -15,9 +15,9 @@ from videomme_pipeline.errors import VideoError
 from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
-from videomme_pipeline.project.asking import requests_of
-from videomme_pipeline.project.partitions import VideoVariantPartition
+from videomme_pipeline.project.answers.asking import requests_of
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
 from videomme_pipeline.responses.requests import VideoRequests
 
 WriteServed = Callable[..., Project]

@@ -7,8 +7,8 @@ import pytest
 from assets.stages.base import AnyStage, refresh
 from tests.support.builders import declare_samples
 from tests.support.projects import Copy, stage
-from videomme_pipeline.project.partitions import VideoPartition, video_of
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import VideoPartition, video_of
 
 
 def failures(built_stage: AnyStage) -> dict[str, str]:

@@ -12,7 +12,7 @@ from assets.run import refresh_project
 from assets.triggers.retention import remove_old_runs
 from assets.triggers.schedules import NIGHTLY_JOB
 from tests.support.projects import WriteProject
-from videomme_pipeline.project.nightly import nightly_date
+from videomme_pipeline.project.nightly.tracked import nightly_date
 from videomme_pipeline.project.project import Project, open_project
 
 

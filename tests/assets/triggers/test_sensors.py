@@ -19,7 +19,7 @@ from assets.triggers.jobs import REFRESH_JOB
 from assets.triggers.sensors import dead_runs_sensor, run_failure_alerts, sensors
 from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.errors import AlertError
-from videomme_pipeline.project.alerts import URLS_VARIABLE, Alert, alert_urls, send
+from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, Alert, alert_urls, send
 from videomme_pipeline.project.project import Project, open_project
 
 

@@ -7,7 +7,7 @@ from assets.run import refresh_project
 from assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
 from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import CODE_VERSIONS
+from videomme_pipeline.project.state.versions import CODE_VERSIONS
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> dict[str, dg.AssetCheckEvaluation]:

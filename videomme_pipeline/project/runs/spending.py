@@ -1,4 +1,4 @@
-"""The cost limit of one run, and the cost of its requests so far."""
+"""The cost limit of one run, and what the run has spent: dollars and compute time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,3 +75,30 @@ class Spending:
             error = CostLimitError(self.max_dollars, self.spent_dollars)
         self.stops.append(f"{name}: {error}")
         return error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeTime:
+    """The CPU time of decoding and encoding, and the wall-clock time of all nodes together.
+
+    A node is this machine or one worker of a cluster.
+    """
+
+    cpu_seconds: float = 0.0
+    node_seconds: float = 0.0
+
+    def __add__(self, other: "ComputeTime") -> "ComputeTime":
+        return ComputeTime(
+            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
+            node_seconds=self.node_seconds + other.node_seconds,
+        )
+
+    def __sub__(self, other: "ComputeTime") -> "ComputeTime":
+        return ComputeTime(
+            cpu_seconds=self.cpu_seconds - other.cpu_seconds,
+            node_seconds=self.node_seconds - other.node_seconds,
+        )
+
+    @property
+    def node_hours(self) -> float:
+        return self.node_seconds / 3600

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from videomme_pipeline.project.failed_partitions import FailureLog
-from videomme_pipeline.project.partitions import VideoVariantPartition
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
 from videomme_pipeline.storage.layout import Store
 
 

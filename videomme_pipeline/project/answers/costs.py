@@ -12,10 +12,9 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.project.asking import plan_of, requests_of
-from videomme_pipeline.project.prompts import render_prompts
-from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.stored import stored_responses
+from videomme_pipeline.project.answers.asking import plan_of, requests_of
+from videomme_pipeline.project.answers.inputs import render_prompts, stored_responses
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
     LONGEST_ANSWER_TOKENS,

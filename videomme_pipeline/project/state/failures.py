@@ -14,7 +14,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.partitions import Partition, partition_of, variant_of, video_of
+from videomme_pipeline.project.state.partitions import Partition, partition_of, variant_of, video_of
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import setting_aside

@@ -1,7 +1,7 @@
 """The cost limit of a run, over all processes that work on it."""
 
 from videomme_pipeline.errors import CostLimitError
-from videomme_pipeline.project.spending import Spending
+from videomme_pipeline.project.runs.spending import Spending
 
 
 class Tags:

@@ -1,17 +1,44 @@
-"""The workers of `cluster.yaml`, of a kind that a package provides."""
+"""The content of `runs.yaml` and `cluster.yaml`: how work is split, and what works on the parts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from videomme_pipeline import plugins
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.processes.tasks import Workers
 
+RUNS_FILE = "runs.yaml"
+IN_PROCESS = "dagster.in_process_executor"
 CLUSTER_FILE = "cluster.yaml"
 DEFAULT_KIND = "dask"
+
+SplitStage = Literal["videos", "frames", "subtitles", "prompts", "responses"]
+"""A stage with partitions by video."""
+
+
+class RunsSpec(Spec):
+    """The content of `runs.yaml`. Without the file, each backfill is one run."""
+
+    max_partitions_per_run: Mapping[SplitStage, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict
+    )
+    """The largest number of partitions, by stage, in one run of a backfill and in one step of the
+    job `refresh_stale`."""
+    executor: str = IN_PROCESS
+    """The import path of the Dagster executor of all jobs that Dagster launches, such as
+    `dagster.multiprocess_executor` or `dagster_k8s.k8s_job_executor`."""
+    executor_config: dict[str, Any] = Field(default_factory=dict)
+    """The configuration of the executor."""
+
+    def most_partitions(self, stage: str) -> int | None:
+        """The largest number of partitions of a stage in one run or step, or None."""
+        return dict[str, int](self.max_partitions_per_run.items()).get(stage)
 
 
 class ClusterSpec(Spec, ABC):

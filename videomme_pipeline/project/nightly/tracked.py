@@ -22,11 +22,11 @@ from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.project.asking import ask, open_journal, requests_of
+from videomme_pipeline.project.answers.asking import ask, open_journal, requests_of
+from videomme_pipeline.project.answers.scores import score_response, with_failed_ones
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.score_evaluation import score_response, with_failed_ones
-from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.versions import INCOMPLETE
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess

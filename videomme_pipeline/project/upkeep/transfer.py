@@ -13,7 +13,7 @@ from videomme_pipeline.errors import (
     DamagedFileError,
     StorageError,
 )
-from videomme_pipeline.project.progress import StageProgress
+from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing

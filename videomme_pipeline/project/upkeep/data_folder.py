@@ -15,8 +15,8 @@ from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.cache import frames_fingerprint, stored_sampling
-from videomme_pipeline.project.partitions import Dimension, variant_in
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.storage.tables import read_table
 
 _VARIANT_STAGES = {

@@ -17,8 +17,8 @@ from sqlalchemy import NullPool, create_engine, text
 from tests.support.paths import ROOT
 from tests.support.projects import needs_postgres
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
-from videomme_pipeline.project import locks
-from videomme_pipeline.project.locks import FileLocks, Locks, Resource, endpoint, this_machine
+from videomme_pipeline.project.runs import locks
+from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 
 TIMEOUT_SECONDS = 60.0
 
@@ -26,7 +26,7 @@ TAKES_FOREVER = """
 import sys, time
 from pathlib import Path
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
-from videomme_pipeline.project.locks import FileLocks, this_machine
+from videomme_pipeline.project.runs.locks import FileLocks, this_machine
 place = sys.argv[1]
 kind, place = (PostgresLocks, place) if "://" in place else (FileLocks, Path(place))
 locks = kind(place, run="run 3f2a", on_wait=print)
@@ -39,7 +39,7 @@ CUTS_THE_LINK = """
 import subprocess, time
 from tests.support.postgres_server import running_postgres
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
-from videomme_pipeline.project.locks import this_machine
+from videomme_pipeline.project.runs.locks import this_machine
 
 def set_link(state):
     subprocess.run(["ip", "link", "set", "lo", state], check=True)

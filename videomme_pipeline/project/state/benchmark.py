@@ -22,10 +22,10 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.project.failed_partitions import FailureLog
-from videomme_pipeline.project.partitions import video_of
-from videomme_pipeline.project.server_record import ServerRecord
-from videomme_pipeline.project.versions import Versions
+from videomme_pipeline.project.servers.record import ServerRecord
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import video_of
+from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
 from videomme_pipeline.storage.tables import RowFile, RowFolder, StoredRow, stored_fingerprint

@@ -10,7 +10,7 @@ from tests.support.made_up_requests import question
 from videomme_pipeline.demo.embedded import identity, provider
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import read_configuration
-from videomme_pipeline.project.versions import Versions
+from videomme_pipeline.project.state.versions import Versions
 
 Write = Callable[[str], Evaluation]
 

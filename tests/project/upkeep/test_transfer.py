@@ -8,8 +8,8 @@ from upath import UPath
 from tests.support.cli import use, videomme
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.progress import no_progress
-from videomme_pipeline.project.transfer import Copied, check_license, copy_tables
+from videomme_pipeline.project.runs.progress import no_progress
+from videomme_pipeline.project.upkeep.transfer import Copied, check_license, copy_tables
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store

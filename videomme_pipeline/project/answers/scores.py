@@ -8,12 +8,12 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.project.asking import ask_model
-from videomme_pipeline.project.failed_partitions import FailureLog
-from videomme_pipeline.project.partitions import Partition, VideoVariantPartition
+from videomme_pipeline.project.answers.asking import ask_model
+from videomme_pipeline.project.answers.inputs import stored_responses
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.stored import stored_responses
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import Partition, VideoVariantPartition
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo, question_fingerprints
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows

@@ -13,10 +13,10 @@ from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.servers import ModelServers
-from videomme_pipeline.project.workers import CLUSTER_FILE
+from videomme_pipeline.project.runs.progress import no_progress
+from videomme_pipeline.project.runs.settings import CLUSTER_FILE
+from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")

@@ -17,9 +17,9 @@ from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
-from videomme_pipeline.project.locks import Locks, servers_here
-from videomme_pipeline.project.progress import StageProgress
-from videomme_pipeline.project.server_record import ServerRecord
+from videomme_pipeline.project.runs.locks import Locks, servers_here
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.storage.layout import Store
 

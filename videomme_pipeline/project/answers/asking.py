@@ -11,16 +11,16 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.project.locks import cost_limit, endpoint
-from videomme_pipeline.project.progress import StageProgress
-from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.stored import (
+from videomme_pipeline.project.answers.inputs import (
     load_frames,
     shown_frames,
     stored_prompts,
     whole_video,
 )
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.locks import cost_limit, endpoint
+from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.delivery import AskingProgress

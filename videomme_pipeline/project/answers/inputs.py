@@ -1,7 +1,7 @@
-"""Stored inputs of an evaluation: frames, subtitle lines, prompts and responses of one video.
+"""Inputs of an evaluation: frames, subtitle lines, prompts and responses of one video.
 
-Every function returns up-to-date data only. A file that was built with other settings or inputs
-counts as missing.
+Only up-to-date files are used. A file that was built with other settings or inputs counts as
+missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from videomme_pipeline.frames.cache import (
     read_frames,
     read_shown,
 )
-from videomme_pipeline.project.failed_partitions import FailureLog
-from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.versions import INCOMPLETE
-from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.state.versions import INCOMPLETE
+from videomme_pipeline.prompts.render import Prompt, render
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
@@ -122,6 +122,31 @@ def stored_prompts(
     if stored_fingerprint(path) != benchmark.snapshot.versions.prompts(video_id, evaluation):
         raise _not_ready(benchmark, "prompts", video_id, evaluation.name)
     return read_rows(path, Prompt)
+
+
+def render_prompts(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> list[Prompt]:
+    """One prompt per question of a video.
+
+    Raises:
+        NotReadyError: if the frames or subtitle lines are missing.
+        DamagedFileError: if the frame file is damaged.
+        PromptError: if the template does not fit a question.
+    """
+    frames = shown_frames(benchmark, video_id, evaluation)
+    lines = stored_lines(benchmark, video_id, evaluation)
+    alignment = evaluation.alignment
+    return [
+        render(
+            evaluation.template,
+            question,
+            lines,
+            frame_seconds=[frame.pts_seconds for frame in frames],
+            interleaved=alignment is not None and alignment.is_interleaved,
+        )
+        for question in benchmark.snapshot.questions[video_id]
+    ]
 
 
 def stored_responses(

@@ -1,0 +1,1 @@
+"""Nightly runs: what `nightly.yaml` tracks, and the alerts about it."""

@@ -1,0 +1,1 @@
+"""Parts of every run: settings, locks, progress and spending."""

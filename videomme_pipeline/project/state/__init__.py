@@ -1,0 +1,1 @@
+"""The state of a benchmark: partitions, data versions, failures and stored data."""
