@@ -8,9 +8,10 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.demo.smoke import benchmark as smoke
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.baselines import (
-    ConstantBaseline,
-    LongestOptionBaseline,
-    RandomBaseline,
+    Baseline,
+    ConstantSpec,
+    LongestOptionSpec,
+    RandomSpec,
 )
 from videomme_pipeline.models.video_llm import Decoding, Request, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
@@ -36,35 +37,46 @@ def request(question: Question, repeat: int = 0) -> Request:
     )
 
 
+def random(seed: int = 0) -> Baseline:
+    return Baseline(RandomSpec(name="random", seed=seed))
+
+
+def constant(letter: Letter) -> Baseline:
+    return Baseline(ConstantSpec(name="constant", letter=letter))
+
+
+LONGEST_OPTION = Baseline(LongestOptionSpec(name="longest-option"))
+
+
 async def answers(model: VideoLLM, benchmark: str, repeat: int = 0) -> list[str]:
     questions = smoke.questions(benchmark)
     return [(await model.respond(request(question, repeat))).text for question in questions]
 
 
 async def test_random_draws_the_same_letters_in_every_process() -> None:
-    letters = await answers(RandomBaseline(seed=0), "smoke")
+    letters = await answers(random(), "smoke")
     assert "".join(letters[:12]) == "BBDDADCDADDB"
-    assert await answers(RandomBaseline(seed=0), "smoke") == letters
+    assert await answers(random(), "smoke") == letters
 
 
 async def test_random_draws_other_letters_for_another_seed_or_repeat() -> None:
-    first = await answers(RandomBaseline(seed=0), "smoke_v2")
+    first = await answers(random(), "smoke_v2")
     assert set(first) == set(tuple(Letter)[:8])
-    assert first != await answers(RandomBaseline(seed=1), "smoke_v2")
-    assert first != await answers(RandomBaseline(seed=0), "smoke_v2", repeat=1)
+    assert first != await answers(random(seed=1), "smoke_v2")
+    assert first != await answers(random(), "smoke_v2", repeat=1)
 
 
 async def test_random_chooses_only_letters_that_the_question_offers() -> None:
     for question in smoke.questions("smoke_v2"):
         for repeat in range(20):
-            reply = await RandomBaseline().respond(request(question, repeat))
+            reply = await random().respond(request(question, repeat))
             assert reply.text in question.letters
 
 
 async def test_constant_is_correct_as_often_as_its_letter() -> None:
     right = Counter(question.answer for question in smoke.questions("smoke"))
     for letter in "ABCD":
-        assert set(await answers(ConstantBaseline(Letter(letter)), "smoke")) == {letter}
+        assert set(await answers(constant(Letter(letter)), "smoke")) == {letter}
         assert right[Letter(letter)] == 18
 
 
@@ -79,13 +91,20 @@ async def test_longest_option_chooses_the_first_of_equally_long_options() -> Non
         options=("A. One.", "B. Seven.", "C. Three.", "D. Two."),
         answer=Letter.A,
     )
-    assert (await LongestOptionBaseline().respond(request(question))).text == "B"
+    assert (await LONGEST_OPTION.respond(request(question))).text == "B"
 
 
 @pytest.mark.parametrize(
-    "model", [RandomBaseline(3), ConstantBaseline(Letter.C), LongestOptionBaseline()]
+    ("model", "identity"),
+    [
+        (random(3), {"model": "random", "seed": 3}),
+        (constant(Letter.C), {"model": "constant", "letter": "C"}),
+        (LONGEST_OPTION, {"model": "longest-option"}),
+    ],
 )
-async def test_a_baseline_needs_no_frames_and_has_an_identity(model: VideoLLM) -> None:
+async def test_a_baseline_needs_no_frames_and_keeps_its_identity(
+    model: Baseline, identity: dict[str, object]
+) -> None:
     assert not model.needs_frames
-    assert str(model.identity["model"]) in model.name
+    assert model.identity == identity
     await model.close()

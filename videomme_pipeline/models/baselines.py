@@ -4,6 +4,7 @@ A baseline uses only the question and the options. `blind` is not a baseline: it
 evaluation, with which any model is asked without frames.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -15,126 +16,83 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Reply, Request
 
 
-class RandomSpec(ModelSpec):
-    """Settings of `RandomBaseline`."""
+class BaselineSpec(ModelSpec):
+    """Settings of a baseline, and the rule by which it chooses a letter."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return self.model_dump(exclude={"name", "limits"})
+
+    @property
+    def needs_frames(self) -> bool:
+        return False
+
+    @abstractmethod
+    def letter_for(self, request: Request) -> Letter:
+        """The letter that the baseline answers."""
+
+
+class RandomSpec(BaselineSpec):
+    """A baseline that answers with one of the offered letters.
+
+    The letter is drawn by a hash of seed, question and repeat, so the same seed gives the same
+    letters in every process, on every machine and in any order.
+    """
 
     kind: Literal["random"] = "random"
     seed: int = 0
 
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"kind": self.kind, "seed": self.seed}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
+    def letter_for(self, request: Request) -> Letter:
+        question = request.question
+        key = f"{self.seed}/{question.benchmark}/{question.question_id}/{request.repeat}"
+        digest = blake3(key.encode()).digest()
+        return question.letters[int.from_bytes(digest, "big") % len(question.letters)]
 
 
-class ConstantSpec(ModelSpec):
-    """Settings of `ConstantBaseline`."""
+class ConstantSpec(BaselineSpec):
+    """A baseline that always answers with `letter`, even if a question does not offer it."""
 
     kind: Literal["constant"] = "constant"
     letter: Letter
 
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"kind": self.kind, "letter": self.letter}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
+    def letter_for(self, request: Request) -> Letter:  # noqa: ARG002 - the parameter of all rules
+        return self.letter
 
 
-class LongestOptionSpec(ModelSpec):
-    """Settings of `LongestOptionBaseline`."""
+class LongestOptionSpec(BaselineSpec):
+    """A baseline that answers with the longest option, or the first of equally long ones.
+
+    The longest option is often right.
+    """
 
     kind: Literal["longest_option"] = "longest_option"
 
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"kind": self.kind}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class RandomBaseline:
-    """Answers with one of the offered letters, drawn by a hash of seed, question and repeat.
-
-    The same seed gives the same letters in every process, on every machine and in any order.
-    """
-
-    seed: int = 0
-
-    @property
-    def name(self) -> str:
-        return "random"
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"model": "random", "seed": self.seed}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
-
-    async def respond(self, request: Request) -> Reply:
-        letters = request.question.letters
-        key = f"{self.seed}/{request.question.benchmark}/{request.question.question_id}"
-        digest = blake3(f"{key}/{request.repeat}".encode()).digest()
-        return Reply(text=letters[int.from_bytes(digest, "big") % len(letters)])
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConstantBaseline:
-    """Answers with the same letter, even if a question does not offer that letter."""
-
-    letter: Letter
-
-    @property
-    def name(self) -> str:
-        return f"constant-{self.letter}"
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"model": "constant", "letter": self.letter.value}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
-
-    async def respond(self, request: Request) -> Reply:  # noqa: ARG002 - the protocol's parameter
-        return Reply(text=self.letter)
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-
-@dataclass(frozen=True, slots=True)
-class LongestOptionBaseline:
-    """Answers with the longest option, which is often right, or the first of equally long ones."""
-
-    @property
-    def name(self) -> str:
-        return "longest-option"
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"model": "longest-option"}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
-
-    async def respond(self, request: Request) -> Reply:
+    def letter_for(self, request: Request) -> Letter:
         question = request.question
-        longest = max(question.letters, key=lambda letter: len(question.option_text(letter)))
-        return Reply(text=longest)
+        return max(question.letters, key=lambda letter: len(question.option_text(letter)))
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The baseline that `spec` describes, as a model."""
+
+    spec: BaselineSpec
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        settings = dict(self.spec.identity)
+        return {"model": settings.pop("kind").replace("_", "-"), **settings}
+
+    @property
+    def needs_frames(self) -> bool:
+        return False
+
+    async def respond(self, request: Request) -> Reply:
+        return Reply(text=self.spec.letter_for(request))
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""

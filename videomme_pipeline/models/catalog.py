@@ -16,11 +16,9 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import (
-    ConstantBaseline,
+    Baseline,
     ConstantSpec,
-    LongestOptionBaseline,
     LongestOptionSpec,
-    RandomBaseline,
     RandomSpec,
 )
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
@@ -44,9 +42,9 @@ def _build_endpoint_model(spec: EndpointSpec, environment: Mapping[str, str]) ->
 
 PROVIDERS: Mapping[str, Provider[Any]] = {
     "openai_compatible": Provider(EndpointSpec, _build_endpoint_model),
-    "random": Provider(RandomSpec, lambda spec, _: RandomBaseline(spec.seed)),
-    "constant": Provider(ConstantSpec, lambda spec, _: ConstantBaseline(spec.letter)),
-    "longest_option": Provider(LongestOptionSpec, lambda _, __: LongestOptionBaseline()),
+    "random": Provider(RandomSpec, lambda spec, _: Baseline(spec)),
+    "constant": Provider(ConstantSpec, lambda spec, _: Baseline(spec)),
+    "longest_option": Provider(LongestOptionSpec, lambda spec, _: Baseline(spec)),
 }
 """The providers of the core by `kind`. An entry without `kind` is `openai_compatible`."""
 
