@@ -7,7 +7,7 @@ evaluation, with which any model is asked without frames.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from blake3 import blake3
 
@@ -20,7 +20,7 @@ class BaselineSpec(ModelSpec):
     """Settings of a baseline, and the rule by which it chooses a letter."""
 
     @property
-    def identity(self) -> Mapping[str, object]:
+    def identity(self) -> Mapping[str, Any]:
         return self.model_dump(exclude={"name", "limits"})
 
     @property

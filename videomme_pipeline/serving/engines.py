@@ -1,17 +1,15 @@
-"""Inference engines whose servers can be started: one declaration each.
-
-Sources: the help texts of the engines' own commands.
-"""
+"""Inference engines whose servers can be started. `engines.yaml` contains them."""
 
 import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.processes.secrets import child_environment
 
@@ -29,67 +27,29 @@ class EngineName(StrEnum):
     TRANSFORMERS = "transformers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """The way to start the server of an engine, and to find the version of the engine.
-
-    Weights are an argument without an option if `weights_option` is None. Without a `name_option`,
-    requests name the weights. `health` is a path that answers 200 once the weights are loaded. The
-    version is that of the Python `package`; without one, the command prints it for `--version`.
-    """
+class Engine(Spec):
+    """The way to start the server of an engine, and to find the version of the engine."""
 
     profile: Profile
     command: tuple[str, ...]
-    package: str | None
+    package: str | None = None
+    """The Python package with the engine's version. Without one, the command prints the version for
+    `--version`."""
     weights_option: str | None = None
+    """Without this option, the weights are an argument."""
     name_option: str | None = None
+    """Without this option, requests name the weights."""
     host_option: str = "--host"
     port_option: str = "--port"
     revision_option: str | None = None
     gpus_option: str | None = None
     health: str = "/health"
+    """A path that answers 200 once the weights are loaded."""
 
 
 ENGINES: Mapping[EngineName, Engine] = {
-    EngineName.VLLM: Engine(
-        profile=Profile.VLLM,
-        command=("vllm", "serve"),
-        package="vllm",
-        name_option="--served-model-name",
-        revision_option="--revision",
-        gpus_option="--tensor-parallel-size",
-    ),
-    EngineName.SGLANG: Engine(
-        profile=Profile.SGLANG,
-        command=("python", "-m", "sglang.launch_server"),
-        package="sglang",
-        weights_option="--model-path",
-        name_option="--served-model-name",
-        revision_option="--revision",
-        gpus_option="--tp-size",
-    ),
-    EngineName.LMDEPLOY: Engine(
-        profile=Profile.GENERIC,
-        command=("lmdeploy", "serve", "api_server"),
-        package="lmdeploy",
-        name_option="--model-name",
-        host_option="--server-name",
-        port_option="--server-port",
-        revision_option="--revision",
-        gpus_option="--tp",
-    ),
-    EngineName.LLAMA_CPP: Engine(
-        profile=Profile.LLAMA_CPP,
-        command=("llama-server",),
-        package=None,
-        weights_option="--model",
-        name_option="--alias",
-    ),
-    EngineName.TRANSFORMERS: Engine(
-        profile=Profile.TRANSFORMERS,
-        command=("transformers", "serve"),
-        package="transformers",
-    ),
+    EngineName(name): parse_spec(values, Engine, f"engine {name}")
+    for name, values in read_yaml(Path(__file__).with_name("engines.yaml")).items()
 }
 
 

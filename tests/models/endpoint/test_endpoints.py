@@ -8,9 +8,9 @@ from videomme_pipeline.models.endpoint.endpoints import (
     PROFILES,
     FramesAs,
     Profile,
-    frame_tokens,
     video_sampling,
 )
+from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 
 
 def test_every_family_has_a_profile() -> None:

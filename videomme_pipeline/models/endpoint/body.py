@@ -20,7 +20,6 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.endpoint.endpoints import (
     MEBIBYTE,
-    EndpointProfile,
     FramesAs,
     constrained_to,
     video_sampling,
@@ -145,8 +144,7 @@ def request_body(
         ModelError: if the prompt has text after frames that are sent as one video, if the endpoint
             cannot constrain answers, or if it cannot be told the sampling of a video.
     """
-    profile = spec.endpoint_profile
-    head = orjson.dumps(_parameters(spec, profile, request))[:-1] + b',"messages":['
+    head = orjson.dumps(_parameters(spec, request))[:-1] + b',"messages":['
     if request.prompt.system is not None:
         head += orjson.dumps({"role": "system", "content": request.prompt.system}) + b","
     body = RequestBody(
@@ -154,7 +152,7 @@ def request_body(
         frames or frame_part(spec, request),
         _text_part(request.prompt.text) + b"]}]}",
     )
-    _check_limits(spec, profile, request, body)
+    _check_limits(spec, request, body)
     return body
 
 
@@ -181,8 +179,8 @@ def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
     return folder / f"{frames.video_hash}-{frames.fingerprint}" / f"{number:05d}.{suffix}"
 
 
-def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) -> dict[str, Any]:
-    decoding = request.decoding
+def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
+    decoding, profile = request.decoding, spec.endpoint_profile
     seed = None if decoding.seed is None else decoding.seed + request.repeat
     optional = {
         "temperature": decoding.temperature,
@@ -291,9 +289,8 @@ def _text_part(text: str) -> bytes:
     return orjson.dumps({"type": "text", "text": text})
 
 
-def _check_limits(
-    spec: EndpointSpec, profile: EndpointProfile, request: Request, body: RequestBody
-) -> None:
+def _check_limits(spec: EndpointSpec, request: Request, body: RequestBody) -> None:
+    profile = spec.endpoint_profile
     max_images = spec.max_images or profile.max_images
     sent = len(request.frames.frames)
     if max_images is not None and sent > max_images and not spec.reads_video:

@@ -17,11 +17,11 @@ from videomme_pipeline.models.endpoint.endpoints import (
     EndpointProfile,
     FramesAs,
     Profile,
-    frame_tokens,
 )
+from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.endpoint.reported import reported_identity, reports_identity
+from videomme_pipeline.models.endpoint.reported import reported_identity
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
@@ -191,7 +191,7 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def reports_server(self) -> bool:
-        return self.serve is not None or reports_identity(self.profile)
+        return self.serve is not None or bool(self.endpoint_profile.reports)
 
     def reported_server(self) -> ServerIdentity | None:
         """Facts that the servers of all answering endpoints report.
@@ -199,7 +199,7 @@ class EndpointSpec(RemoteSpec):
         Raises:
             ModelError: if two of them report different values.
         """
-        if self.base_url is None or not reports_identity(self.profile):
+        if self.base_url is None or not self.endpoint_profile.reports:
             return None
         key = self.api_key(os.environ)
         with ThreadPoolExecutor(len(self._urls)) as threads:
