@@ -269,7 +269,7 @@ def _reply_of(result: _Result, spec: EndpointSpec, request: Request) -> Reply:
         message, code = result.error.message, result.error.code
     else:
         message, code = error_in(HttpResponse(status or 0, {}, body))
-    if (permanent := permanent_failure(message, status, spec)) is not None:
+    if (permanent := permanent_failure(spec, message, status, code)) is not None:
         raise permanent
     kind = FailureKind.SERVER_ERROR if status is None else kind_of_status(status, code)
     raise ResponseFailure(kind, f"in a batch: {message}", status=status)

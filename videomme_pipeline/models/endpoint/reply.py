@@ -96,7 +96,7 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
         completion = _Completion.model_validate(body)
     except ValidationError as error:
         reported, _ = error_in(HttpResponse(200, {}, content))
-        if (permanent := permanent_failure(reported, 200, spec)) is not None:
+        if (permanent := permanent_failure(spec, reported, 200)) is not None:
             raise permanent from error
         raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
     choice = completion.choices[0]

@@ -1,18 +1,21 @@
 """Errors that an endpoint reports: a failed attempt, or a reason why no question can be answered.
 
 Some engines report a permanent error with a status that normally passes, such as llama.cpp with
-500 for a model without vision. Such errors are recognized by their text.
+500 for a model without vision. Such errors are recognized by their text (`known_errors.yaml`).
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
+from pathlib import Path
 
 import orjson
 from pydantic import ValidationError
 
+from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
@@ -23,39 +26,30 @@ LONGEST_RETRY_AFTER_SECONDS = 86_400.0
 """A longer Retry-After is a mistake of the endpoint and is ignored."""
 
 
-_NO_PICTURES = (
-    "image input is not supported",
-    "does not support image",
-    "support image input",
-    "images are not supported",
-    "image_url is only supported",
-    "unknown variant `image_url`",
-    "data required for image input",
-    "not a multimodal model",
-    "multimodal is not supported",
-    "not compiled for multimodal",
-    "does not support multimodal",
-    "does not support vision",
-    "vision is not supported",
-    "at most 0 image",
-)
-"""Parts of messages about a model without vision, in lower case. llama.cpp, Ollama, vLLM, OpenAI,
-OpenRouter and others send them, with the statuses 400, 404, 422, 500 or 200."""
+class _KnownError(Spec):
+    """An error after which a request can never succeed."""
 
-_TOO_LONG = (
-    "context_length_exceeded",
-    "context length exceeded",
-    "exceed_context_size",
-    "exceeds the available context size",
-    "exceeds the context window",
-    "exceeds the maximum number of tokens",
-    "exceeds the model's maximum context length",
-    "maximum context length is",
-    "maximum model length of",
-    "longer than the model's context length",
-    "prompt is too long",
+    texts: tuple[str, ...] = ()
+    """Parts of the message in lower case. Without them, status and code are compared."""
+    statuses: tuple[int, ...] = ()
+    code: str | None = None
+    problem: str = ""
+    """What the endpoint does, if `ends_run`."""
+    next_step: str
+    ends_run: bool = True
+    """No question can be answered. Otherwise, the request is too large."""
+
+    def is_reported(self, message: str, status: int | None, code: str | None) -> bool:
+        """True if an endpoint reports this error."""
+        if self.texts:
+            return any(part in message.lower() for part in self.texts)
+        return status in self.statuses and self.code in (None, code)
+
+
+_KNOWN_ERRORS = tuple(
+    parse_spec(entry, _KnownError, "known_errors.yaml")
+    for entry in read_yaml(Path(__file__).with_name("known_errors.yaml"))["errors"]
 )
-"""Parts of messages about a prompt that is longer than the context of the model, in lower case."""
 
 
 class ErrorDetail(Fields):
@@ -70,54 +64,37 @@ class _ErrorBody(Fields):
 
 
 def permanent_failure(
-    message: str, status: int | None, spec: EndpointSpec
+    spec: EndpointSpec, message: str, status: int | None, code: str | None = None
 ) -> ModelError | ResponseFailure | None:
-    """The error if `message` says that a request can never succeed, else None.
+    """The error if a request with this answer can never succeed, else None.
 
-    A ModelError ends the evaluation: the model accepts no pictures at all.
+    A ModelError ends the evaluation.
     """
-    text = message.lower()
+    error = next((e for e in _KNOWN_ERRORS if e.is_reported(message, status, code)), None)
+    if error is None:
+        return None
     reported = f"HTTP {status}: {message}"
-    if any(part in text for part in _NO_PICTURES):
-        return ModelError(
-            f"model {spec.name}: {spec.endpoint} accepts no pictures ({reported}); serve a model "
-            "with vision (llama.cpp needs --mmproj), or use `sampling: none` to ask without "
-            "frames. Everything answered so far is kept."
+    if not error.ends_run:
+        return ResponseFailure(
+            FailureKind.TOO_LARGE, f"{reported}; {error.next_step}", status=status
         )
-    if any(part in text for part in _TOO_LONG):
-        hint = "choose fewer or smaller frames, or start the server with a longer context"
-        return ResponseFailure(FailureKind.TOO_LARGE, f"{reported}; {hint}", status=status)
-    return None
+    values = {
+        "served_name": spec.served_name,
+        "key_variable": spec.api_key_env or "OPENAI_API_KEY",
+    }
+    return ModelError(
+        f"model {spec.name}: {spec.endpoint} {error.problem.format_map(values)} ({reported}); "
+        f"{error.next_step.format_map(values)}. Everything answered so far is kept."
+    )
 
 
 def status_failure(answer: HttpResponse, spec: EndpointSpec) -> ModelError | ResponseFailure:
     """The error for an HTTP status. A ModelError ends the evaluation."""
-    status = answer.status
     message, code = error_in(answer)
-    if (permanent := permanent_failure(message, status, spec)) is not None:
-        return permanent
-    reported = f"HTTP {status}: {message}"
-    if status in (401, 403):
-        variable = spec.api_key_env or "OPENAI_API_KEY"
-        return ModelError(
-            f"model {spec.name}: {spec.endpoint} rejects the key ({reported}); check the "
-            f"environment variable {variable}. Everything answered so far is kept."
-        )
-    if status == 404:
-        return ModelError(
-            f"model {spec.name}: {spec.endpoint} has no model {spec.served_name!r} "
-            f"({reported}); check `model` and `base_url` in models.yaml. Everything answered so "
-            "far is kept."
-        )
-    if status == 429 and code == "insufficient_quota":
-        return ModelError(
-            f"model {spec.name}: the account has no credit left ({reported}); add credit and run "
-            "again. Everything answered so far is kept."
-        )
-    return ResponseFailure(
-        kind_of_status(status, code),
-        reported,
-        status=status,
+    return permanent_failure(spec, message, answer.status, code) or ResponseFailure(
+        kind_of_status(answer.status, code),
+        f"HTTP {answer.status}: {message}",
+        status=answer.status,
         retry_after_seconds=retry_after_seconds(answer.headers, datetime.now(UTC)),
     )
 
