@@ -34,7 +34,7 @@ class _KnownError(Spec):
     statuses: tuple[int, ...] = ()
     code: str | None = None
     problem: str = ""
-    """What the endpoint does, if `ends_run`."""
+    """Verb phrase with the endpoint as its subject, if `ends_run`."""
     next_step: str
     ends_run: bool = True
     """No question can be answered. Otherwise, the request is too large."""
