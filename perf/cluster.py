@@ -23,8 +23,8 @@ import psutil
 from tests.support.child_tasks import double
 from tests.support.clips import CLIPS, QUICK, clip
 from tests.support.dask_cluster import dask_cluster
-from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import connect
+from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, Workers, run_tasks
@@ -77,7 +77,7 @@ def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name, dask_cluster(Path(name), workers) as cluster:
         shared = Path(name) / "shared"
         shared.mkdir()
-        spec = DaskSettings(address=cluster.address)
+        spec = DaskSpec(address=cluster.address)
         with connect(spec, shared, no_message) as dask:
             here = psutil.Process()
             started = [psutil.Process(each.pid) for each in (cluster.scheduler, *cluster.workers)]

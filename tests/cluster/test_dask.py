@@ -197,11 +197,11 @@ import signal, sys, threading
 from pathlib import Path
 from videomme_pipeline.project.runs.progress import no_message
 from videomme_pipeline.cluster.dask import connect
-from videomme_pipeline.cluster.configuration import DaskSettings
+from videomme_pipeline.cluster.provider import DaskSpec
 
 def start():
     slurm = {"cores": 1, "memory": "1GB", "adapt": {"maximum": 1}}
-    with connect(DaskSettings.model_validate({"slurm": slurm}), Path(sys.argv[1]), no_message):
+    with connect(DaskSpec.model_validate({"slurm": slurm}), Path(sys.argv[1]), no_message):
         print("started")
 
 thread = threading.Thread(target=start)

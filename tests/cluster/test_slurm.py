@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.child_tasks import double, log_and_wait
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import DaskWorkers, connect
+from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.runs.progress import no_message
 
@@ -36,7 +36,7 @@ def _slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def slurm_workers(folder: Path) -> Iterator[DaskWorkers]:
     slurm = {"cores": 1, "memory": "1GB", "jobs": 2}
     folder.mkdir()
-    with connect(DaskSettings.model_validate({"slurm": slurm}), folder, no_message) as workers:
+    with connect(DaskSpec.model_validate({"slurm": slurm}), folder, no_message) as workers:
         yield workers
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.child_tasks import double, environment_of_a_child
 from tests.support.paths import ROOT
 from tests.support.ssh_server import CAN_RUN, ssh_server
-from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import connect
+from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.runs.progress import no_message
@@ -31,11 +31,11 @@ def ssh_config(tmp_path: Path) -> Iterator[Path]:
         yield config
 
 
-def spec_of(config: Path, *hosts: str) -> DaskSettings:
+def spec_of(config: Path, *hosts: str) -> DaskSpec:
     prologue = [f"export PYTHONPATH={ROOT}"]
     options = ["-F", str(config)]
     ssh = {"hosts": hosts, "cores": 1, "options": options, "prologue": prologue}
-    return DaskSettings.model_validate({"ssh": ssh})
+    return DaskSpec.model_validate({"ssh": ssh})
 
 
 def test_hosts_run_tasks_over_tls_without_keys_and_a_lost_host_is_reported(

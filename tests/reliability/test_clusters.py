@@ -22,8 +22,8 @@ from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
 from tests.support.projects import needs_postgres
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.cluster.configuration import DaskSettings
 from videomme_pipeline.cluster.dask import connect
+from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -55,7 +55,7 @@ def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
     with slurm(tmp_path) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        with connect(DaskSettings.model_validate({"slurm": spec}), shared, no_message) as workers:
+        with connect(DaskSpec.model_validate({"slurm": spec}), shared, no_message) as workers:
             results = run_tasks(log_and_wait, tasks, workers=workers, limits=MINUTE)
             next(results)
             first = jobs()

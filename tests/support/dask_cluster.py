@@ -12,8 +12,7 @@ from distributed import Client, Security
 
 from tests.support.paths import ROOT
 from tests.support.ports import free_port, wait_until_open
-from videomme_pipeline.cluster.configuration import DaskSettings, TlsSpec
-from videomme_pipeline.cluster.timers import TIMER_VARIABLES
+from videomme_pipeline.cluster.provider import TIMER_VARIABLES, DaskSpec, TlsSpec
 
 _OPTIONS = ("--host", "127.0.0.1", "--no-dashboard")
 
@@ -33,9 +32,9 @@ class DaskCluster:
         return f"{'tls' if self.tls else 'tcp'}://127.0.0.1:{self.port}"
 
     @property
-    def spec(self) -> DaskSettings:
+    def spec(self) -> DaskSpec:
         """The content of a `cluster.yaml` for this cluster."""
-        return DaskSettings(address=self.address, tls=self.tls)
+        return DaskSpec(address=self.address, tls=self.tls)
 
     def start_worker(self, threads: int = 1) -> subprocess.Popen[bytes]:
         """Start a worker, which connects as soon as it can."""

@@ -19,10 +19,8 @@ from unittest.mock import patch
 from uuid import uuid4
 from weakref import WeakSet
 
-from videomme_pipeline.cluster.configuration import DaskSettings, SlurmSpec
-from videomme_pipeline.cluster.keys import temporary_security
+from videomme_pipeline.cluster.provider import EXPORTS, TIMERS, DaskSpec, SlurmSpec
 from videomme_pipeline.cluster.ssh import ssh_cluster
-from videomme_pipeline.cluster.timers import EXPORTS, TIMERS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes.secrets import child_environment
@@ -205,7 +203,7 @@ def _run_checked(
 
 @contextmanager
 def connect(
-    spec: DaskSettings, folder: Path, on_message: Callable[[str], None]
+    spec: DaskSpec, folder: Path, on_message: Callable[[str], None]
 ) -> Iterator[DaskWorkers]:
     """Connect to a cluster, or start one that ends after the block.
 
@@ -222,7 +220,9 @@ def connect(
             client = stack.enter_context(Client(cluster, set_as_default=False))
             workers = DaskWorkers(client, site, spec.slurm.bounds.maximum * spec.slurm.cores)
         elif spec.ssh:
-            cluster = stack.enter_context(ssh_cluster(spec.ssh, folder, on_message))
+            cluster = stack.enter_context(
+                ssh_cluster(spec.ssh, _temporary_security(folder), on_message)
+            )
             client = stack.enter_context(Client(cluster, set_as_default=False))
             workers = DaskWorkers(client, site)
         else:
@@ -233,7 +233,7 @@ def connect(
         yield workers
 
 
-def _client(spec: DaskSettings) -> "Client":
+def _client(spec: DaskSpec) -> "Client":
     """A client of the scheduler at the address of `spec`."""
     from distributed import Client  # noqa: PLC0415
 
@@ -249,7 +249,7 @@ def _client(spec: DaskSettings) -> "Client":
         ) from error
 
 
-def _security(spec: DaskSettings) -> "Security":
+def _security(spec: DaskSpec) -> "Security":
     """The keys of the client: those of `tls`, or else those of Dask's own configuration."""
     from distributed import Security  # noqa: PLC0415
 
@@ -292,7 +292,7 @@ def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
         memory=spec.memory,
         walltime=spec.walltime,
         interface=spec.interface,
-        security=temporary_security(folder),
+        security=_temporary_security(folder),
         log_directory=str(folder),
         job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
         job_script_prologue=[*EXPORTS, *spec.prologue],
@@ -302,3 +302,24 @@ def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
         # Dask replaces jobs that end only in an adaptive cluster.
         cluster.adapt(minimum_jobs=spec.bounds.minimum, maximum_jobs=spec.bounds.maximum)
         yield cluster
+
+
+def _temporary_security(folder: Path) -> "Security":
+    """New keys for the scheduler, the workers and the client of a cluster.
+
+    They are files in `folder` that only this user can read, so that workers on other machines read
+    them there. No key is on a command line.
+    """
+    from distributed import Security  # noqa: PLC0415
+
+    texts = Security.temporary().get_tls_config_for_role("worker")
+    files = {part: folder / f"{part}.pem" for part in ("ca_file", "cert", "key")}
+    for part, file in files.items():
+        file.touch(mode=0o600)
+        file.write_text(texts[part], encoding="ascii")
+    roles = {
+        f"tls_{role}_{part}": str(files[part])
+        for role in ("scheduler", "worker", "client")
+        for part in ("cert", "key")
+    }
+    return Security(tls_ca_file=str(files["ca_file"]), require_encryption=True, **roles)

@@ -11,12 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from videomme_pipeline.cluster.configuration import SshSpec
-from videomme_pipeline.cluster.keys import temporary_security
-from videomme_pipeline.cluster.timers import EXPORTS
+from videomme_pipeline.cluster.provider import EXPORTS, SshSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
@@ -35,18 +32,19 @@ _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
 
 
 @contextmanager
-def ssh_cluster(spec: SshSpec, folder: Path, on_message: Callable[[str], None]) -> Iterator[Any]:
+def ssh_cluster(
+    spec: SshSpec, security: "Security", on_message: Callable[[str], None]
+) -> Iterator[Any]:
     """A cluster with one worker per host. Its scheduler is in this process.
 
-    Scheduler and workers use TLS with keys of their own, which workers read from `folder`. A worker
-    has the environment of a login by SSH, so it gets no variable of this process.
+    Scheduler and workers use TLS with the keys of `security`, whose files all hosts can read. A
+    worker has the environment of a login by SSH, so it gets no variable of this process.
 
     Raises:
         ClusterError: if no host can run a worker.
     """
     with needs_extra("cluster", CLUSTER_FILE):
         from distributed import LocalCluster  # noqa: PLC0415
-    security = temporary_security(folder)
     with ExitStack() as stack:
         cluster = stack.enter_context(
             LocalCluster(
