@@ -26,7 +26,6 @@ from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.responses.summary import ResponseSummary, summarize
-from videomme_pipeline.rows import to_values
 from videomme_pipeline.storage.tables import read_rows, write_rows
 
 
@@ -187,44 +186,26 @@ def _not_asked(
 
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
     """Tokens, cost and latency of the responses of one video, without unreported values."""
-    summary = summarize(responses)
     servers = sorted({described(row.server) for row in responses if row.server})
     return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
         **({"server": "; ".join(servers)} if servers else {}),
-        **_numbers(summary),
+        **summarize(responses).numbers,
     }
-
-
-def _numbers(summary: ResponseSummary) -> dict[str, int | float]:
-    """The reported numbers of a summary, by name."""
-    numbers = {
-        "responses": summary.responses,
-        "answered": summary.answered,
-        "failed": summary.failed,
-        "attempts": summary.attempts,
-        **to_values(summary.usage),
-        "cached_share": summary.cached_share,
-        "cost_dollars": summary.cost_dollars,
-        "latency_p50_seconds": summary.latency_p50_seconds,
-        "latency_p95_seconds": summary.latency_p95_seconds,
-    }
-    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def summary_markdown(summary: ResponseSummary) -> str:
     """Markdown table of tokens, cost and latency of responses, with a histogram of latencies."""
     lines = ["| | |", "|---|---|"]
-    for name, number in _numbers(summary).items():
+    for name, number in summary.numbers.items():
         shown = f"{number:.4g}" if isinstance(number, float) else f"{number:,}"
         lines.append(f"| {name.replace('_', ' ')} | {shown} |")
     lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
     if summary.latency_bins:
-        largest = max(row.responses for row in summary.latency_bins)
+        largest = max(summary.latency_bins.values())
         lines += ["", "| latency below | responses | |", "|---:|---:|---|"]
         lines += [
-            f"| {row.below_seconds:.3g} s | {row.responses} | "
-            f"{'█' * round(20 * row.responses / largest)} |"
-            for row in summary.latency_bins
+            f"| {seconds:.3g} s | {answers} | {'█' * round(20 * answers / largest)} |"
+            for seconds, answers in summary.latency_bins.items()
         ]
     return "\n".join(lines)

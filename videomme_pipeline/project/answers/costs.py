@@ -20,9 +20,7 @@ from videomme_pipeline.responses.estimate import (
     LONGEST_ANSWER_TOKENS,
     CostEstimate,
     PendingVideo,
-    estimate_between,
     estimate_cost,
-    with_context,
 )
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
@@ -93,25 +91,13 @@ def _estimate(
     benchmark: BenchmarkState, evaluation: Evaluation, model: RemoteSpec, video_ids: Sequence[str]
 ) -> CostEstimate:
     questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
-    pending = list(_pending_videos(benchmark, evaluation, video_ids))
-    least, most = (
-        estimate_cost(
-            evaluation.name,
-            model,
-            evaluation.decoding,
-            videos,
-            questions=questions * evaluation.repeats,
-        )
-        for videos in (
-            [video for video, is_certain in pending if is_certain],
-            [video for video, _ in pending],
-        )
-    )
-    return with_context(
-        estimate_between(least, most),
+    return estimate_cost(
+        evaluation.name,
         model,
-        [video for video, _ in pending],
-        _context_tokens(model),
+        evaluation.decoding,
+        _pending_videos(benchmark, evaluation, video_ids),
+        questions=questions * evaluation.repeats,
+        context_tokens=_context_tokens(model),
     )
 
 
@@ -124,11 +110,10 @@ def _context_tokens(model: RemoteSpec) -> int | None:
 
 def _pending_videos(
     benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
-) -> Iterator[tuple[PendingVideo, bool]]:
-    """Yield the requests about each video, and True if their number is certain.
+) -> Iterator[PendingVideo]:
+    """Yield the requests about each video.
 
-    The number is uncertain if the prompts cannot be rendered yet and earlier answers exist, because
-    some of these answers may be used again.
+    They are not certain if the prompts cannot be rendered yet and earlier answers exist.
     """
     plan = plan_of(evaluation)
     with _journal(benchmark) as journal:
@@ -150,13 +135,13 @@ def _pending_videos(
                     model = benchmark.server_record.with_server(evaluation.model)
                     planned = planned_requests(video, model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in planned))
-            pending = PendingVideo(
+            yield PendingVideo(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
                 frame_size=_frame_size(benchmark, evaluation, video_id, frames),
+                is_certain=is_certain,
             )
-            yield pending, is_certain
 
 
 def _expected_requests(
@@ -200,17 +185,13 @@ def _estimate_judge(
         settled = journal.settled(requests) if journal else set()
     certain = [_text(request) for key, request in requests.items() if key not in settled]
     possible = [_text(request) for _, request in judge_requests(judge, missing)]
-    least, most = (
-        estimate_cost(
-            f"{evaluation.name}@{RULE}",
-            judge.model,
-            judge.decoding,
-            [_without_frames(texts)],
-            questions=sum(map(len, selected.values())) * evaluation.repeats,
-        )
-        for texts in (certain, [*certain, *possible])
+    return estimate_cost(
+        f"{evaluation.name}@{RULE}",
+        judge.model,
+        judge.decoding,
+        [_without_frames(certain), _without_frames(possible, is_certain=False)],
+        questions=sum(map(len, selected.values())) * evaluation.repeats,
     )
-    return estimate_between(least, most)
 
 
 def _text(request: VideoRequests) -> str:
@@ -218,13 +199,14 @@ def _text(request: VideoRequests) -> str:
     return prompt.text
 
 
-def _without_frames(texts: Sequence[str]) -> PendingVideo:
+def _without_frames(texts: Sequence[str], *, is_certain: bool = True) -> PendingVideo:
     """One request per text, without frames."""
     return PendingVideo(
         requests=len(texts),
         text_characters=sum(map(len, texts)) // max(len(texts), 1),
         frames=0,
         frame_size=None,
+        is_certain=is_certain,
     )
 
 
