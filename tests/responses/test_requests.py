@@ -1,19 +1,14 @@
 """Requests, and the fingerprints that identify them in the journal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from tests.support.made_up_requests import prompt, question, videos
-from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding
-from videomme_pipeline.responses.requests import (
-    RequestPlan,
-    planned_requests,
-    request_fingerprint,
-    video_fingerprint,
-)
+from videomme_pipeline.responses.requests import RequestPlan, planned_requests
 
 PLAN = RequestPlan(evaluation="test")
 IDENTITY = {"name": "served"}
@@ -51,18 +46,24 @@ def test_fingerprints_equal_those_in_existing_journals() -> None:
 def test_everything_that_can_change_an_answer_changes_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    target = question(1, 1)
-    plan = RequestPlan(evaluation="test")
+    (video,) = videos(1, 1)
 
     def fingerprint_of(
         name: str = "served",
-        plan: RequestPlan = plan,
+        plan: RequestPlan = PLAN,
         frames: Sequence[str] = ("a", "b"),
-        target: Question = target,
+        number: int = 1,
+        text: str = "",
         repeat: int = 0,
     ) -> str:
-        video_part = video_fingerprint({"name": name}, plan, frames)
-        return request_fingerprint(video_part, target, prompt(question(1, 1)), repeat)
+        asked = prompt(question(1, 1))
+        changed = replace(
+            video,
+            questions=[(question(1, number), replace(asked, text=asked.text + text))],
+            frame_digests=frames,
+        )
+        planned = planned_requests(changed, {"name": name}, replace(plan, repeats=2))
+        return planned[repeat].fingerprint
 
     changed = [
         fingerprint_of(name="other"),
@@ -70,9 +71,10 @@ def test_everything_that_can_change_an_answer_changes_the_fingerprint(
         fingerprint_of(plan=RequestPlan(evaluation="test", decoding=Decoding(seed=1))),
         fingerprint_of(frames=["b", "a"]),
         fingerprint_of(repeat=1),
-        fingerprint_of(target=question(1, 2)),
+        fingerprint_of(number=2),
+        fingerprint_of(text="!"),
     ]
-    assert len({fingerprint_of(), *changed}) == 7
+    assert len({fingerprint_of(), *changed}) == 8
     original = fingerprint_of()
     assert (
         fingerprint_of(plan=RequestPlan(evaluation="renamed", limits=Limits(concurrency=1)))

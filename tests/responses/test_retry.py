@@ -1,14 +1,20 @@
 """Retries of a failed question."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.made_up_requests import videos
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
-from videomme_pipeline.responses.retry import LONGEST_BACKOFF_SECONDS, retry_delay_seconds
+from videomme_pipeline.responses.pending import LONGEST_BACKOFF_SECONDS, PendingRequest
+from videomme_pipeline.responses.requests import RequestPlan, planned_requests
 
 LIMITS = Limits(deadline_seconds=900, max_attempts=12, max_attempts_generated=3)
+PLAN = RequestPlan(evaluation="test", limits=LIMITS)
+(PLANNED,) = planned_requests(videos(1, 1)[0], {"name": "served"}, PLAN)
 
 
 def delay(
@@ -19,14 +25,17 @@ def delay(
     retry_after: float | None = None,
     generated: int = 0,
 ) -> float | None:
+    pending = PendingRequest.of(PLANNED, PLAN, "served")
+    pending.first_sent = 1000.0
+    for failed in [FailureKind.EMPTY] * generated + [FailureKind.TIMEOUT] * (attempts - generated):
+        pending.add_attempt(
+            ResponseFailure(failed, "made up"),
+            cost_name="test",
+            started_at=datetime.now(UTC),
+            latency_seconds=0.0,
+        )
     failure = ResponseFailure(kind, "made up", retry_after_seconds=retry_after)
-    return retry_delay_seconds(
-        failure,
-        failed=[FailureKind.EMPTY] * generated + [FailureKind.TIMEOUT] * (attempts - generated),
-        elapsed_seconds=elapsed,
-        limits=LIMITS,
-        chance=chance,
-    )
+    return pending.retry_delay(failure, 1000.0 + elapsed, chance)
 
 
 @given(

@@ -9,7 +9,9 @@ from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 from videomme_pipeline.responses.requests import PlannedRequest, RequestPlan
 from videomme_pipeline.responses.response import Attempt, Response, Served
-from videomme_pipeline.responses.retry import retry_delay_seconds
+
+FIRST_BACKOFF_SECONDS = 0.5
+LONGEST_BACKOFF_SECONDS = 60.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -102,14 +104,25 @@ class PendingRequest:
         return ResponseFailure(FailureKind.DEADLINE, message)
 
     def retry_delay(self, failure: ResponseFailure, now: float, chance: float) -> float | None:
-        """Seconds to wait before the next attempt, or None to give up."""
-        return retry_delay_seconds(
-            failure,
-            failed=[attempt.failure for attempt in self.attempts if attempt.failure is not None],
-            elapsed_seconds=now - (self.first_sent or 0.0),
-            limits=self.limits,
-            chance=chance,
-        )
+        """Seconds to wait before the next attempt, or None to give up.
+
+        `chance` is a random number in [0, 1). The delay is at least the Retry-After, if the
+        endpoint sent one. Otherwise it is between half and all of a maximum that doubles with each
+        attempt, so that questions that failed together are not retried together. A retry that
+        would start after the deadline is not made.
+        """
+        attempts, limits = len(self.attempts), self.limits
+        generated = sum(bool(a.failure and a.failure.was_generated) for a in self.attempts)
+        if not failure.kind.is_transient or attempts >= limits.max_attempts:
+            return None
+        if failure.kind.was_generated and generated >= limits.max_attempts_generated:
+            return None
+        if failure.retry_after_seconds is not None:
+            delay = failure.retry_after_seconds + 0.25 * chance
+        else:
+            ceiling = min(FIRST_BACKOFF_SECONDS * 2.0 ** (attempts - 1), LONGEST_BACKOFF_SECONDS)
+            delay = ceiling * (0.5 + 0.5 * chance)
+        return None if self.deadline is not None and now + delay >= self.deadline else delay
 
     def response_to(
         self, result: Reply | ResponseFailure, answered_at: datetime | None

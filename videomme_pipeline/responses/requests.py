@@ -69,43 +69,31 @@ def planned_requests(
     needs_frames: bool = True,
 ) -> list[PlannedRequest]:
     """Return one request per repeat and question of `video`, for the model with `identity`."""
-    digests = video.frame_digests if needs_frames else ()
-    video_part = video_fingerprint(identity, plan, digests)
+    digests = list(video.frame_digests) if needs_frames else []
+    video_part = fingerprint(
+        version=RESPONSE_VERSION,
+        model=identity,
+        decoding=plan.decoding,
+        observation=plan.observation,
+        frames=digests,
+    )
     return [
         PlannedRequest(
             question=question,
             prompt=prompt,
             repeat=repeat,
-            fingerprint=request_fingerprint(video_part, question, prompt, repeat),
+            fingerprint=fingerprint(
+                video_part,
+                question.benchmark,
+                question.question_id,
+                question.options,
+                prompt.system,
+                prompt.text,
+                prompt.after_frame,
+                repeat,
+            ),
             num_frames=len(digests),
         )
         for repeat in range(plan.repeats)
         for question, prompt in video.questions
     ]
-
-
-def video_fingerprint(
-    identity: Mapping[str, object], plan: RequestPlan, frame_digests: Sequence[str]
-) -> str:
-    """Fingerprint of the model, decoding and frames, shared by all requests about one video."""
-    return fingerprint(
-        version=RESPONSE_VERSION,
-        model=identity,
-        decoding=plan.decoding,
-        observation=plan.observation,
-        frames=list(frame_digests),
-    )
-
-
-def request_fingerprint(video_part: str, question: Question, prompt: Prompt, repeat: int) -> str:
-    """Fingerprint of one request. `video_part` is the `video_fingerprint` of the video."""
-    return fingerprint(
-        video_part,
-        question.benchmark,
-        question.question_id,
-        question.options,
-        prompt.system,
-        prompt.text,
-        prompt.after_frame,
-        repeat,
-    )
