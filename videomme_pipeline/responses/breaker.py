@@ -47,7 +47,8 @@ class CircuitBreaker:
         self._was_open = False
         self._open_until = float("-inf")
         self._only_question: object | None = None
-        self._changed = asyncio.Event()
+        self.changed = asyncio.Event()
+        """Set for a moment when the endpoint accepts other questions, or the breaker opens."""
 
     @property
     def is_open(self) -> bool:
@@ -57,10 +58,6 @@ class CircuitBreaker:
     def allows(self, question: object) -> bool:
         """True if the endpoint may get `question` now, unless the breaker is open."""
         return self._only_question is None or self._only_question is question
-
-    async def changed(self) -> None:
-        """Wait until the endpoint accepts other questions, or the breaker opens."""
-        await self._changed.wait()
 
     def record(self, question: object, result: Reply | ResponseFailure) -> bool:
         """Record the result of a request for `question`. True if the breaker opens."""
@@ -85,8 +82,8 @@ class CircuitBreaker:
     def allow_all(self) -> None:
         """End the waits of all questions for the only one."""
         self._only_question = None
-        self._changed.set()
-        self._changed.clear()  # later waits are for the next change
+        self.changed.set()
+        self.changed.clear()  # later waits are for the next change
 
     def _opens_after(self, failure: ResponseFailure) -> bool:
         if self.is_open or not self._has_others:

@@ -17,7 +17,6 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import getLogger
-from typing import Self
 
 from videomme_pipeline.errors import (
     EndpointDownError,
@@ -39,7 +38,7 @@ from videomme_pipeline.responses import breaker
 from videomme_pipeline.responses.delivery import AskingProgress, Delivery
 from videomme_pipeline.responses.endpoints import Affinity, Endpoints
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.limits import Budget
+from videomme_pipeline.responses.limits import Budget, Clock
 from videomme_pipeline.responses.pending import PendingRequest, completion_of
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
@@ -76,7 +75,9 @@ def collect(
         StorageError: if the journal cannot be written.
     """
     with asyncio.Runner() as runner:
-        collection = runner.run(_Collection.start(videos, model, journal, plan, on_progress))
+        clock = runner.get_loop().time
+        collection = _Collection(model, journal, plan, on_progress, clock)
+        runner.run(collection.start(videos))
         try:
             while group := runner.run(collection.delivery.next_group()):
                 yield from group
@@ -105,12 +106,13 @@ class _Collection:
         journal: Journal,
         plan: RequestPlan,
         on_progress: Callable[[AskingProgress], None] | None,
+        clock: Clock,
     ) -> None:
         self._stopped_by: VideoMMEError | None = None
         self._model = model
         self._journal = journal
         self._plan = plan
-        self._clock = asyncio.get_running_loop().time
+        self._clock = clock
         spent = journal.spent_dollars(self._cost_name)
         budget = Budget(_max_dollars(plan, spent), spent)
         self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
@@ -127,19 +129,9 @@ class _Collection:
         name, observation = self._plan.evaluation, self._plan.observation
         return name if observation is None else f"{name}@{observation}"
 
-    @classmethod
-    async def start(
-        cls,
-        videos: Iterable[VideoRequests],
-        model: VideoLLM,
-        journal: Journal,
-        plan: RequestPlan,
-        on_progress: Callable[[AskingProgress], None] | None,
-    ) -> Self:
-        """A collection that asks all questions in a task of the running event loop."""
-        collection = cls(model, journal, plan, on_progress)
-        collection._task = asyncio.create_task(collection._ask_all(videos))
-        return collection
+    async def start(self, videos: Iterable[VideoRequests]) -> None:
+        """Ask all questions in a task of the running event loop."""
+        self._task = asyncio.create_task(self._ask_all(videos))
 
     async def finish(self) -> None:
         """Wait for the end, and raise the error that stopped the collection, if one did."""

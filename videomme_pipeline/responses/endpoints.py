@@ -5,17 +5,15 @@ one with the least load. If it is down, the questions move to others. It gets si
 again after a while, and more once it answers. The only endpoint of a model is never down.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, VideoLLM
 from videomme_pipeline.responses.breaker import CircuitBreaker
-from videomme_pipeline.responses.limits import Budget, ConcurrencyLimit, RateLimit
+from videomme_pipeline.responses.limits import Budget, Clock, ConcurrencyLimit, RateLimit
 from videomme_pipeline.responses.pending import completion_of
-
-Clock = Callable[[], float]
 
 
 class Endpoint:
@@ -180,7 +178,7 @@ class Affinity:
         while True:
             endpoint = self._current()
             if not endpoint.breaker.allows(question):
-                await endpoint.breaker.changed()
+                await endpoint.breaker.changed.wait()
                 continue
             await endpoint.limit.acquire(is_follower=is_follower)
             if endpoint is self._current() and endpoint.breaker.allows(question):

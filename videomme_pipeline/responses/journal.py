@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.responses.journal_file import (
     ATTEMPT_COLUMNS,
@@ -29,6 +28,7 @@ from videomme_pipeline.responses.journal_file import (
     checked,
     explaining,
     insert,
+    is_about_a_value,
     not_usable,
     open_file,
 )
@@ -185,11 +185,8 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with self._lock, _immediate(self._connection) as connection:
-                yield connection
-        except sqlite3.Error as error:
-            raise self._not_written(error) from error
+        with self._lock, explaining(self.path), _immediate(self._connection) as connection:
+            yield connection
 
     def _write_all(self, connection: sqlite3.Connection) -> None:
         is_closing = False
@@ -212,11 +209,11 @@ class Journal:
         try:
             _write(connection, entries)
         except Exception as error:  # noqa: BLE001 - without this thread, no future would ever end
-            if _is_about_a_value(error) and len(entries) > 1:
+            if is_about_a_value(error) and len(entries) > 1:
                 for entry in entries:
                     self._commit(connection, [entry])
                 return
-            failure = self._not_written(error)
+            failure = not_usable(self.path, error)
         for entry in entries:
             if entry.done.cancelled():
                 continue
@@ -224,23 +221,6 @@ class Journal:
                 entry.done.set_result(None)
             else:
                 entry.done.set_exception(failure)
-
-    def _not_written(self, error: Exception) -> StorageError | UnstorableError:
-        if _is_about_a_value(error):
-            return UnstorableError(
-                f"{self.path}: the journal cannot store a value that the model returned "
-                f"({type(error).__name__}: {error}); report this to the authors of the provider"
-            )
-        return not_usable(self.path, error)
-
-
-def _is_about_a_value(error: Exception) -> bool:
-    """True if a value has a type or size that SQLite cannot store, and the file is all right."""
-    if isinstance(error, sqlite3.DatabaseError):
-        return isinstance(
-            error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
-        )
-    return not isinstance(error, (OSError, MemoryError))
 
 
 def _write(connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:

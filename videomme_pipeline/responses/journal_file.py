@@ -1,4 +1,4 @@
-"""The SQLite file of the journal: its tables, its checksums, and how damage is reported.
+"""The SQLite file of the journal: how it is opened, its checksums, and how damage is reported.
 
 Each row has a checksum of its values. When a process opens a file, SQLite checks its structure, and
 every row is compared with its checksum. Claims are short-lived and have no checksums.
@@ -14,34 +14,14 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, open_database
 
 BUSY_TIMEOUT_SECONDS = 60.0
 
-_TABLES = (
-    """create table if not exists responses (
-    request_fingerprint text primary key, raw_output text, reasoning text, finish_reason text,
-    failure text, error text, reported_model text, system_fingerprint text,
-    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
-    latency_seconds real, attempts integer not null, answered_at text not null, checksum text
-) without rowid""",
-    """create table if not exists attempts (
-    request_fingerprint text not null, evaluation text not null, model text not null,
-    question_id text not null, repeat integer not null, started_at text not null,
-    latency_seconds real not null, status integer, failure text, error text,
-    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    cost_dollars real, usage_json text, body text, checksum text
-)""",
-    "create index if not exists attempts_of_request on attempts (request_fingerprint)",
-    "create index if not exists attempts_of_evaluation on attempts (evaluation)",
-    """create table if not exists claims (
-    request_fingerprint text primary key, owner text not null, expires_at real not null
-) without rowid""",
-)
+_TABLES = Path(__file__).with_name("journal.sql").read_text(encoding="utf-8").split(";")[:-1]
 _CHECKED = ("responses", "attempts")
 """Tables whose rows have checksums."""
 
@@ -107,20 +87,29 @@ def checked(table: str, values: Sequence[object]) -> tuple[object, ...]:
 
 @contextmanager
 def explaining(path: Path) -> Iterator[None]:
-    """Turn an error of SQLite in the block into a StorageError that says what to do.
-
-    Errors about a value that SQLite cannot store are left alone.
-    """
+    """Turn an error of SQLite in the block into an error that says what to do."""
     try:
         yield
-    except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
-        raise
     except SQLITE_ERRORS as error:
         raise not_usable(path, error) from error
 
 
-def not_usable(path: Path, error: Exception) -> StorageError:
-    """The error for a journal that is damaged, or that cannot be read or written."""
+def is_about_a_value(error: Exception) -> bool:
+    """True if a value has a type or size that SQLite cannot store, and the file is all right."""
+    if isinstance(error, sqlite3.DatabaseError):
+        return isinstance(
+            error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
+        )
+    return not isinstance(error, (OSError, MemoryError, UnicodeDecodeError))
+
+
+def not_usable(path: Path, error: Exception) -> StorageError | UnstorableError:
+    """The error for a journal that is damaged, or cannot be read or written, or store a value."""
+    if is_about_a_value(error):
+        return UnstorableError(
+            f"{path}: the journal cannot store a value that the model returned "
+            f"({type(error).__name__}: {error}); report this to the authors of the provider"
+        )
     if is_damage(error):
         return _damaged(path, str(error))
     return StorageError(
@@ -213,20 +202,13 @@ def verify(path: Path) -> None:
         # A damaged text may be no UTF-8. It must still be read to find the damaged row.
         file.text_factory = lambda data: data.decode(errors="surrogateescape")
         for table in _CHECKED:
-            damaged = [hex_key for hex_key, *row in _rows(file, table) if not _is_intact(row)]
+            columns = ", ".join(_COLUMNS[table])
+            rows = file.execute(
+                f"select hex(request_fingerprint), {columns}, checksum from {table}"
+            )
+            damaged = [key for key, *values, checksum in rows if _checksum(values) != checksum]
             if damaged:
                 raise _damaged(path, *_rows_message(path, table, damaged))
-
-
-def _rows(file: sqlite3.Connection, table: str) -> Iterator[tuple[object, ...]]:
-    """The key of each row in hexadecimal, its values and its checksum."""
-    columns = ", ".join(_COLUMNS[table])
-    yield from file.execute(f"select hex(request_fingerprint), {columns}, checksum from {table}")
-
-
-def _is_intact(row: Sequence[object]) -> bool:
-    """True if the checksum of a row is that of its values."""
-    return _checksum(row[:-1]) == row[-1]
 
 
 def _rows_message(path: Path, table: str, damaged: Sequence[object]) -> tuple[str, str | None]:

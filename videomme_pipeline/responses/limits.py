@@ -29,9 +29,11 @@ class ConcurrencyLimit:
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self._fixed = limits.concurrency is not None
-        self._max = limits.concurrency or limits.max_concurrency
+        self.max_in_flight = limits.concurrency or limits.max_concurrency
         self._longest_pause_seconds = limits.deadline_seconds
-        self._allowed = float(self._max if self._fixed else min(FIRST_CONCURRENCY, self._max))
+        self._allowed = float(
+            self.max_in_flight if self._fixed else min(FIRST_CONCURRENCY, self.max_in_flight)
+        )
         self._clock = clock
         self._starting = True
         self._decreased_at = float("-inf")
@@ -40,11 +42,6 @@ class ConcurrencyLimit:
         self._waiters: list[tuple[bool, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self.in_flight = 0
-
-    @property
-    def max_in_flight(self) -> int:
-        """Upper bound of the number of requests in flight."""
-        return self._max
 
     @property
     def allowed(self) -> int:
@@ -80,11 +77,11 @@ class ConcurrencyLimit:
     def answered(self) -> None:
         """Record an answer: the endpoint may accept more concurrent requests."""
         if self._fixed:
-            self._allowed = float(self._max)
+            self._allowed = float(self.max_in_flight)
         if self.in_flight < self.allowed:
             return
         step = 1.0 if self._starting else 1.0 / self._allowed
-        self._allowed = min(self._allowed + step, float(self._max))
+        self._allowed = min(self._allowed + step, float(self.max_in_flight))
 
     def restart(self) -> None:
         """Allow one request until there is an answer."""
