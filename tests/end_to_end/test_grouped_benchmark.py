@@ -171,7 +171,7 @@ def test_a_comparison_tests_groups_by_their_facets(project: Project) -> None:
     }
 
 
-WRITTEN = [form for form in FORMATS.values() if form.write is not None]
+WRITTEN = [form for form in FORMATS.values() if form.rows is not None]
 
 
 @pytest.mark.parametrize("form", WRITTEN, ids=[form.name for form in WRITTEN])

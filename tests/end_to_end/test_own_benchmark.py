@@ -207,7 +207,7 @@ def test_the_page_ranks_by_the_headline_and_shows_every_facet(project: Project) 
     assert house["comparisons"][0]["overall"]["difference"] == -0.5
 
 
-WRITTEN = [form for form in FORMATS.values() if form.write is not None]
+WRITTEN = [form for form in FORMATS.values() if form.rows is not None]
 
 
 @pytest.mark.parametrize("form", WRITTEN, ids=[form.name for form in WRITTEN])

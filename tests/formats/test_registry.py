@@ -16,12 +16,12 @@ from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.files import read_rows_of
 from videomme_pipeline.formats.registry import FORMATS, write_results
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
-WRITTEN = {name: form for name, form in FORMATS.items() if form.write is not None}
+WRITTEN = {name: form for name, form in FORMATS.items() if form.rows is not None}
 V1, V2 = v1_evaluation(5), v2_evaluation(5)
 V1_ROWS = [dataset_row(question) for question in questions_of(V1)]
 
@@ -104,20 +104,18 @@ def test_the_vlmevalkit_table_has_its_columns() -> None:
 def test_a_registered_format_is_recognized_read_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(
-        questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row
-    ) -> str:
-        rows = [{"row": row, "text": answers[row["question_id"]].raw_output} for row in V1_ROWS]
-        return json.dumps(rows)
+    def rows(
+        questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
+    ) -> list[dict[str, object]]:
+        return [{"row": row, "text": answers[row["question_id"]].raw_output} for row in V1_ROWS]
 
     custom = ResultsFormat(
         name="custom",
+        recognizes=lambda row: "text" in row,
+        read=lambda row: [{**row["row"], "prediction": row["text"]}],
+        rows=rows,
+        text=json.dumps,
         suffix=".json",
-        recognizes=lambda rows: "text" in rows[0],
-        read=lambda rows, _: DatasetRows(
-            rows=[{**row["row"], "prediction": row["text"]} for row in rows]
-        ),
-        write=write,
     )
     monkeypatch.setitem(cast(dict[str, ResultsFormat], FORMATS), custom.name, custom)
     path = tmp_path / "results.json"

@@ -184,7 +184,7 @@ def export(
     from videomme_pipeline.formats.results_format import Scored
     from videomme_pipeline.storage.tables import read_rows, stored_settings
 
-    results = [name for name, file_format in FORMATS.items() if file_format.write is not None]
+    results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
     name = known_name([*results, *PUBLICATIONS], form, "format")
     store = open_project().store
     benchmark, rows = stored_scores(store, evaluation)

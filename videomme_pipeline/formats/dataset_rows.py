@@ -5,7 +5,6 @@ All formats share these columns; only the names and the nesting differ.
 
 import ast
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-
-"""Facets that change how a question is scored. A row with an unknown value is rejected."""
 
 _BLANK = {"", "none", "nan", "null"}
 TEXT_COLUMNS = ("prediction", "response", "raw_output")
@@ -106,17 +103,6 @@ def has_response(row: Row) -> bool:
     return any(name in row for name in TEXT_COLUMNS)
 
 
-def lettered(choices: Sequence[object]) -> list[str]:
-    """Options with their letters: "A. Apples." for "Apples."."""
-    letters = tuple(Letter)[: len(choices)]
-    texts = [str(choice) for choice in choices]
-    if all(
-        re.match(rf"\(?{letter}[.):]", text) for letter, text in zip(letters, texts, strict=False)
-    ):
-        return texts
-    return [f"{letter}. {text}" for letter, text in zip(letters, texts, strict=False)]
-
-
 def response_of(question: Question, row: Row, evaluation: str) -> Response:
     """The response in `row`. Null and NaN become a failed request."""
     value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
@@ -159,6 +145,11 @@ def dataset_row(question: Question) -> dict[str, Any]:
 def raw_text(row: ScoredQuestion | None) -> str:
     """The response in `row`, or an empty text if there is none."""
     return "" if row is None or row.raw_output is None else row.raw_output
+
+
+def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
+    """`row` with new names for the columns in `names`."""
+    return {names.get(column, column): value for column, value in row.items()}
 
 
 def text_of(row: Row, column: str) -> str | None:

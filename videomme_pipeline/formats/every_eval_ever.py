@@ -5,15 +5,13 @@ The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of vers
 
 import hashlib
 import json
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 from uuid import UUID
 
+from videomme_pipeline.benchmarks.columns import lettered
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.formats.dataset_rows import lettered
 from videomme_pipeline.formats.results_format import (
-    DatasetRows,
     ResultsFormat,
     Row,
     Scored,
@@ -26,20 +24,10 @@ from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 _SCHEMA = "0.3.0"
 
 
-def _recognizes(rows: Sequence[Row]) -> bool:
-    return any({"sample_id", "answer_attribution"} <= row.keys() for row in rows)
-
-
-def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
-    return DatasetRows(rows=[_dataset_row_of(row) for row in rows])
-
-
-def _dataset_row_of(instance: Row) -> Row:
+def _read(instance: Row) -> list[Row]:
     """The dataset's columns from `metadata`, if the file has them there, and the answer."""
-    asked, metadata = (
-        mapping_or_empty(instance.get("input")),
-        mapping_or_empty(instance.get("metadata")),
-    )
+    asked = mapping_or_empty(instance.get("input"))
+    metadata = mapping_or_empty(instance.get("metadata"))
     reference, choices = asked.get("reference"), asked.get("choices")
     row: dict[str, Any] = {
         "question_id": instance.get("sample_id"),
@@ -47,14 +35,14 @@ def _dataset_row_of(instance: Row) -> Row:
         "answer": reference[0] if reference else None,
     }
     if choices:
-        row["options"] = lettered(choices)
+        row["options"] = lettered([str(choice) for choice in choices])
         if row["answer"] in choices:  # some tools refer to an option by its text
             row["answer"] = tuple(Letter)[choices.index(row["answer"])]
     texts = mapping_or_empty(instance.get("output")).get("raw")
     is_failed = instance.get("error") and not any(texts or ())
     if "epoch" in metadata:  # files converted from logs of Inspect
         row["repeat"] = int(metadata["epoch"]) - 1
-    return {**row, **metadata, "prediction": texts[0] if texts and not is_failed else None}
+    return [{**row, **metadata, "prediction": texts[0] if texts and not is_failed else None}]
 
 
 def write_aggregate(scored: Scored) -> str:
@@ -250,4 +238,8 @@ def _result_id(scored: Scored) -> str:
     return f"{_evaluation_id(scored)}#accuracy"
 
 
-FORMAT = ResultsFormat(name="every_eval_ever", recognizes=_recognizes, read=_read)
+FORMAT = ResultsFormat(
+    name="every_eval_ever",
+    recognizes=lambda row: {"sample_id", "answer_attribution"} <= row.keys(),
+    read=_read,
+)

@@ -1,33 +1,23 @@
 """The logs of Inspect (inspect-ai), as `.eval` or JSON: one sample per question and epoch."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from videomme_pipeline.formats.dataset_rows import lettered
+from videomme_pipeline.benchmarks.columns import lettered
 from videomme_pipeline.formats.results_format import (
-    DatasetRows,
     ResultsFormat,
     Row,
     mapping_or_empty,
-    rows_within,
+    objects_in,
 )
-
-
-def _recognizes(rows: Sequence[Row]) -> bool:
-    return any(_is_log(row) or _is_sample(row) for row in rows)
 
 
 def _is_log(row: Row) -> bool:
     return "eval" in row and "samples" in row
 
 
-def _is_sample(row: Row) -> bool:
-    return {"epoch", "target", "output"} <= row.keys()
-
-
-def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
-    samples = rows_within(rows, "samples", _is_log)
-    return DatasetRows(rows=[_dataset_row_of(sample) for sample in samples])
+def _read(row: Row) -> list[Row]:
+    samples = objects_in(row["samples"]) if _is_log(row) else [row]
+    return [_dataset_row_of(sample) for sample in samples]
 
 
 def _dataset_row_of(sample: Row) -> Row:
@@ -40,7 +30,7 @@ def _dataset_row_of(sample: Row) -> Row:
     if isinstance(question, str):
         row["question"] = question
     if isinstance(choices, list) and choices:
-        row["options"] = lettered(choices)
+        row["options"] = lettered([str(choice) for choice in choices])
     row["answer"] = target[0] if isinstance(target, list) and target else target
     return {
         **row,
@@ -61,4 +51,8 @@ def _completion(output: Any) -> str | None:
     return None if content is None else str(content)
 
 
-FORMAT = ResultsFormat(name="inspect", recognizes=_recognizes, read=_read)
+FORMAT = ResultsFormat(
+    name="inspect",
+    recognizes=lambda row: _is_log(row) or {"epoch", "target", "output"} <= row.keys(),
+    read=_read,
+)

@@ -1,26 +1,15 @@
 """lmms-eval's samples file: one JSON line per question, often with a dataset row in `doc`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
-from videomme_pipeline.formats.results_format import (
-    DatasetRows,
-    ResultsFormat,
-    Row,
-    json_lines,
-    rows_within,
-)
+from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text, renamed
+from videomme_pipeline.formats.results_format import ResultsFormat, Row, objects_in
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _TEXTS = ("resps", "filtered_resps")
-
-
-def _recognizes(rows: Sequence[Row]) -> bool:
-    return any(_is_log(row) or _is_sample(row) for row in rows)
 
 
 def _is_log(row: Row) -> bool:
@@ -32,10 +21,9 @@ def _is_sample(row: Row) -> bool:
     return "doc" in row or ("doc_id" in row and not row.keys().isdisjoint(_TEXTS))
 
 
-def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
-    samples = rows_within(rows, "logs", _is_log)
-    rows_of_samples = [_dataset_rows_of(row) if _is_sample(row) else (row,) for row in samples]
-    return DatasetRows(rows=list(chain.from_iterable(rows_of_samples)))
+def _read(row: Row) -> Iterator[Row]:
+    for sample in objects_in(row["logs"]) if _is_log(row) else (row,):
+        yield from _dataset_rows_of(sample) if _is_sample(sample) else (sample,)
 
 
 def _dataset_rows_of(sample: Row) -> Iterator[Row]:
@@ -68,23 +56,19 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield from _leaves(item)
 
 
-def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
-    return json_lines(
-        {**_sample(question, answers[question.question_id]), **marks}
+def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
+    return [
+        {
+            "doc_id": question.question_id,
+            "doc": dataset_row(question),
+            "target": question.answer,
+            "resps": [[raw_text(row)]],
+            "filtered_resps": [raw_text(row)],
+            **_metric(question, row),
+        }
         for question in questions
-        if question.question_id in answers
-    )
-
-
-def _sample(question: Question, row: ScoredQuestion) -> dict[str, Any]:
-    text = raw_text(row)
-    return {
-        "doc_id": question.question_id,
-        "doc": dataset_row(question),
-        "target": question.answer,
-        "resps": [[text]],
-        "filtered_resps": [text],
-    } | _metric(question, row)
+        if (row := answers.get(question.question_id)) is not None
+    ]
 
 
 _LMMS_EVAL_NAMES = {"domain": "category", "task_type": "task_category"}
@@ -104,10 +88,10 @@ def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
     facets = {facet.column: doc[facet.column] for facet in benchmark.published_facets}
     if benchmark.grouping:
         return {"videomme_v2_overall_score": scored | {"video_id": question.video_id} | facets}
-    labels = {_LMMS_EVAL_NAMES.get(column, column): value for column, value in facets.items()}
+    labels = renamed(facets, _LMMS_EVAL_NAMES)
     return {"videomme_perception_score": scored | {"videoID": question.youtube_id} | labels}
 
 
 FORMAT = ResultsFormat(
-    name="lmms_eval", suffix=".jsonl", recognizes=_recognizes, read=_read, write=_write
+    name="lmms_eval", recognizes=lambda row: _is_log(row) or _is_sample(row), read=_read, rows=_rows
 )

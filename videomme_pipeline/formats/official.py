@@ -14,13 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import listed
 from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import ResultsFormat, Row, mapping_or_empty
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import GroupScore
 
@@ -42,49 +40,25 @@ class Rating:
     third_head_rating: dict[str, float]
 
 
-def _recognizes(rows: Sequence[Row]) -> bool:
-    """True for the v1 template. v2 has the plain rows of the dataset, like many other files."""
-    return any("questions" in row for row in rows)
-
-
-def _read(rows: Sequence[Row], skip_missing: bool) -> DatasetRows:
-    if not _recognizes(rows):
-        return DatasetRows(rows=rows)
-    missing, empty, imported = list[str](), list[str](), list[Row]()
-    for video in rows:
-        questions = video.get("questions")
-        if skip_missing and video.get("missing") is True:
-            missing.append(str(video.get("video_id")))
-        elif not isinstance(questions, list) or not questions:
-            empty.append(str(video.get("video_id")))
-        else:
-            imported += _dataset_rows_of(video, questions)
-    notes = []
-    if empty:
-        notes.append(f"{len(empty)} videos have no list of `questions`: {listed(empty)}")
-    if missing:
-        notes.append(f"{len(missing)} videos are marked missing and left out: {listed(missing)}")
-    return DatasetRows(rows=imported, notes=notes)
-
-
-def _dataset_rows_of(video: Row, questions: Sequence[Any]) -> list[Row]:
+def _read(video: Row) -> list[Row]:
     """One row per question. An entry that is not an object becomes a row without its columns."""
     shared = {key: value for key, value in video.items() if key != "questions"}
-    return [
-        {**shared, **(question if isinstance(question, Mapping) else {})} for question in questions
-    ]
+    questions = video.get("questions")
+    entries = questions if isinstance(questions, list) else ()
+    return [{**shared, **mapping_or_empty(entry)} for entry in entries]
 
 
-def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
+def _written(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
+    """The rows of v2, which has plain rows of the dataset, or the videos of the v1 template."""
     is_grouped = find_benchmark(questions[0].benchmark).grouping is not None
-    write = _rows if is_grouped else _template
-    content = [{**row, **marks} for row in write(questions, answers)]
-    return json.dumps(content, indent=4, ensure_ascii=False) + "\n"
+    return (_rows if is_grouped else _template)(questions, answers)
 
 
-def _template(
-    questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
-) -> list[dict[str, Any]]:
+def _indented(rows: Sequence[Row]) -> str:
+    return json.dumps(rows, indent=4, ensure_ascii=False) + "\n"
+
+
+def _template(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
     """The v1 template. A video without any answer is marked missing."""
     facets = find_benchmark(questions[0].benchmark).published_facets
     of_a_video = [facet.column for facet in facets if facet.is_of_video]
@@ -113,9 +87,7 @@ def _template(
     ]
 
 
-def _rows(
-    questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
-) -> list[dict[str, Any]]:
+def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
     """The v2 dataset's rows with predictions. Questions without an answer are left out."""
     return [
         dataset_row(question) | {"prediction": raw_text(answers[question.question_id])}
@@ -125,7 +97,12 @@ def _rows(
 
 
 FORMAT = ResultsFormat(
-    name="official", suffix=".json", recognizes=_recognizes, read=_read, write=_write
+    name="official",
+    recognizes=lambda row: "questions" in row,
+    read=_read,
+    rows=_written,
+    text=_indented,
+    suffix=".json",
 )
 
 

@@ -27,7 +27,7 @@ from videomme_pipeline.formats.dataset_rows import (
     response_of,
 )
 from videomme_pipeline.formats.files import read_rows_of
-from videomme_pipeline.formats.results_format import ResultsFormat, Scored
+from videomme_pipeline.formats.results_format import ResultsFormat, Row, Scored
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -43,8 +43,10 @@ FORMATS: Mapping[str, ResultsFormat] = {
         vlmevalkit.FORMAT,
     )
 }
-"""Formats by name. The first format that recognizes a file reads it. A file that no format
-recognizes is read as plain rows of the dataset, by `official`."""
+"""Formats by name. The first format that recognizes a file reads it."""
+
+_PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
+"""The format of a file that no registered format recognizes."""
 
 PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
     "every_eval_ever": every_eval_ever.write_aggregate,
@@ -81,33 +83,17 @@ def read_results(
     Raises:
         ScoringError: if the file is missing, empty or in no known format.
     """
-    rows = read_rows_of(path)
-    if not rows:
-        raise ScoringError(f"{path}: contains no results")
-    form = next((form for form in FORMATS.values() if form.recognizes(rows)), official.FORMAT)
-    try:
-        imported = form.read(rows, skip_missing)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ScoringError(
-            f"{path}: recognized as {form.name}, but its rows have another structure ({error}); "
-            "convert it to the official template"
-        ) from error
-    if imported.rows and not any(map(has_response, imported.rows)):
-        raise ScoringError(
-            f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it so, or "
-            "convert the file to the official template"
-        )
+    form, rows, notes = _dataset_rows(path, skip_missing)
     dataset = None if annotations is None else read_annotations(annotations, benchmark)
-    if dataset is None and imported.rows and not any(map(has_options, imported.rows)):
+    if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
             "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
             "it to the official template"
         )
-    notes = list(imported.notes)
     pairs: list[tuple[Question, Response]] = []
     seen: Counter[str] = Counter()
-    for number, row in enumerate(imported.rows, start=1):
+    for number, row in enumerate(rows, start=1):
         try:
             if dataset is None or has_options(row):
                 question = question_of(row, benchmark, seen)
@@ -130,6 +116,39 @@ def read_results(
             f"{listed(repeated)}"
         )
     return ImportedResults(pairs=tuple(pairs), notes=tuple(notes))
+
+
+def _dataset_rows(path: Path, skip_missing: bool) -> tuple[ResultsFormat, list[Row], list[str]]:
+    """The format of the file, its rows, and notes about videos that were left out."""
+    objects = read_rows_of(path)
+    if not objects:
+        raise ScoringError(f"{path}: contains no results")
+    form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
+    notes, missing, empty = list[str](), list[str](), list[str]()
+    rows: list[Row] = []
+    try:
+        for item in objects:
+            if skip_missing and item.get("missing") is True:
+                missing.append(str(item.get("video_id")))
+            elif of_item := list(form.read(item)):
+                rows += of_item
+            elif form is official.FORMAT:
+                empty.append(str(item.get("video_id")))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ScoringError(
+            f"{path}: recognized as {form.name}, but its rows have another structure ({error}); "
+            "convert it to the official template"
+        ) from error
+    if empty:
+        notes.append(f"{len(empty)} videos have no list of `questions`: {listed(empty)}")
+    if missing:
+        notes.append(f"{len(missing)} videos are marked missing and left out: {listed(missing)}")
+    if rows and not any(map(has_response, rows)):
+        raise ScoringError(
+            f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it so, or "
+            "convert the file to the official template"
+        )
+    return form, rows, notes
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:
@@ -164,7 +183,7 @@ def write_results(
     Raises:
         ScoringError: if no row answers any of `questions`.
     """
-    if form.write is None:
+    if form.rows is None:
         raise ScoringError(f"format {form.name} is only read; export another one")
     answers = {row.question_id: row for row in rows if row.repeat == 0}
     if not any(question.question_id in answers for question in questions):
@@ -177,4 +196,4 @@ def write_results(
         **({"not_citable": not_citable} if not_citable else {}),
         **({"repeats": f"first of {repeats}"} if repeats > 1 else {}),
     }
-    return form.write(questions, answers, marks)
+    return form.text([{**row, **marks} for row in form.rows(questions, answers)])

@@ -20,14 +20,9 @@ def mapping_or_empty(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def rows_within(rows: Iterable[Row], key: str, is_log: Callable[[Row], bool]) -> list[Row]:
-    """The objects among `rows`, with every log replaced by the objects under its `key`."""
-    return [
-        inner
-        for row in rows
-        for inner in ((row[key] or ()) if is_log(row) else (row,))
-        if isinstance(inner, Mapping)
-    ]
+def objects_in(values: Iterable[object] | None) -> list[Row]:
+    """The objects among `values`, such as the samples of a log."""
+    return [value for value in values or () if isinstance(value, Mapping)]
 
 
 def json_lines(rows: Iterable[Row]) -> str:
@@ -36,34 +31,26 @@ def json_lines(rows: Iterable[Row]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetRows:
-    """Rows with the columns of the published dataset and the model's text (`prediction`).
-
-    A row without options is completed from the annotations, by `question_id` or else by `doc_id`,
-    the number of the question in the dataset. `repeat` is the number of the repeat, from 0.
-    `notes` are sentences about the parts of the file that were left out.
-    """
-
-    rows: Sequence[Row]
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsFormat:
     """One format: a name on the command line, and the functions that read and write files.
 
-    `recognizes(rows)` returns True if the rows of a file are in this format. `read(rows,
-    skip_missing)` converts rows to `DatasetRows`. `write(questions, answers, marks)` returns the
-    text of a file: `answers` are scored rows by question id, possibly not for all questions, and
-    `marks` are further columns of every row, such as `not_citable`. `write` is None if the format
-    is only read. `suffix` is the usual ending of a written file.
+    `recognizes(row)` returns True for an object of a file in this format. `read(row)` returns the
+    questions in one object: rows with the columns of the published dataset and the model's text
+    (`prediction`). A row without options is completed from the annotations, by `question_id` or
+    else by `doc_id`, the number of the question in the dataset. `repeat` is the number of the
+    repeat, from 0.
+
+    `rows(questions, answers)` returns the rows of a written file, or is None if the format is only
+    read. `answers` are scored rows by question id, possibly not for all questions. `text(rows)`
+    returns the text of the file, and `suffix` is its usual ending.
     """
 
     name: str
-    recognizes: Callable[[Sequence[Row]], bool]
-    read: Callable[[Sequence[Row], bool], DatasetRows]
+    recognizes: Callable[[Row], bool]
+    read: Callable[[Row], Iterable[Row]]
+    rows: Callable[[Sequence[Question], Mapping[str, ScoredQuestion]], Sequence[Row]] | None = None
+    text: Callable[[Sequence[Row]], str] = json_lines
     suffix: str = ".jsonl"
-    write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion], Row], str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
