@@ -84,6 +84,6 @@ def test_markdown_escapes_labels() -> None:
 
 
 def test_the_official_format_is_the_official_report() -> None:
-    assert render(V1, ReportKind.OFFICIAL, return_task_types_accuracy=True) == official_report(
-        V1.rows, V1.options.durations, return_task_types_accuracy=True
+    assert render(V1, ReportKind.OFFICIAL, ["task_type"]) == official_report(
+        V1.rows, V1.options.durations, ["task_type"]
     )

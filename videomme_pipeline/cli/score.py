@@ -122,14 +122,12 @@ def score(
         return
     ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
     scored = score_file(responses, options, ask_judge)
-    text = render(
-        scored,
-        kind,
-        return_categories_accuracy=return_categories_accuracy,
-        return_sub_categories_accuracy=return_sub_categories_accuracy,
-        return_task_types_accuracy=return_task_types_accuracy,
-    )
-    write(text)
+    flags = {
+        "domain": return_categories_accuracy,
+        "sub_category": return_sub_categories_accuracy,
+        "task_type": return_task_types_accuracy,
+    }
+    write(render(scored, kind, [column for column, is_set in flags.items() if is_set]))
     if kind is ReportKind.OFFICIAL:  # the other formats contain the notes
         for message in scored.notes:
             note(f"Note: {message}")

@@ -11,10 +11,12 @@ that name the files which that script saved.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
+from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
@@ -24,6 +26,12 @@ from videomme_pipeline.scoring.statistics.groups import GroupScore
 
 _WIDE = "=" * 37
 _THIN = "-" * 37
+TABLES: Mapping[str, str] = {
+    "domain": "Video Categories",
+    "sub_category": "Video Sub Categories",
+    "task_type": "Task Categories",
+}
+"""The titles of the tables that the official v1 report may contain, by facet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,46 +115,37 @@ FORMAT = ResultsFormat(
 
 
 def official_report(
-    rows: Iterable[ScoredQuestion],
-    durations: Sequence[Duration],
-    *,
-    return_categories_accuracy: bool = False,
-    return_sub_categories_accuracy: bool = False,
-    return_task_types_accuracy: bool = False,
+    rows: Sequence[ScoredQuestion], durations: Sequence[Duration], columns: Collection[str] = ()
 ) -> str:
-    """The text that the official script prints for `rows`. The flags are named as in that script.
+    """The text that the official script prints for `rows`, with tables by the facets `columns`.
 
     There is one section per entry of `durations`, in the same order, also for repeated entries.
     The last section covers all durations.
     """
-    rows = list(rows)
-    by_duration = [
-        [row for row in rows if row.facets.get("duration") == duration] for duration in durations
-    ]
-    tables = []
-    if return_categories_accuracy:
-        tables.append(("Video Categories", "domain"))
-    if return_sub_categories_accuracy:
-        tables.append(("Video Sub Categories", "sub_category"))
-    if return_task_types_accuracy:
-        tables.append(("Task Categories", "task_type"))
+    parts = [[row for row in rows if row.facets.get("duration") == value] for value in durations]
     facets = find_benchmark(rows[0].benchmark).facets if rows else ()
-    values = {facet.column: facet.values or () for facet in facets}
-    labels = {column: [*map(str, values.get(column, ()))] for _, column in tables}
+    tables = [facet for column in TABLES for facet in facets if facet.column == column in columns]
+    text = ""
+    for duration, part in zip(durations, parts, strict=True):
+        text += _section(f"video Type: {duration}", part, tables, TABLES) + "\n\n"
+    titles = {**TABLES, "domain": "Video Domains"}
+    return text + _section("the entire dataset", [*chain(*parts)], tables, titles)
 
-    lines = []
-    for duration, part in zip(durations, by_duration, strict=True):
-        lines += [_WIDE, f"Evaluation on video Type: {duration}", _WIDE]
-        for title, column in tables:
-            lines += _table(title, labels[column], column, part)
-        lines += [*_overall(part), "", ""]
-    everything = [row for part in by_duration for row in part]
-    lines += [_WIDE, "Evaluation on the entire dataset", _WIDE]
-    for title, column in tables:
-        title_here = "Video Domains" if column == "domain" else title
-        lines += _table(title_here, labels[column], column, everything)
-    lines += _overall(everything)
-    return "\n".join(lines) + "\n"
+
+def _section(
+    title: str,
+    rows: Sequence[ScoredQuestion],
+    tables: Sequence[Facet],
+    titles: Mapping[str, str],
+) -> str:
+    lines = [_WIDE, f"Evaluation on {title}", _WIDE]
+    for facet in tables:
+        lines += [_THIN, titles[facet.column], _THIN]
+        for value in facet.values or ():
+            of_value = [row for row in rows if row.facets.get(facet.column) == value]
+            lines.append(f"{value}: {_percent(of_value)}")
+    lines += [_THIN, "Overall Performance", _THIN, f"Overall: {_percent(rows)}", ""]
+    return "\n".join(lines)
 
 
 def rating(groups: Sequence[GroupScore]) -> Rating:
@@ -208,22 +207,6 @@ def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
         lines += ["", f"{title:<30} {'Score':>8}", "-" * 40]
         lines += [f"{name:<30} {score:>8.2f}" for name, score in scores.items()]
     return "\n".join(lines) + "\n"
-
-
-def _table(
-    title: str,
-    labels: Sequence[str],
-    column: str,
-    rows: Sequence[ScoredQuestion],
-) -> list[str]:
-    by_label: dict[str | None, list[ScoredQuestion]] = {label: [] for label in labels}
-    for row in rows:
-        by_label.setdefault(row.facets.get(column), []).append(row)
-    return [_THIN, title, _THIN, *(f"{label}: {_percent(by_label[label])}" for label in labels)]
-
-
-def _overall(rows: Sequence[ScoredQuestion]) -> list[str]:
-    return [_THIN, "Overall Performance", _THIN, f"Overall: {_percent(rows)}"]
 
 
 def _percent(rows: Sequence[ScoredQuestion]) -> str:

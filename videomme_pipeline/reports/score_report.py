@@ -5,7 +5,7 @@ The numbers come from `formats.score_file`, and the official report from `format
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from io import StringIO
@@ -51,26 +51,16 @@ class ReportKind(StrEnum):
     MARKDOWN = "markdown"
 
 
-def render(
-    report: ScoreReport,
-    kind: ReportKind,
-    *,
-    return_categories_accuracy: bool = False,
-    return_sub_categories_accuracy: bool = False,
-    return_task_types_accuracy: bool = False,
-) -> str:
-    """`report` as text that ends with a newline. The flags are named as in the official script."""
+def render(report: ScoreReport, kind: ReportKind, columns: Collection[str] = ()) -> str:
+    """`report` as text that ends with a newline.
+
+    `columns` are the facets by which the official v1 report has tables.
+    """
     match kind:
         case ReportKind.OFFICIAL if report.rating:
             return official_v2_report(report.rows, report.rating)
         case ReportKind.OFFICIAL:
-            return official_report(
-                report.rows,
-                report.options.durations,
-                return_categories_accuracy=return_categories_accuracy,
-                return_sub_categories_accuracy=return_sub_categories_accuracy,
-                return_task_types_accuracy=return_task_types_accuracy,
-            )
+            return official_report(report.rows, report.options.durations, columns)
         case ReportKind.JSON:
             return json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n"
         case ReportKind.TABLE:

@@ -5,6 +5,8 @@ one response.
 """
 
 import re
+import tomllib
+from importlib import resources
 
 WORD_LETTER = "0-9A-Za-z\u00c0-\u02af\u0370-\u052f"
 """Letters of scripts with spaces between words. In other scripts a letter may touch a word."""
@@ -17,78 +19,26 @@ MARKS = ARROWS | frozenset((":", "=", "-", "–", "—"))
 """Marks between a label and its value, without the comma."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-ANSWER_NOUNS = _words(
-    """answer answers answer's ans response prediction solution conclusion verdict selection pick
-    guess decision result output final respuesta réponse reponse réponses risposta resposta
-    antwort lösung loesung ответ ответом odpowiedź odpowiedz cevap yanıt svar svaret vastaus
-    antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर الإجابة الجواب إجابة الاجابة
-    תשובה התשובה"""
-)
-THINGS = _words(
-    "solution response prediction conclusion selection pick decision result output final"
-)
-"""Answer nouns that may also name a thing: "Solution B turns blue"."""
-OPTION_NOUNS = _words(
-    """option options choice letter alternative caption sentence opt opción opcion opção opcao
-    opzione scelta choix wahl auswahl variante вариант варіант optie alternativ alternativa
-    pilihan seçenek şık opcja विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
-)
-LISTING = _words("options choices each every all following analyze consider either between")
-"""Words of a line that introduces the options, not the answer."""
-QUALITIES = _words(
-    """correct best fits matches describes corresponds suits right accurate appropriate suitable
-    proper true likeliest closest correcta correcto bonne correcte corretta corretto correta
-    correto richtige richtig beste правильный правильная верный верная mejor meilleure
-    migliore melhor juiste riktiga doğru rätt prawidłowa poprawna benar đúng सही الصحيحة
-    الصحيح"""
-)
-COPULAS = _words(
-    """is be are was it's that's its as being seems remains becomes equals says like
-    es est ist c'est lautet è é sono ser sería será serait wäre är er является это jest adalah
-    là है هي هو είναι היא הוא zijn dir"""
-)
-SUBJECTS = _words(
-    """es que on creo it this that which what there esta este eso cela ce das dies questo isso это
-    think believe mine remains left"""
-)
-CHOICE_VERBS = _words(
-    """choose chose chosen choosing select selected selecting selects bet pick picked picking
-    chooses picks go going opting vote settle settled lean leaning say answered answering conclude
-    concluded leaves leaving matches match matching fits supports support indicates indicate
-    suggests suggest confirms confirm favours favour favors favor prefer mean meant
-    think believe thought corresponds corresponding aligns point points pointing
-    elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle nehme
-    выбираю выберу kies väljer wybieram seçiyorum"""
-)
-POINTING_VERBS = _words("point points pointing")
-"""Choice verbs that are also nouns: "points A and B"."""
-CONCLUSIONS = _words(
-    """so thus hence therefore consequently ergo but donc alors also folglich daher entonces
-    logo portanto quindi dunque следовательно значит"""
-)
-FILLERS = _words(
-    """the a an to with for on toward towards most more likely very would will should must could
-    can may might has have been just still indeed only my our your by of number no not isn't
-    and i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here maybe
-    perhaps again now rather in at clear certain sorry wait oh ah hmm actually got appears appear
-    seem both either all without doubt gotta looks sounds feels , ; la el le les il der die
-    das den lo o os as un una een het de por para nach sea"""
-)
-OTHER_LABELS = _words(
-    """error code status note grade score rating plan team group type class vitamin version section
-    figure table part level chord camera player person speaker room gate category reason
-    reasoning explanation analysis justification rationale evidence"""
-)
-"""Labels whose value may be a letter that is not an option: "Error code: B"."""
-NOUN_JOINTS = _words("the a an of in at on by my our your no number , de la le el")
-"""Fillers after which a letter more likely names a thing than an option."""
-CLAUSE_JOINTS = _words(
-    "that makes find and but so because since while whereas however say guess or"
-)
+_WORD_SETS = {
+    name: frozenset(words.split())
+    for name, words in tomllib.loads(
+        resources.files(__package__).joinpath("answer_words.toml").read_text("utf-8")
+    ).items()
+}
+ANSWER_NOUNS = _WORD_SETS["answer_nouns"]
+THINGS = _WORD_SETS["things"]
+OPTION_NOUNS = _WORD_SETS["option_nouns"]
+LISTING = _WORD_SETS["listing"]
+QUALITIES = _WORD_SETS["qualities"]
+COPULAS = _WORD_SETS["copulas"]
+SUBJECTS = _WORD_SETS["subjects"]
+CHOICE_VERBS = _WORD_SETS["choice_verbs"]
+POINTING_VERBS = _WORD_SETS["pointing_verbs"]
+CONCLUSIONS = _WORD_SETS["conclusions"]
+FILLERS = _WORD_SETS["fillers"]
+NOUN_JOINTS = _WORD_SETS["noun_joints"]
+CLAUSE_JOINTS = _WORD_SETS["clause_joints"]
+OTHER_LABELS = _WORD_SETS["other_labels"]
 
 ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|选项[是为]|選項[是為]"

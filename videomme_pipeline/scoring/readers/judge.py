@@ -9,6 +9,7 @@ so that every score with a judge can be shown beside the score without it.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,7 @@ from videomme_pipeline.scoring.readers.strict import read_strict
 from videomme_pipeline.scoring.score import outcome_of
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
-TEMPLATE = """\
-Someone was asked a multiple-choice question and replied in their own words.
-
-Question: {question}
-Options:
-{options}
-
-Their reply, between the lines:
------
-{response}
------
-
-Which option does the reply choose? Do not answer the question yourself. Write the one letter of \
-that option, or the word NONE when the reply chooses no option, or more than one."""
+TEMPLATE = resources.files(__package__).joinpath("judge_prompt.txt").read_text("utf-8")
 
 ASKED_ABOUT = frozenset(("no_letter", "several_letters"))
 """The rules of `strict` for the responses that a judge is asked about."""

@@ -1,14 +1,13 @@
 """The answer readers of the published evaluators, with their quirks.
 
-They reproduce published numbers question by question; docs/readers.md measures how often each of
-them is wrong. Do not fix their errors here. Only `official_v1` and `official_v2` define a
-published score.
+They reproduce published numbers question by question. docs/readers.md lists the quirks, and
+measures how often each reader is wrong. Do not fix their errors here. Only `official_v1` and
+`official_v2` define a published score.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
@@ -25,9 +24,6 @@ _OFFICIAL_V1_PHRASES = (
     "The correct answer",
     "The correct option",
 )
-# The first release of the script had only these.
-_FIRST_RELEASE_PHRASES = _OFFICIAL_V1_PHRASES[:6]
-_VLMEVALKIT_V1_PHRASES = _OFFICIAL_V1_PHRASES[:8]
 _V2_PHRASES = (
     "Final Answer:",
     "The best answer is",
@@ -41,85 +37,56 @@ _V2_PHRASES = (
     "Answer:",
     "Option:",
 )
-_V1_LETTERS = re.compile("[ABCD]")
-_V2_LETTERS = re.compile("[A-H]")
 
 
-def read_official_v1(
-    response: str, _letters: Sequence[Letter], _options: Sequence[str], /
-) -> Reading:
-    """The reader of the official Video-MME script.
+@dataclass(frozen=True, slots=True)
+class FirstCapital:
+    """A reader that cuts phrases out and reads the first capital of `capitals` that is left."""
 
-    It cuts known phrases out and reads the first capital A, B, C or D. Source:
-    `eval_your_results.py` (thanku-all/parse_answer at commit afd52cf).
+    phrases: Sequence[str]
+    capitals: re.Pattern[str]
 
-    Quirks, and the effect of each on a score:
-
-    - The first capital A–D *anywhere* counts, inside words too: "Dogs run" reads D, "I think a
-      dog. Because" reads B, "N/A" reads A, "Cannot be determined" reads C, and a refusal that
-      begins "As an AI" reads A. Errors and refusals become answers.
-    - "Final Answer: H. Chinese" reads C: no word boundary, and letters after D are ignored.
-    - Two commas are missing in the script's list, so that "The best option is", "The correct
-      option is", "Best answer:" and "Best option:" are never cut: "Best answer: D" reads B.
-    - "The answer" is cut everywhere; upper case ("THE ANSWER IS C" reads A) and
-      "Final answer is" are not.
-    - Lower-case and full-width letters are never read. Such a question is not in the official
-      denominator (accuracy = correct / answered), which raises the score.
-    - Reasoning is not removed: the first letter of a <think> block wins over the answer after it.
-    - The offered letters are ignored: D is read for a question with three options.
-
-    The script's special case for long texts (more than ten words without a capital A–D) has the
-    same result as the general rule: no letter.
-    """
-    return _first_capital(response, _OFFICIAL_V1_PHRASES, _V1_LETTERS)
+    def __call__(
+        self, response: str, _letters: Sequence[Letter], _options: Sequence[str], /
+    ) -> Reading:
+        text, positions = response, list(range(len(response)))  # of the characters in `text`
+        for phrase in self.phrases:
+            pieces = text.split(phrase)
+            if len(pieces) > 1:
+                kept, start = list[int](), 0
+                for piece in pieces:
+                    kept += positions[start : start + len(piece)]
+                    start += len(piece) + len(phrase)
+                text, positions = "".join(pieces), kept
+        capital = self.capitals.search(text)
+        if capital is None:
+            return NO_LETTER
+        start = positions[capital.start()]
+        return Reading(letter=Letter(capital[0]), rule="first_capital", span=(start, start + 1))
 
 
-def read_official_v1_first_release(
-    response: str, _letters: Sequence[Letter], _options: Sequence[str], /
-) -> Reading:
-    """The reader of the first release of the official v1 script.
+OFFICIAL_V1 = FirstCapital(_OFFICIAL_V1_PHRASES, re.compile("[ABCD]"))
+"""The reader of the official Video-MME script.
 
-    Unlike `read_official_v1`, it does not cut "Answer:" and "Option:". "Answer: C" reads A, so
-    every answer that starts with "Answer:" is read as A. Older copies of lmms-eval do the same.
-    """
-    return _first_capital(response, _FIRST_RELEASE_PHRASES, _V1_LETTERS)
+Source: `eval_your_results.py` (thanku-all/parse_answer at commit afd52cf). The script's special
+case for long texts (more than ten words without a capital A–D) has the same result: no letter."""
+OFFICIAL_V1_FIRST_RELEASE = replace(OFFICIAL_V1, phrases=_OFFICIAL_V1_PHRASES[:6])
+"""The reader of the first release of the official v1 script, and of older copies of lmms-eval.
 
-
-def read_official_v2(
-    response: str, _letters: Sequence[Letter], _options: Sequence[str], /
-) -> Reading:
-    """The reader of the official Video-MME-v2 script (commit b24176a).
-
-    It cuts known phrases out and reads the first capital A to H.
-
-    It shares these quirks with v1: capitals inside words are read, lower case is not, reasoning is
-    not removed, and letters that the question does not offer are read. Further quirks:
-
-    - With eight letters nearly every English sentence reads something: "Final answer: d" reads
-      F, "Frame 1 shows a dog. Answer: B" reads F, "Hello" reads H, "Error" reads E.
-    - "Final Answer:" is cut first; "**Final Answer:**" too, "Final answer:" and
-      "FINAL ANSWER:" are not.
-    - All four phrases that v1 loses to its missing commas are cut here.
-    """
-    return _first_capital(response, _V2_PHRASES, _V2_LETTERS)
+It does not cut "Answer:" and "Option:"."""
+OFFICIAL_V2 = FirstCapital(_V2_PHRASES, re.compile("[A-H]"))
+"""The reader of the official Video-MME-v2 script (commit b24176a)."""
+_VLMEVALKIT_V1 = replace(OFFICIAL_V1, phrases=_OFFICIAL_V1_PHRASES[:8])
 
 
-def read_vlmevalkit(
-    response: str, letters: Sequence[Letter], _options: Sequence[str], /
-) -> Reading:
+def read_vlmevalkit(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
     """VLMEvalKit's rule (commit e8e78f0), v1 or v2 by the number of letters on offer.
 
-    v1 (up to four letters) is the official reader with the same two commas missing. "The correct
-    answer" and "The correct option" are not cut, which changes nothing because neither contains
-    a capital A–D. v2 is `official_v2`.
-
-    With a judge model, VLMEvalKit sends it the responses that the rule could not read. With
-    exact matching, which is reproduced here, it reads them as the letter Z, which is wrong. This
-    function returns no letter for them.
+    v1 (up to four letters) is the official reader. "The correct answer" and "The correct option"
+    are not cut, which changes nothing because neither contains a capital A–D. v2 is `official_v2`.
     """
-    if len(letters) > len("ABCD"):
-        return _first_capital(response, _V2_PHRASES, _V2_LETTERS)
-    return _first_capital(response, _VLMEVALKIT_V1_PHRASES, _V1_LETTERS)
+    read = OFFICIAL_V2 if len(letters) > len("ABCD") else _VLMEVALKIT_V1
+    return read(response, letters, options)
 
 
 def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[str], /) -> Reading:
@@ -127,21 +94,6 @@ def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[
 
     Every occurrence of an offered letter in one of nine formats is a candidate. The format of the
     highest rank wins, and among its candidates the rightmost.
-
-    Quirks, and the effect of each on a score:
-
-    - Rank 10 is a capital that opens the response before anything but a letter: "A man is
-      riding" reads A, "A, C" reads A, "A: C" reads A; then (9) a capital that closes it after
-      anything but a letter: "◁think▷Consider A◁/think▷D" reads D.
-    - After a phrase such as "the answer is" (rank 7), the first occurrence of each letter is a
-      candidate and the rightmost wins: a D anywhere later beats the B next to the phrase, and
-      capitals inside words count.
-    - Formats have no left boundary: "NBA." contains "A.", so it reads A.
-    - Without any format the last offered capital anywhere decides: "Best answer: H" reads B
-      for four options, '{"option": "D", "reason": "Both dogs bark"}' reads B.
-    - Lower-case and full-width letters are never read.
-    - lmms-eval removes reasoning in <think> tags before this reader, if the model is configured so.
-      It is not removed here.
     """
     shift, text = _trimmed(response)
     candidates = list(_ranked_candidates(text, letters)) or [
@@ -152,38 +104,6 @@ def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[
     rank, position, letter = max(candidates)
     start = shift + position
     return Reading(letter=letter, rule=_RANK_NAMES[rank], span=(start, start + 1))
-
-
-def _first_capital(response: str, phrases: Sequence[str], capitals: re.Pattern[str]) -> Reading:
-    left = _Cut(response)
-    for phrase in phrases:
-        left = left.without(phrase)
-    capital = capitals.search(left.text)
-    if capital is None:
-        return NO_LETTER
-    start = left.original_position(capital.start())
-    return Reading(letter=Letter(capital.group()), rule="first_capital", span=(start, start + 1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """A text without some phrases, and the positions at which they were cut."""
-
-    text: str
-    cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """For each phrase its length, and the length of the remaining text before each occurrence."""
-
-    def without(self, phrase: str) -> "_Cut":
-        starts = [match.start() for match in re.finditer(re.escape(phrase), self.text)]
-        if not starts:
-            return self
-        kept_before = tuple(start - index * len(phrase) for index, start in enumerate(starts))
-        return _Cut(self.text.replace(phrase, ""), (*self.cuts, (len(phrase), kept_before)))
-
-    def original_position(self, position: int) -> int:
-        for length, kept_before in reversed(self.cuts):
-            position += length * bisect_right(kept_before, position)
-        return position
 
 
 _RANK_NAMES = {

@@ -9,10 +9,10 @@ from typing import Any
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.readers.published import (
+    OFFICIAL_V1,
+    OFFICIAL_V1_FIRST_RELEASE,
+    OFFICIAL_V2,
     read_lmms_eval,
-    read_official_v1,
-    read_official_v1_first_release,
-    read_official_v2,
     read_vlmevalkit,
 )
 from videomme_pipeline.scoring.readers.reading import Reader, Reading
@@ -44,11 +44,9 @@ class RegisteredReader:
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
     ReaderName.STRICT: RegisteredReader(read_strict, version="6"),
-    ReaderName.OFFICIAL_V1: RegisteredReader(read_official_v1, version="1"),
-    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
-        read_official_v1_first_release, version="1"
-    ),
-    ReaderName.OFFICIAL_V2: RegisteredReader(read_official_v2, version="1"),
+    ReaderName.OFFICIAL_V1: RegisteredReader(OFFICIAL_V1, version="1"),
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(OFFICIAL_V1_FIRST_RELEASE, version="1"),
+    ReaderName.OFFICIAL_V2: RegisteredReader(OFFICIAL_V2, version="1"),
     ReaderName.LMMS_EVAL: RegisteredReader(read_lmms_eval, version="1"),
     ReaderName.VLMEVALKIT: RegisteredReader(read_vlmevalkit, version="1"),
 }

@@ -128,34 +128,33 @@ def _spaces(text: str) -> str:
     return " " * len(text)
 
 
+_EQUIVALENTS = {
+    '"': '“”„‟«»「」『』《》〈〉"',
+    "'": "‘’‚‛´",
+    "[": "【〔〖",
+    "]": "】〕〗",
+    ".": "。．｡",
+    ",": "、､،",
+    ":": "：︰﹕",
+    ";": "；؛",
+    "?": "？؟",
+    " ": "\t\v\f\r\u00a0\u00ad\u034f\u061c\u180e\u3000\ufeff\ufe0e\ufe0f\u20e3",
+    "\n": "\u0085\u2028\u2029",
+}
+
+
 @cache
 def _folding() -> dict[int, str]:
-    folding: dict[int, str] = {ord(" "): " "}
+    folding: dict[int, str] = {}
     for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800), *range(0x2100, 0x2150)):
         plain = unicodedata.normalize("NFKC", chr(code))
         if len(plain) == 1 and plain.isascii():
             folding[code] = plain
-    for start in (0x24B6, 0x1F110, 0x1F130, 0x1F150, 0x1F170):  # circled, squared: Ⓐ 🄐 🄰 🅐 🅰
-        folding |= {start + index: chr(ord("A") + index) for index in range(26)}
-    for start in (0x24D0, 0x249C):  # ⓐ ⒜
-        folding |= {start + index: chr(ord("a") + index) for index in range(26)}
-    equivalents = {
-        '"': ('“”„‟«»「」『』《》〈〉"',),
-        "'": ("‘’‚‛´",),
-        "[": ("【〔〖",),
-        "]": ("】〕〗",),
-        ".": ("。．｡",),
-        ",": ("、､،",),
-        ":": ("：︰﹕",),
-        ";": ("；؛",),
-        "?": ("？؟",),
-        " ": ("\t\v\f\r\u00a0\u00ad\u034f\u061c\u180e\u3000\ufeff\ufe0e\ufe0f\u20e3",),
-    }
-    for plain, alikes in equivalents.items():
-        for alike in alikes:
-            targets = plain if len(plain) > 1 else plain * len(alike)
-            folding |= {ord(mark): target for mark, target in zip(alike, targets, strict=True)}
-    folding |= dict.fromkeys((*range(8192, 8208), *range(8234, 8240)), " ")
-    folding |= dict.fromkeys(range(8287, 8304), " ")
-    folding |= dict.fromkeys((133, 8232, 8233), "\n")
-    return folding
+    # Circled, squared and bracketed: Ⓐ 🄐 🄰 🅐 🅰 ⓐ ⒜
+    upper, lower = (0x24B6, 0x1F110, 0x1F130, 0x1F150, 0x1F170), (0x24D0, 0x249C)
+    for starts, first in ((upper, "A"), (lower, "a")):
+        folding |= {start + n: chr(ord(first) + n) for start in starts for n in range(26)}
+    for plain, alikes in _EQUIVALENTS.items():
+        folding |= dict.fromkeys(map(ord, alikes), plain)
+    spaces = (*range(8192, 8208), *range(8234, 8240), *range(8287, 8304))
+    return folding | dict.fromkeys(spaces, " ")

@@ -34,13 +34,6 @@ from videomme_pipeline.scoring.readers.without_letter import (
     read_repeated_option,
 )
 
-_RULES = {
-    Role.NAMED: "named",
-    Role.LABEL: "label",
-    Role.ALONE: "alone",
-    Role.CHOSEN: "chosen",
-    Role.DECLARED: "declared",
-}
 _LONGEST_READ = 100_000
 """Only this many characters, counted from the end, are read. Answers are much shorter."""
 
@@ -48,20 +41,8 @@ _LONGEST_READ = 100_000
 def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
     """The letter that a careful person reads in `response`.
 
-    Rules that read a letter, strongest first: `answer_tag` (<answer>, \\boxed{} and the like),
-    `declared` ("the answer is C", in all languages of `answer_words`), `chosen` ("I choose C",
-    "C is correct", "hence C"), `alone` (a line or the whole response is the letter, also with the
-    text of its option), `label` ("C. Berries …"), `named` ("Option C", "berries (C)"),
-    `option_text` (the text of exactly one option without its letter). Among declarations the last
-    one counts. After "Wait,", "Actually," and similar words only the text after them counts.
-
-    Rules that read none: `empty`, `reasoning_only` (cut off before the answer), `error_text`,
-    `refusal`, `several_letters` ("A or B"), `letter_not_offered` ("G" for four options),
-    `withdrawn` ("The answer is A. Wait, no."), `no_letter`.
-
-    Never read: the text of an option after its letter ("(D) Not mentioned"), articles ("A man"),
-    names ("vitamin C", "plan B"), letters inside words, negated letters ("not A"), questions
-    ("A?"), conditions ("if the answer is A"), and what follows a question that the model adds.
+    docs/readers.md lists the rules that read a letter, the strongest first, and the reasons for
+    reading none.
     """
     texts = option_texts(letters, options)
     folded = set_answer_mark_aside(fold(response), texts)
@@ -272,4 +253,4 @@ def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> R
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if top < Role.CHOSEN and len({peer.letter for peer in peers if not peer.several}) > 1:
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
-    return _offered(chosen.letter, (chosen.start, chosen.end), _RULES[top], letters)
+    return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
