@@ -18,9 +18,8 @@ from filelock import FileLock
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
-from videomme_pipeline.storage.network_disks import refuse_network_disk
 from videomme_pipeline.storage.publish import publish, writing
-from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, refuse_network_disk
 from videomme_pipeline.videos.integrity import Finding, Verdict
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from videomme_pipeline.project.runs.progress import no_progress
 from videomme_pipeline.project.upkeep.transfer import copy_tables
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.objects import open_root
+from videomme_pipeline.storage.objects import open_folder
 from videomme_pipeline.storage.tables import REQUESTS
 
 SIZES = {"large": (100, 2_000_000), "small": (1_000, 5_000)}
@@ -70,7 +70,7 @@ def rate(folder: Path, name: str) -> Rate:
         path.parent.mkdir(parents=True)
         path.write_bytes(parquet.encode(pa.table({"a": [os.urandom(size)]})))
     files = [file.read_bytes() for file in source.tables()]
-    plain = [open_root(f"{url}-plain") / str(number) for number in range(count)]
+    plain = [open_folder(f"{url}-plain", "folder") / str(number) for number in range(count)]
     pushed, pulled = Store.at(url), Store.at(folder / f"{name}-pulled")
     return Rate(
         files=count,

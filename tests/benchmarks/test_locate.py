@@ -12,7 +12,7 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
-from videomme_pipeline.storage.objects import open_root
+from videomme_pipeline.storage.objects import open_folder
 
 V1 = VideoReference("001", "-abcDEF_123")
 V2 = VideoReference("001", None)
@@ -98,7 +98,7 @@ def test_partial_and_unrelated_files_are_ignored(tmp_path: Path) -> None:
 
 def test_files_in_an_object_store_are_found_as_on_disk(tmp_path: Path) -> None:
     names = ("data/a.mp4", "data/a.mkv", "data/.b.mp4", "c.MP4", "subtitle/a.srt", "data/x/d.mp4")
-    bucket = open_root(f"memory://media{tmp_path}")
+    bucket = open_folder(f"memory://media{tmp_path}", "folder")
     for name in names:
         (bucket / name).write_bytes(b"")
         touch(tmp_path / name)

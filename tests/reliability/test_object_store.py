@@ -18,8 +18,8 @@ from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.objects import list_objects, open_root, put_file
-from videomme_pipeline.storage.publish import publish, publish_new
+from videomme_pipeline.storage.objects import list_objects, open_folder, put_file
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CAN_RUN, reason=WHY_NOT)]
@@ -158,7 +158,7 @@ def test_a_run_survives_rejected_slow_and_broken_requests(team: Team, proxy: Fau
 
 
 def test_videos_can_be_in_a_bucket(team: Team) -> None:
-    copy, bucket = Copy(team.folder / "copy"), open_root("s3://bucket/Video-MME")
+    copy, bucket = Copy(team.folder / "copy"), open_folder("s3://bucket/Video-MME", "folder")
     for file in filter(Path.is_file, copy.folder.rglob("*")):
         put_file(bucket / str(file.relative_to(copy.folder)), file)
     machine = team.machine("videos", folder=str(bucket))
@@ -267,7 +267,9 @@ def test_what_another_process_writes_is_listed(server: S3Server) -> None:
 def test_of_two_writers_of_a_new_object_one_succeeds(server: S3Server) -> None:
     path = Store.at("s3://bucket/race").path("a.parquet")
     with ThreadPoolExecutor(8) as threads:
-        written = list(threads.map(lambda number: publish_new(path, bytes([number])), range(8)))
+        written = list(
+            threads.map(lambda number: publish(path, bytes([number]), only_new=True), range(8))
+        )
     assert written.count(True) == 1
     assert path.read_bytes() == bytes([written.index(True)])
 
@@ -277,7 +279,7 @@ def test_a_killed_push_is_resumed(team: Team, proxy: FaultyProxy) -> None:
     proxy.delay_seconds = 0.05
     push = ("store", "push", url, "--private")
     killed = Command(disk, *push)
-    assert killed.wait_until(lambda: len(list_objects(open_root(url))) > 5)
+    assert killed.wait_until(lambda: len(list_objects(open_folder(url, "folder"))) > 5)
     killed.send(signal.SIGKILL)
     killed.finish()
     proxy.delay_seconds = 0

@@ -10,7 +10,7 @@ from upath import UPath
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.copies import LocalCopies, local_copies, on_local_disk
-from videomme_pipeline.storage.objects import RemoteFile, list_objects, open_root
+from videomme_pipeline.storage.objects import RemoteFile, list_objects, open_folder
 
 LIMIT_BYTES = 16_000
 HALF = bytes(LIMIT_BYTES // 2)
@@ -18,7 +18,7 @@ HALF = bytes(LIMIT_BYTES // 2)
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> UPath:
-    return open_root(f"memory://local-copies{tmp_path}")
+    return open_folder(f"memory://local-copies{tmp_path}", "folder")
 
 
 @pytest.fixture

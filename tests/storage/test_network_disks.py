@@ -15,10 +15,10 @@ from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.storage import content, network_disks, parquet
+from videomme_pipeline.storage import content, parquet, sqlite
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.network_disks import network_kind
 from videomme_pipeline.storage.publish import LEFT_BY_OTHERS_SECONDS
+from videomme_pipeline.storage.sqlite import network_kind
 from videomme_pipeline.videos.hash_cache import HashCache
 
 MOUNTS = {"/": "ext4", "/home": "nfs4", "/home/local": "xfs", "/scratch": "lustre"}
@@ -49,7 +49,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that this machine takes for a mounted NFS export."""
     folder = tmp_path / "shared"
     folder.mkdir()
-    monkeypatch.setattr(network_disks, "_mounts", lambda: {"/": "ext4", str(folder): "nfs4"})
+    monkeypatch.setattr(sqlite, "_mounts", lambda: {"/": "ext4", str(folder): "nfs4"})
     return folder
 
 

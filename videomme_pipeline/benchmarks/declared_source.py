@@ -23,7 +23,7 @@ from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoM
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.copies import on_local_disk
-from videomme_pipeline.storage.layout import open_folder
+from videomme_pipeline.storage.objects import open_folder
 
 
 class DeclaredSource(Source):

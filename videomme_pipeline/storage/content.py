@@ -8,9 +8,16 @@ from pathlib import Path
 
 from upath import UPath
 
-from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.storage.copies import local_copies
-from videomme_pipeline.storage.objects import WHAT_TO_CHECK, FileState, get, is_local, reaching
+from videomme_pipeline.storage.objects import (
+    WHAT_TO_CHECK,
+    FileState,
+    cannot,
+    get,
+    is_local,
+    reaching,
+)
 
 _STALE_PAUSES_SECONDS = (0.1, 0.4, 1.6)
 """Pauses before a file is read again that is being replaced on a network file system."""
@@ -73,11 +80,10 @@ def _explained(path: UPath | Path, read_once: Callable[[], bytes]) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        problem = error.strerror or str(error)
         if error.errno in _NO_FILE:
-            raise DamagedFileError(f"{path}: the file is damaged ({problem})") from error
+            raise DamagedFileError(f"{path}: the file is damaged ({error.strerror})") from error
         advice = "check the file and its permissions" if is_local(path) else WHAT_TO_CHECK
-        raise StorageError(f"{path}: cannot read ({problem}); {advice}, then run again") from error
+        raise cannot("read", path, error, advice) from error
 
 
 def _retrying_stale_handles(read_once: Callable[[], bytes]) -> bytes:

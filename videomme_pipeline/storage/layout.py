@@ -12,20 +12,21 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.processes.secrets import has_password
 from videomme_pipeline.storage.listing import NO_BENCHMARKS
 from videomme_pipeline.storage.objects import (
     is_local,
     list_folders,
     list_objects,
     listing,
-    open_root,
+    open_folder,
 )
 from videomme_pipeline.storage.publish import remove_left_over
 from videomme_pipeline.storage.tables import SET_ASIDE
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
+_KINDS = ("subtitles", "prompts", "responses", "attempts", "nightly_runs", "findings", "baselines")
+"""The kinds of tables with one folder per track or evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +202,7 @@ class Store:
         ]
 
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
-        """Files of a kind with one folder per track or evaluation.
-
-        The kinds are subtitles, prompts, responses, attempts, nightly runs, baselines and
-        findings.
-        """
+        """Files of a kind with one folder per track or evaluation, such as "subtitles"."""
         return self._files(benchmark, kind, variant, "*.parquet")
 
     def score_files(self, benchmark: str = ANY) -> list[UPath]:
@@ -219,21 +216,12 @@ class Store:
 
     def tables(self) -> list[UPath]:
         """Every Parquet file except those in media folders."""
-        kinds = (
-            "subtitles",
-            "prompts",
-            "responses",
-            "attempts",
-            "nightly_runs",
-            "findings",
-            "baselines",
-        )
         return [
             *self.question_files(),
             *self.video_files(),
             *self.packet_files(),
             *self.frame_files(),
-            *(file for kind in kinds for file in self.variant_files(kind)),
+            *(file for kind in _KINDS for file in self.variant_files(kind)),
             *self.score_files(),
             *self.evaluated_video_files(),
         ]
@@ -281,27 +269,6 @@ def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
         parts = name.split("/")
         if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):
             yield name
-
-
-def open_folder(root: str | Path | UPath, name: str) -> UPath:
-    """The path of a folder or URL that the user chose. Errors contain its `name`.
-
-    Raises:
-        ConfigurationError: if the URL contains a password, needs a package that is not installed,
-            or its scheme is unknown.
-    """
-    if has_password(str(root)):
-        raise ConfigurationError(
-            f"{name}: the URL contains a password, which would be stored with the results; use the "
-            "variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
-        )
-    try:
-        return open_root(root)
-    except (ImportError, ValueError) as error:
-        raise ConfigurationError(
-            f"{name} {root}: {error}; install the fsspec package of this storage, or choose "
-            "another folder"
-        ) from error
 
 
 def _local_companion(root: str) -> str:

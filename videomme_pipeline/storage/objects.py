@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from upath import UPath
 
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.processes.secrets import has_password
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -100,26 +101,43 @@ def listing(folder: UPath) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StorageError(
-            f"{folder}: cannot list ({error.strerror or error}); {WHAT_TO_CHECK}, then run again: "
-            "everything that is already stored is kept"
-        ) from error
+        raise cannot("list", folder, error, WHAT_TO_CHECK) from error
 
 
-def open_root(url: str | Path | UPath) -> UPath:
-    """The path of a folder. Listings of an object store are not cached.
+def cannot(action: str, path: UPath | Path, error: OSError, advice: str) -> StorageError:
+    """The error for a file, folder or object that cannot be read, written or listed."""
+    return StorageError(
+        f"{path}: cannot {action} ({error.strerror or error}); {advice}, then run again: "
+        "everything that is already stored is kept"
+    )
 
-    Other processes write objects, too, and a cached listing would not contain them.
+
+def open_folder(root: str | Path | UPath, name: str) -> UPath:
+    """The path of a folder or URL that the user chose. Errors contain its `name`.
+
+    Listings of an object store are not cached: other processes write objects, too, and a cached
+    listing would not contain them.
 
     Raises:
-        ImportError: if the package of the storage is not installed.
-        ValueError: if the scheme is unknown.
+        ConfigurationError: if the URL contains a password, needs a package that is not installed,
+            or its scheme is unknown.
     """
-    path = UPath(url)
-    if not is_local(path):
-        _stop_thread_at_exit()
-        path = UPath(path, use_listings_cache=False)
-    files = path.fs  # loads the package of the file system
+    if has_password(str(root)):
+        raise ConfigurationError(
+            f"{name}: the URL contains a password, which would be stored with the results; use the "
+            "variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
+        )
+    try:
+        path = UPath(root)
+        if not is_local(path):
+            _stop_thread_at_exit()
+            path = UPath(path, use_listings_cache=False)
+        files = path.fs  # loads the package of the file system
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"{name} {root}: {error}; install the fsspec package of this storage, or choose "
+            "another folder"
+        ) from error
     if path.protocol in _S3:
         _read_times_quickly(files)
     return path
@@ -230,26 +248,21 @@ def list_folders(folder: UPath) -> list[str]:
     return sorted(name.rpartition("/")[2] for name in names)
 
 
-def put(path: UPath, data: bytes) -> None:
+def put(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     """Write an object with one request, or with one multipart upload if it is large.
+
+    With `only_new`, an object that exists is kept, and the result is False. The store decides that
+    (`If-None-Match`), so of several writers at most one succeeds.
 
     Raises:
         OSError: if the store cannot be reached, or rejects the object.
     """
-    with reaching(path):
-        path.fs.pipe_file(path.path, data)
-
-
-def put_new(path: UPath, data: bytes) -> bool:
-    """Write an object as `put` does. Return False if there is one, which is kept.
-
-    The store decides that (`If-None-Match`), so of several writers at most one succeeds.
-    """
+    mode = {"mode": "create"} if only_new else {}  # not every package has a mode
     try:
         with reaching(path):
-            path.fs.pipe_file(path.path, data, mode="create")
+            path.fs.pipe_file(path.path, data, **mode)
     except OSError:
-        if path.exists():
+        if only_new and path.exists():
             return False
         raise
     return True

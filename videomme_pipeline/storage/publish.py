@@ -13,9 +13,8 @@ from pathlib import Path
 
 from upath import UPath
 
-from videomme_pipeline.errors import StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
-from videomme_pipeline.storage.objects import WHAT_TO_CHECK, is_local, put, put_new
+from videomme_pipeline.storage.objects import WHAT_TO_CHECK, cannot, is_local, put
 
 _SCRATCH_NAME = re.compile(r"\..*\.((?:[0-9a-f]{8}-){3}\d+-[\d.]+)-[0-9a-f]{8}\.new")
 """The name of a scratch folder, with the process that created it."""
@@ -27,33 +26,21 @@ _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 
 
-def publish(path: UPath, data: bytes) -> None:
+def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
     On a local disk, a new file beside `path` is synced and renamed. An object store gets one
-    put request.
+    put request. With `only_new`, an object that exists is kept, and the result is False.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
     """
-    if is_local(path):
-        with replacing(Path(path.path)) as new:
-            new.write_bytes(data)
-        return
-    with writing(path):
-        put(path, data)
-
-
-def publish_new(path: UPath, data: bytes) -> bool:
-    """Publish `data` where there was no file. Return False if an object is there now.
-
-    Errors are those of `publish`.
-    """
-    if is_local(path):
-        publish(path, data)
-        return True
-    with writing(path):
-        return put_new(path, data)
+    if not is_local(path):
+        with writing(path):
+            return put(path, data, only_new=only_new)
+    with replacing(Path(path.path)) as new:
+        new.write_bytes(data)
+    return True
 
 
 @contextmanager
@@ -153,8 +140,4 @@ def writing(path: Path | UPath) -> Iterator[None]:
         yield
     except OSError as error:
         advice = "free some space or choose another data folder"
-        raise StorageError(
-            f"{path}: cannot write ({error.strerror or error}); "
-            f"{advice if is_local(path) else WHAT_TO_CHECK}, then run again: everything that is "
-            "already stored is kept"
-        ) from error
+        raise cannot("write", path, error, advice if is_local(path) else WHAT_TO_CHECK) from error

@@ -1,13 +1,23 @@
-"""SQLite files of a project: how they are opened, and which errors mean damage."""
+"""SQLite files of a project: where they may be, how they are opened, and signs of damage."""
 
+import os
+import re
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
-from videomme_pipeline.storage.network_disks import ON_LOCAL_DISK, refuse_network_disk
+import psutil
+
+from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage.publish import writing
 
+_NETWORK_DISK = re.compile(
+    r"afs|beegfs|ceph|cifs|glusterfs|gpfs|lustre|nfs4?|panfs|smb3|smbfs|wekafs"
+    r"|fuse\.(ceph|gcsfuse|glusterfs|goofys|juicefs|mount-s3|rclone|s3fs|seaweedfs|sshfs)"
+)
+"""Types of network file systems, as the operating system names them."""
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of a statement. SQLite's message about a damaged file may not be UTF-8."""
 
@@ -37,7 +47,10 @@ def open_database(
     Raises:
         StorageError: if the folder cannot be created, or is on a network file system.
     """
-    refuse_network_disk(path, ON_LOCAL_DISK)
+    refuse_network_disk(
+        path,
+        "set VIDEOMME_LOCAL_DISK to a folder on a local disk, and move the file there if it exists",
+    )
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(
@@ -73,3 +86,34 @@ def use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) 
             time.sleep(_RETRY_SECONDS)
         else:
             return
+
+
+def network_kind(path: Path, mounts: Mapping[str, str] | None = None) -> str | None:
+    """The type of the network file system that contains `path`, or None if it is on a local disk.
+
+    `mounts` are the types of the mounted file systems by mount point; by default those of this
+    machine. `path` need not exist.
+    """
+    mounts = _mounts() if mounts is None else mounts
+    path = Path(os.path.realpath(path))  # Path.resolve raises an error for a loop of links
+    holder = next(str(folder) for folder in (path, *path.parents) if str(folder) in mounts)
+    return mounts[holder] if _NETWORK_DISK.fullmatch(mounts[holder]) else None
+
+
+def refuse_network_disk(path: Path, remedy: str) -> None:
+    """Check that an SQLite file at `path` is on a local disk.
+
+    Raises:
+        StorageError: if it is on a network file system. The message ends with `remedy`.
+    """
+    if kind := network_kind(path):
+        raise StorageError(
+            f"{path}: an SQLite file on a network file system ({kind}) can be damaged by two "
+            f"machines; {remedy}"
+        )
+
+
+@cache
+def _mounts() -> dict[str, str]:
+    mounts = {disk.mountpoint: disk.fstype for disk in psutil.disk_partitions(all=True)}
+    return {"/": "", **mounts}

@@ -17,7 +17,7 @@ from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
-from videomme_pipeline.storage.publish import publish, publish_new
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import REQUESTS
 
 
@@ -105,7 +105,7 @@ def _copy(root: UPath, overwrite: bool, task: _Task) -> Copied:
     try:
         if not task.is_stored:
             data = parquet.read_bytes(task.file)
-            if publish_new(task.path, data):
+            if publish(task.path, data, only_new=True):
                 return Copied(copied=1, bytes=len(data))
         stored = _checksum(task.path)
         if stored == parquet.checksum(task.file):
