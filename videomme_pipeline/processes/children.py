@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
@@ -47,16 +46,9 @@ class Child:
     """
 
     memory_limit_bytes: int | None = None
-    _deadline: float = field(default=0.0, init=False)
-    _limit_seconds: float = field(default=0.0, init=False)
     _process: "_Process | None" = field(default=None, init=False)
+    _is_closed: bool = field(default=False, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
-
-    @property
-    def output(self) -> int:
-        """The file descriptor that becomes readable when the current task has ended."""
-        assert self._process is not None
-        return self._process.results.fileno()
 
     def run(
         self, function: Callable[[Task], Value], task: Task, *, time_limit_seconds: float
@@ -71,52 +63,29 @@ class Child:
             VideoMMEError: if the task raised it.
         """
         with self._turn:
-            self.start(function, task, time_limit_seconds)
-            try:
-                value: Value = self.finish()
-            except (KeyboardInterrupt, SystemExit):
-                self.end()  # its result must not be taken for that of the next task
-                raise
+            if self._process is not None and self._process.has_ended:
+                self._process.close()
+                self._process = None
+            if self._process is None:
+                self._process = _Process(self.memory_limit_bytes)
+            if self._is_closed:  # `kill` was called before the process existed
+                self._process.kill()
+            value: Value = self._process.run(function, task, time_limit_seconds)
             return value
-
-    def start(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> None:
-        """Send a task to the process. `finish` returns its value."""
-        if self._process is not None and self._process.has_ended:
-            self.end()
-        if self._process is None:
-            self._process = _Process(self.memory_limit_bytes)
-        self._limit_seconds, self._deadline = limit_seconds, time.monotonic() + limit_seconds
-        self._process.send((function, task))
-
-    def finish(self) -> Any:
-        """Wait for the current task, and return its value or raise its error as `run` does."""
-        assert self._process is not None
-        if not wait([self.output], max(0.0, self._deadline - time.monotonic())):
-            self.end()
-            raise ChildFailedError(
-                f"not finished after {self._limit_seconds:g} s, so it was stopped; "
-                "raise the time limit if the machine is slow"
-            )
-        try:
-            is_value, value = _receive(self._process.results)
-        except (EOFError, pickle.UnpicklingError):
-            cause = self._process.exit_report()
-            self.end()
-            raise ChildFailedError(cause) from None
-        if is_value:
-            return value
-        raise value if isinstance(value, VideoMMEError) else ChildFailedError(value)
 
     def kill(self) -> None:
-        """Kill the process, from any thread. A task that is running fails."""
+        """End the process, from any thread. A task that is running fails, and so do later ones."""
+        self._is_closed = True
         if (process := self._process) is not None:
             process.kill()
 
-    def end(self) -> None:
-        """End the process and release its resources."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+    def close(self) -> None:
+        """Kill the process, wait until its task has failed, and release its resources."""
+        self.kill()
+        with self._turn:
+            if self._process is not None:
+                self._process.close()
+                self._process = None
 
 
 class _Process:
@@ -141,24 +110,48 @@ class _Process:
         os.close(lifeline)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._tasks, self.results = self._process.stdin, self._process.stdout
+        self._tasks, self._results = self._process.stdin, self._process.stdout
 
     @property
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def send(self, message: Any) -> None:
+    def run(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> Any:
+        """Run one task as `Child.run` does. The process ends if the task has no result."""
         with contextlib.suppress(BrokenPipeError):  # the child died; reading its result shows it
-            _send(self._tasks, message)
+            _send(self._tasks, (function, task))
+        try:
+            if wait([self._results.fileno()], limit_seconds):
+                is_value, value = _receive(self._results)
+            else:
+                self.end()
+                is_value, value = (
+                    False,
+                    (
+                        f"not finished after {limit_seconds:g} s, so it was stopped; "
+                        "raise the time limit if the machine is slow"
+                    ),
+                )
+        except (EOFError, pickle.UnpicklingError):
+            raise ChildFailedError(self.exit_report()) from None
+        except (KeyboardInterrupt, SystemExit):
+            self.end()  # its result must not be taken for that of the next task
+            raise
+        if is_value:
+            return value
+        raise value if isinstance(value, VideoMMEError) else ChildFailedError(value)
 
     def kill(self) -> None:
         self._process.kill()
 
-    def close(self) -> None:
-        self._process.kill()
+    def end(self) -> None:
+        self.kill()
         self._process.wait()
+
+    def close(self) -> None:
+        self.end()
         os.close(self._lifeline)
-        for stream in (self._tasks, self.results, self._log):
+        for stream in (self._tasks, self._results, self._log):
             with contextlib.suppress(OSError):
                 stream.close()
 

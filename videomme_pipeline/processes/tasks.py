@@ -154,17 +154,8 @@ TaskOutcome = tuple[Any, VideoMMEError | None]
 """The value of a task, and the error that ended it."""
 
 
-@dataclass(slots=True, eq=False)
-class _OwnChild:
-    """The child of one thread, for the tasks of one run. The thread holds `lock` during a task."""
-
-    run: str
-    child: Child
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 _thread = threading.local()
-_children: dict[str, list[_OwnChild]] = defaultdict(list)
+_children: dict[str, list[Child]] = defaultdict(list)
 _ended_runs: deque[str] = deque(maxlen=1_000)
 """Tasks of these runs may still arrive. A worker of a cluster can serve many thousands of runs."""
 
@@ -173,35 +164,32 @@ def run_limited(
     run: str, function: Callable[[Task], Value], task: Task, limits: TaskLimits
 ) -> TaskOutcome:
     """Run a task of `run` in the child process of this thread."""
+    child = _own_child(run, limits.memory_bytes)
     if run in _ended_runs:
+        _children.pop(run, None)
         return None, ChildFailedError("its run has ended")
-    own = _own_child(run, limits)
-    with own.lock:
-        try:
-            own.child.start(function, task, limits.seconds)
-            if run in _ended_runs:  # `end_children` was called before the process existed
-                own.child.kill()
-            return own.child.finish(), None
-        except VideoMMEError as error:
-            return None, error
+    try:
+        return child.run(function, task, time_limit_seconds=limits.seconds), None
+    except VideoMMEError as error:
+        return None, error
 
 
 def end_children(run: str) -> None:
     """End the child processes of `run` in this process. The tasks of these children fail."""
     _ended_runs.append(run)
     children = _children.pop(run, [])
-    for own in children:
-        own.child.kill()
-    for own in children:
-        with own.lock:
-            own.child.end()
+    for child in children:
+        child.kill()
+    for child in children:
+        child.close()
 
 
-def _own_child(run: str, limits: TaskLimits) -> _OwnChild:
-    own: _OwnChild | None = getattr(_thread, "own", None)
-    if own is None or own.run != run or own.child.memory_limit_bytes != limits.memory_bytes:
-        if own is not None:
-            own.child.end()
-        own = _thread.own = _OwnChild(run, Child(limits.memory_bytes))
-        _children[run].append(own)
-    return own
+def _own_child(run: str, memory_bytes: int | None) -> Child:
+    """The child of this thread, for the tasks of one run."""
+    if getattr(_thread, "run", None) != (run, memory_bytes):
+        if hasattr(_thread, "child"):
+            _thread.child.close()
+        _thread.run, _thread.child = (run, memory_bytes), Child(memory_bytes)
+        _children[run].append(_thread.child)
+    child: Child = _thread.child
+    return child

@@ -57,7 +57,7 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
     except ChildFailedError as error:
         raise VideoError.from_child(video_id, path, error) from error
     finally:
-        child.end()
+        child.close()
     with writing(stored):
         write_rows(stored, [Sound(wave_file=sound)], Sound, fingerprint=video_hash)
     return sound

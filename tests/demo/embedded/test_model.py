@@ -149,7 +149,7 @@ def test_text_in_a_picture_is_read_with_its_position() -> None:
     (found,) = child.run(
         read_pictures, [encode(picture_of(script, scene), 65.0)], time_limit_seconds=120
     )
-    child.end()
+    child.close()
     described = found.describe()
     assert described.startswith("At 01:05: ")
     assert scene.heading in described

@@ -101,7 +101,8 @@ class EmbeddedModel:
     async def close(self) -> None:
         self._child.kill()
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-        self._child.end()
+        self._child.close()
+        self._child = Child()
         self.__dict__.pop("_worker")
 
     @cached_property
