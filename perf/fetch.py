@@ -20,7 +20,6 @@ from unittest.mock import patch
 
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.published_data import REVISION, V1, zip_bytes
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.fetch import download
 from videomme_pipeline.fetch.release import VideoReference
 
@@ -58,27 +57,26 @@ def publish(hub: HubServer, archives: int) -> list[VideoReference]:
     """Fill the first `archives` archives of v1, leave the others empty, and return the videos."""
     names = [f"video-{number:04d}" for number in range(archives * VIDEOS_PER_ARCHIVE)]
     shuffled = random.Random(0).sample(names, len(names))
-    for place, archive in enumerate(V1.archives):
+    for place, archive in enumerate(V1.hub.archives):
         members = {
             f"data/{name}.mp4": os.urandom(VIDEO_BYTES) for name in shuffled[place::archives]
         }
         content = members if place < archives else {}
-        hub.add(V1.repository, REVISION, archive, zip_bytes(content))
+        hub.add(V1.hub.repository, REVISION, archive, zip_bytes(content))
     return [VideoReference(name[-4:], name) for name in names]
 
 
 def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float) -> dict[str, Any]:
     wanted = random.Random(count).sample(videos, count)
-    spec = BenchmarkSettings(accept_license=True, revision=REVISION)
     hub.requests.clear()
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(download, "WHOLE_ARCHIVE_SHARE", share),
     ):
-        fetched = download.fetch_videos(V1, spec, wanted, Path(folder))
+        problems = download.fetch_videos(V1, wanted, Path(folder))
         on_disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-    if any(file.problem for file in fetched):
-        raise RuntimeError(f"not everything was fetched: {fetched}")
+    if problems:
+        raise RuntimeError(f"not everything was fetched: {problems}")
     return {
         "mebibytes_transferred": round(transferred(hub) / 2**20, 1),
         "requests": len(hub.requests),
@@ -87,7 +85,7 @@ def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float
 
 
 def transferred(hub: HubServer) -> int:
-    files = hub.files[V1.repository, REVISION]
+    files = hub.files[V1.hub.repository, REVISION]
     return sum(
         request.length if request.range else len(files[request.path.rpartition("/")[2]])
         for request in hub.requests

@@ -144,8 +144,10 @@ def test_a_small_file_outside_of_git_lfs_is_verified(
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     with registered():
         source = opened(OtherBenchmarks(hub, tmp_path / "videos"), "lvbench", tmp_path)
-        assert source.release is not None
-        size = len(hub.files[source.release.repository, source.release.revision][ANNOTATIONS])
+        release = source.release
+        assert release is not None
+        assert release.revision is not None
+        size = len(hub.files[release.hub.repository, release.revision][ANNOTATIONS])
         hub.altered[ANNOTATIONS] = bytes(size)
         with pytest.raises(DownloadError, match="the downloaded file has Git sha1"):
             source.questions()

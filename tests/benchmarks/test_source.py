@@ -102,20 +102,20 @@ def test_the_license_is_not_accepted_by_default() -> None:
 
 @pytest.mark.parametrize("release", [V1, V2], ids=lambda release: release.benchmark)
 def test_releases_are_pinned_to_commits_and_checksums(release: Any) -> None:
-    assert len(release.revision) == 40
-    assert len(release.sha256.keys() - {release.subtitles}) == 1
-    assert {len(value) for value in release.sha256.values()} == {64}
+    assert len(release.hub.revision) == 40
+    assert len(release.hub.sha256.keys() - {release.hub.subtitles}) == 1
+    assert {len(value) for value in release.hub.sha256.values()} == {64}
 
 
 def test_the_number_of_a_v2_video_determines_the_archive() -> None:
-    assert V2.archives_with("001") == V2.archives_with("020") == ("videos/001.zip",)
-    assert V2.archives_with("021") == ("videos/002.zip",)
-    assert V2.archives_with("800") == ("videos/040.zip",)
-    assert V2.archives_with("801") == V2.archives_with("000") == ()
+    assert V2.hub.archives_with("001") == V2.hub.archives_with("020") == ("videos/001.zip",)
+    assert V2.hub.archives_with("021") == ("videos/002.zip",)
+    assert V2.hub.archives_with("800") == ("videos/040.zip",)
+    assert V2.hub.archives_with("801") == V2.hub.archives_with("000") == ()
 
 
 def test_any_v1_archive_may_contain_a_video() -> None:
-    assert V1.archives_with("001") == V1.archives
+    assert V1.hub.archives_with("001") == V1.hub.archives
 
 
 # Selection of videos
@@ -230,7 +230,7 @@ def test_the_error_names_a_missing_folder(tmp_path: Path) -> None:
 def test_annotations_of_the_hub_are_found_once_they_were_fetched(tmp_path: Path) -> None:
     source = opened(V1_BENCHMARK, BenchmarkSettings(accept_license=True), tmp_path)
     assert source.stored_annotations() == ()
-    path = write(tmp_path / ".hub" / V1.revision / V1_ANNOTATIONS)
+    path = write(tmp_path / ".hub" / str(V1.hub.revision) / V1_ANNOTATIONS)
     assert source.stored_annotations() == (path,)
 
 

@@ -169,7 +169,7 @@ def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], fou
         read("videomme", one_video(**changes), videos=1)
     assert "question 001-1" in str(caught.value)
     assert found in str(caught.value)
-    assert V1.revision in str(caught.value)
+    assert str(V1.hub.revision) in str(caught.value)
 
 
 def test_an_answer_with_spaces_around_it_is_read() -> None:

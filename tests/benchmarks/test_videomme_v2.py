@@ -162,7 +162,7 @@ def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], fou
         read("videomme_v2", one_group(**changes), videos=1)
     assert "question 001-1" in str(caught.value)
     assert found in str(caught.value)
-    assert V2.revision in str(caught.value)
+    assert str(V2.hub.revision) in str(caught.value)
 
 
 def test_the_error_names_a_group_without_four_questions() -> None:

@@ -32,9 +32,9 @@ def declared(name: str) -> Declaration:
     return Declaration.read(PUBLISHED / f"{name}.yaml")
 
 
-def release(name: str) -> Release:
-    """The files on the hub of a published benchmark."""
-    found = declared(name).release(name)
+def release(name: str, revision: str | None = None) -> Release:
+    """The files on the hub of a published benchmark, at the pinned commit or at `revision`."""
+    found = declared(name).release(name, revision)
     assert found is not None
     return found
 
@@ -45,7 +45,7 @@ def values(column: str) -> tuple[str, ...]:
     return tuple(map(str, facet.values or ()))
 
 
-V1, V2 = release("videomme"), release("videomme_v2")
+V1, V2 = release("videomme", REVISION), release("videomme_v2", REVISION)
 V1_ANNOTATIONS, V2_ANNOTATIONS = (
     declared(name).annotations[0].file for name in ("videomme", "videomme_v2")
 )
@@ -176,17 +176,17 @@ def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
     suffixes = {ids[1]: ".MP4", ids[2]: ".mkv"}
     shuffled = ids.copy()
     random.Random(1).shuffle(shuffled)
-    for place, archive in enumerate(V1.archives):
+    for place, archive in enumerate(V1.hub.archives):
         members = {
             f"data/{name}{suffixes.get(name, '.mp4')}": videos[name]
-            for name in shuffled[place :: len(V1.archives)]
+            for name in shuffled[place :: len(V1.hub.archives)]
         }
-        hub.add(V1.repository, revision, archive, zip_bytes(members))
+        hub.add(V1.hub.repository, revision, archive, zip_bytes(members))
     subtitles = {
         f"subtitle/{name}.srt": b"1\n00:00:01,000 --> 00:00:02,000\nhello\n" for name in ids[:744]
     }
-    hub.add(V1.repository, revision, V1.subtitles, zip_bytes(subtitles, ZIP_DEFLATED))
-    hub.add(V1.repository, revision, V1_ANNOTATIONS, parquet_bytes(rows))
+    hub.add(V1.hub.repository, revision, str(V1.hub.subtitles), zip_bytes(subtitles, ZIP_DEFLATED))
+    hub.add(V1.hub.repository, revision, V1_ANNOTATIONS, parquet_bytes(rows))
     return videos
 
 
@@ -195,15 +195,15 @@ def publish_v2(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
     clips = small_videos(folder)
     videos = {f"{number:03d}": clips[number % len(clips)] for number in range(1, 801)}
     ids = list(videos)
-    for place, archive in enumerate(V2.archives):
+    for place, archive in enumerate(V2.hub.archives):
         members = {f"{name}.mp4": videos[name] for name in ids[place * 20 : place * 20 + 20]}
-        hub.add(V2.repository, revision, archive, zip_bytes(members))
+        hub.add(V2.hub.repository, revision, archive, zip_bytes(members))
     word = b'{"text": "hello", "start_time": 0.1, "end_time": 0.5}\n'
     hub.add(
-        V2.repository,
+        V2.hub.repository,
         revision,
-        V2.subtitles,
+        str(V2.hub.subtitles),
         zip_bytes({f"subtitle/{name}.jsonl": word for name in ids}, ZIP_DEFLATED),
     )
-    hub.add(V2.repository, revision, V2_ANNOTATIONS, parquet_bytes(v2_rows()))
+    hub.add(V2.hub.repository, revision, V2_ANNOTATIONS, parquet_bytes(v2_rows()))
     return videos

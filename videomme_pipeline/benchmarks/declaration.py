@@ -7,16 +7,15 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, License, Metric, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark, License, Size
 from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, column_of
 from videomme_pipeline.benchmarks.facets import Derivation, Facet, Measure
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.benchmarks.settings import Revision
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.fetch.release import Release
+from videomme_pipeline.fetch.release import HubSpec, Release
 from videomme_pipeline.fingerprint import Spec
 
 PUBLISHED = Path(__file__).with_name("published")
@@ -32,14 +31,6 @@ def _inside(path: str) -> str:
 
 RelativePath = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_inside)]
 """A path in the folder of the benchmark."""
-
-
-class DerivationSpec(Spec):
-    """The rule by which the values of a facet follow from those of another facet."""
-
-    facet: str
-    values: Mapping[str, str]
-    """The value of this facet by the value of the other one."""
 
 
 class FacetSpec(Spec):
@@ -64,7 +55,7 @@ class FacetSpec(Spec):
     """False if the facet has no breakdown."""
     each: bool = False
     """True if a row has a list of `values`. Each value then becomes a facet of its own."""
-    derivation: DerivationSpec | None = None
+    derivation: Derivation | None = None
     """The facet from which this one follows. The dataset then has no column for it."""
 
     @model_validator(mode="after")
@@ -79,26 +70,6 @@ class FacetSpec(Spec):
     def kind(self) -> type[str] | type[int]:
         """Type of the values."""
         return int if self.values and isinstance(self.values[0], int) else str
-
-
-class HubSpec(Spec):
-    """A dataset repository on the Hugging Face Hub."""
-
-    repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
-    revision: Revision | None = None
-    """The pinned commit. Without one, the user sets `revision` in benchmarks.yaml."""
-    archives: tuple[str, ...] = ()
-    """Archives with the videos: `.zip`, `.tar` or `.tar.gz`."""
-    parts: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """The files of each archive that is split, in order."""
-    videos_per_archive: int | None = Field(default=None, ge=1)
-    """The number of consecutive videos in each archive, if the number of a video determines it."""
-    subtitles: str | None = None
-    """The archive with the subtitles."""
-    sha256: Mapping[str, str] = Field(default_factory=dict)
-    """Published checksums. The others are those that the hub reports for the commit."""
-    has_videos: bool = True
-    """False if the repository has only the annotations, so that videos come from a folder."""
 
 
 class AnnotationFile(Spec):
@@ -169,8 +140,6 @@ class Declaration(Spec):
     def _hub_or_folder(self) -> Self:
         if (self.hub is None) == (self.folder is None):
             raise ValueError("set either `folder` (your own benchmark) or `hub` (a published one)")
-        if self.grouping and self.mean_of:
-            raise ValueError("the headline score of groups is the group score; remove `mean_of`")
         return self
 
     @classmethod
@@ -208,19 +177,17 @@ class Declaration(Spec):
         others |= {"published_prompt", "is_public", "export_columns"}
         return self.model_dump(mode="json", exclude=others)
 
-    def release(self, name: str) -> Release | None:
-        """The files on the hub of the benchmark called `name`, or None if it is not there."""
+    def release(self, name: str, revision: str | None = None) -> Release | None:
+        """The files on the hub of the benchmark called `name`, or None if it is not there.
+
+        `revision` is the commit, if it is not the pinned one.
+        """
         if self.hub is None:
             return None
         return Release(
             benchmark=name,
-            repository=self.hub.repository,
-            revision=self.hub.revision or "",
-            subtitles=self.hub.subtitles or "",
-            archives=self.hub.archives if self.hub.has_videos else (),
-            parts=self.hub.parts,
-            videos_per_archive=self.hub.videos_per_archive,
-            sha256=self.hub.sha256,
+            hub=self.hub,
+            revision=revision or self.hub.revision,
             video_folder=self.videos,
             subtitle_folder=self.subtitles or self.videos,
             keeps_folders=self.columns.video_id is None,
@@ -233,7 +200,6 @@ class Declaration(Spec):
             ConfigurationError: if the facets contradict each other.
         """
         name = path.stem
-        metric = Metric.GROUP_SCORE if self.grouping else Metric.ACCURACY
         try:
             return Benchmark(
                 name=name,
@@ -247,9 +213,7 @@ class Declaration(Spec):
                 letters=tuple(Letter)[: self.letters],
                 grouping=self.grouping,
                 has_text_cells=self.columns.options_are is OptionsKind.LINES,
-                headline=Headline(
-                    metric=Metric.MEAN_OF if self.mean_of else metric, facet=self.mean_of
-                ),
+                mean_of=self.mean_of,
                 size=self.size,
                 is_public=self.is_public,
                 prompt=name if self.published_prompt else self.prompt,
@@ -287,10 +251,6 @@ def _facets(column: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
             is_shown=spec.shown,
             is_of_video=spec.of_video,
             value_title=spec.value_title,
-            derivation=(
-                Derivation(spec.derivation.facet, spec.derivation.values)
-                if spec.derivation
-                else None
-            ),
+            derivation=spec.derivation,
         )
     ]

@@ -20,7 +20,7 @@ from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind
 from videomme_pipeline.benchmarks.source import Annotated, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
-from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference, hub_folder
+from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import open_folder
@@ -43,7 +43,7 @@ class DeclaredSource(Source):
     ) -> None:
         super().__init__(name, settings, folder)
         self.declaration = declaration
-        self.release = declaration.release(name)
+        self.release = declaration.release(name, settings.revision)
 
     @property
     def is_fetched(self) -> bool:
@@ -62,7 +62,7 @@ class DeclaredSource(Source):
         return fingerprint(
             self.name,
             self.declaration.question_settings,
-            self.release.revision if self.release else None,
+            (self.release.hub.revision or "") if self.release else None,
             self.settings.fingerprint,
             hashes,
         )
@@ -95,7 +95,7 @@ class DeclaredSource(Source):
         from videomme_pipeline.fetch.download import fetch_files  # noqa: PLC0415 - loads httpx
 
         assert self.release is not None, "a benchmark that is fetched has a release"
-        return fetch_files(self.release, self.settings, self.folder, self._annotation_names)
+        return fetch_files(self.release, self.folder, self._annotation_names)
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
         """The annotation files on disk, or none if they have yet to be fetched.
@@ -106,7 +106,7 @@ class DeclaredSource(Source):
         """
         names = self._annotation_names
         if self.is_fetched and self.release is not None:
-            stored = hub_folder(self.release, self.settings, self.folder)
+            stored = self.release.stored_in(self.folder)
             paths = [stored / name for name in names]
             return tuple(paths) if all(path.is_file() for path in paths) else ()
         if self.settings.annotations is not None and len(names) == 1:
@@ -166,7 +166,7 @@ class DeclaredSource(Source):
             )
         inside = [self.name]
         if self.release is not None:
-            dataset = f"datasets--*--{self.release.repository.rpartition('/')[2]}"
+            dataset = f"datasets--*--{self.release.hub.repository.rpartition('/')[2]}"
             inside += ["snapshots/*", f"{dataset}/snapshots/*", f"hub/{dataset}/snapshots/*"]
         paths = (path for pattern in inside for path in sorted(root.glob(pattern)))
         return (root, *(path for path in paths if path.is_dir()))
@@ -218,10 +218,18 @@ class DeclaredSource(Source):
         )
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        if not self.is_fetched or self.release is None or not self.release.archives:
+        if not self.is_fetched or self.release is None:
+            return {}
+        if not (self.release.hub.has_videos and self.release.hub.archives):
             return {}
         from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
 
-        problems = fetch_media(self.release, self.settings, videos, self.folder, on_progress)
+        problems = fetch_media(
+            self.release,
+            videos,
+            self.folder,
+            on_progress,
+            keep_archives=self.settings.keep_archives,
+        )
         self.invalidate()
         return problems

@@ -11,14 +11,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fetch.release import Revision
 from videomme_pipeline.fingerprint import fingerprint
 
 
 def _text_of_path(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
-
-
-Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
 class SourceKind(StrEnum):

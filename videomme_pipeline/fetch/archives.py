@@ -5,7 +5,9 @@ Its name says what it is: `.tar` and `.tar.gz`, or else zip.
 """
 
 import gzip
+import io
 import os
+import shutil
 import stat
 import struct
 import tarfile
@@ -14,13 +16,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import IO, Any, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from videomme_pipeline.errors import ArchiveError
-from videomme_pipeline.fetch.random_access import BinaryFile
 from videomme_pipeline.storage.publish import put_in_place, scratch_folder
 
 MAX_COMPRESSION_RATIO = 200
@@ -47,8 +48,9 @@ _DAMAGE = (
 )
 """Exceptions that `zipfile` and `tarfile` raise for damaged bytes, found by experiment."""
 
-OpenArchive = ZipFile | BinaryFile
-"""An open zip archive, or the bytes of a tar archive without its compression."""
+BinaryFile = IO[bytes] | io.RawIOBase
+
+OpenArchive = ZipFile | tarfile.TarFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +91,27 @@ def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
     """Open `file` as the archive called `archive`.
 
     Raises:
-        ArchiveError: if it is not a zip archive, and its name is not that of a tar archive.
+        ArchiveError: if it is not an archive of the kind that its name says.
     """
-    if is_tar(archive):
-        opened_tar = gzip.GzipFile(fileobj=file) if is_compressed_tar(archive) else file
-        yield cast("BinaryFile", opened_tar)
-        return
+    file.seek(0)
     try:
-        opened = ZipFile(file)
+        opened = _open_tar(file, archive) if is_tar(archive) else ZipFile(file)
     except _DAMAGE as error:
-        raise ArchiveError(
-            f"{archive}: not a readable zip archive ({error}); delete it and download it again"
-        ) from error
+        raise _unreadable(archive, error) from error
     with opened:
         yield opened
+
+
+def _open_tar(file: BinaryFile, archive: str) -> tarfile.TarFile:
+    open_tar = tarfile.TarFile.gzopen if is_compressed_tar(archive) else tarfile.TarFile.taropen
+    return open_tar(name=archive, fileobj=file)
+
+
+def _unreadable(archive: str, error: Exception) -> ArchiveError:
+    kind = "tar" if is_tar(archive) else "zip"
+    return ArchiveError(
+        f"{archive}: not a readable {kind} archive ({error}); delete it and download it again"
+    )
 
 
 def read_directory(
@@ -138,14 +147,11 @@ def read_directory(
     return members
 
 
-def _tar_members(file: BinaryFile, archive: str) -> Iterator[Member]:
+def _tar_members(opened: tarfile.TarFile, archive: str) -> Iterator[Member]:
     try:
-        with tarfile.open(fileobj=file, mode="r:") as opened:
-            infos = [info for info in opened if not info.isdir()]
+        infos = [info for info in opened if not info.isdir()]
     except _DAMAGE as error:
-        raise ArchiveError(
-            f"{archive}: not a readable tar archive ({error}); delete it and download it again"
-        ) from error
+        raise _unreadable(archive, error) from error
     for info in infos:
         if _is_hidden(info.name):
             continue
@@ -193,40 +199,28 @@ def extract(
 
 
 def _copy(opened: OpenArchive, member: Member, path: Path) -> None:
-    written = 0
-    with _bytes_of(opened, member) as chunks, path.open("wb") as target:
-        for chunk in chunks:
-            target.write(chunk)
-            written += len(chunk)
+    with _content(opened, member) as source, path.open("wb") as target:
+        # zipfile stops at the declared size and compares the CRC there.
+        shutil.copyfileobj(source, target, _CHUNK_BYTES)
+        written = target.tell()
     if written != member.size_bytes:
         raise BadZipFile(f"{written:,} bytes were extracted, {member.size_bytes:,} were declared")
 
 
-@contextmanager
-def _bytes_of(opened: OpenArchive, member: Member) -> Iterator[Iterator[bytes]]:
-    """The content of a member, in parts."""
+def _content(opened: OpenArchive, member: Member) -> IO[bytes]:
     if isinstance(opened, ZipFile):
         info = opened.getinfo(member.name)
         if (info.file_size, info.CRC) != (member.size_bytes, member.crc32):
             raise BadZipFile(_CHANGED)
-        with opened.open(info) as source:
-            # zipfile stops at the declared size and compares the CRC there.
-            yield iter(lambda: source.read(_CHUNK_BYTES), b"")
-        return
-    offset = member.offset or 0
-    opened.seek(offset - tarfile.BLOCKSIZE)
-    header = tarfile.TarInfo.frombuf(opened.read(tarfile.BLOCKSIZE) or b"", "utf-8", "replace")
+        return opened.open(info)
+    offset, file = member.offset or 0, cast("BinaryFile", opened.fileobj)
+    file.seek(offset - tarfile.BLOCKSIZE)
+    header = tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE) or b"", "utf-8", "replace")
     if header.size != member.size_bytes and member.size_bytes < _LARGEST_TAR_SIZE:
         raise tarfile.HeaderError(_CHANGED)
-    yield _ranges(opened, member.size_bytes)
-
-
-def _ranges(file: BinaryFile, size_bytes: int) -> Iterator[bytes]:
-    """The next `size_bytes` of `file`, in parts."""
-    left = size_bytes
-    while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
-        left -= len(chunk)
-        yield chunk
+    entry = tarfile.TarInfo(member.name)
+    entry.size, entry.offset_data = member.size_bytes, offset
+    return cast("IO[bytes]", opened.extractfile(entry))
 
 
 def _is_left_out(info: ZipInfo) -> bool:
@@ -294,3 +288,60 @@ def _check_overlaps(infos: Sequence[ZipInfo], end: int, archive: str) -> None:
                 f"{archive}, member {info.orig_filename!r}: shares bytes with another member, "
                 "or is outside the archive; nothing was unzipped"
             )
+
+
+class RandomAccessFile(io.RawIOBase):
+    """A file of `size_bytes`, of which a subclass reads any range."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__()
+        self._size, self._position = size_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, origin + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._position + len(buffer), self._size)
+        data = self._range(self._position, stop) if self._position < stop else b""
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def _range(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` to before `stop`. There is at least one."""
+        raise NotImplementedError
+
+
+class JoinedFile(RandomAccessFile):
+    """The bytes of `parts` in order. Each part has its file and its size."""
+
+    def __init__(self, parts: Sequence[tuple[BinaryFile, int]]) -> None:
+        bounds = [0, *accumulate(size for _, size in parts)]
+        super().__init__(bounds[-1])
+        self._parts = [
+            (file, *span) for (file, _), span in zip(parts, pairwise(bounds), strict=True)
+        ]
+
+    def _range(self, start: int, stop: int) -> bytes:
+        read = []
+        for file, first, end in self._parts:
+            if start < end and first < stop:
+                file.seek(max(start, first) - first)
+                read.append(file.read(min(stop, end) - max(start, first)) or b"")
+        return b"".join(read)
+
+    def close(self) -> None:
+        for file, _, _ in self._parts:
+            file.close()
+        super().close()

@@ -18,6 +18,7 @@ from logging import getLogger
 from pathlib import Path, PurePosixPath
 
 from filelock import FileLock, Timeout
+from huggingface_hub import RepoFile
 
 from videomme_pipeline.errors import ArchiveError, DownloadError, StorageError
 from videomme_pipeline.fetch.archives import (
@@ -27,14 +28,9 @@ from videomme_pipeline.fetch.archives import (
     open_archive,
     read_directory,
 )
-from videomme_pipeline.fetch.hub import HubFile, explained
+from videomme_pipeline.fetch.hub import explained
 from videomme_pipeline.fetch.mirror import Mirror
-from videomme_pipeline.fetch.release import (
-    OPTIONAL_SUFFIXES,
-    FetchSpec,
-    Release,
-    VideoReference,
-)
+from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, Release, VideoReference
 
 _log = getLogger(__name__)
 
@@ -42,96 +38,79 @@ WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole if more than this share of its bytes is needed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedFile:
-    """The file of one video, or the problem with it.
-
-    If there is neither path nor problem, the repository has no such file. Many videos have no
-    subtitles.
-    """
-
-    video_id: str
-    path: Path | None
-    problem: str | None = None
-
-
-def fetch_files(
-    release: Release, spec: FetchSpec, folder: Path, names: Sequence[str]
-) -> tuple[Path, ...]:
+def fetch_files(release: Release, folder: Path, names: Sequence[str]) -> tuple[Path, ...]:
     """Paths of repository files, which are downloaded to `folder` unless they exist.
 
     Raises:
         DownloadError: if one of them cannot be fetched or is not the pinned file.
         StorageError: if `folder` cannot be written.
     """
-    mirror = Mirror.of(release, spec, folder)
-    if all(mirror.path(name).is_file() for name in names):
-        return tuple(mirror.path(name) for name in names)
+    mirror = Mirror.of(release, folder)
+    paths = tuple(mirror.folder / name for name in names)
+    if all(path.is_file() for path in paths):
+        return paths
     with _locked(folder):
         return tuple(mirror.file(name) for name in names)
 
 
 def fetch_media(
     release: Release,
-    spec: FetchSpec,
     videos: Sequence[VideoReference],
     folder: Path,
-    on_progress: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+    *,
+    keep_archives: bool = True,
 ) -> dict[str, str]:
     """Fetch `videos` and their subtitles, if the release has any. Return the problems by video id.
 
     Calls `on_progress(done, total)`. Raises as `fetch_videos` and `fetch_subtitles` do.
     """
-    fetched = fetch_videos(
-        release,
-        spec,
-        videos,
-        folder,
-        on_progress,
-    )
-    if release.subtitles:
-        fetched += fetch_subtitles(release, spec, videos, folder)
-    return {file.video_id: file.problem for file in fetched if file.problem}
+    problems = fetch_videos(release, videos, folder, on_progress, keep_archives=keep_archives)
+    if release.hub.subtitles:
+        problems |= fetch_subtitles(release, videos, folder)
+    return problems
 
 
 def fetch_subtitles(
-    release: Release,
-    spec: FetchSpec,
-    videos: Iterable[VideoReference],
-    folder: Path,
-) -> tuple[FetchedFile, ...]:
-    """Unzip the subtitle files of `videos` to `release.subtitle_folder`, and return them in order.
+    release: Release, videos: Iterable[VideoReference], folder: Path
+) -> dict[str, str]:
+    """Unzip the subtitle files of `videos` to `release.subtitle_folder`.
+
+    Return the problems by video id. A video without a file in the archive has no subtitles.
 
     Raises:
         DownloadError: if the archive cannot be fetched or is not the pinned file.
         ArchiveError: if the archive is rejected.
         StorageError: if `folder` cannot be written.
     """
+    archive = release.hub.subtitles or ""
+    problems: dict[str, str] = {}
     with _locked(folder):
-        path = Mirror.of(release, spec, folder).file(release.subtitles)
-        with (
-            explained(release.subtitles),
-            path.open("rb") as file,
-            open_archive(file, release.subtitles) as opened,
-        ):
-            directory = _Directory(
-                read_directory(file, release.subtitles, keeps_folders=release.keeps_folders)
-            )
-            return tuple(_subtitle(opened, video, directory, folder, release) for video in videos)
+        path = Mirror.of(release, folder).file(archive)
+        with explained(archive), path.open("rb") as file:
+            members = read_directory(file, archive, keeps_folders=release.keeps_folders)
+            directory = _Directory(members)
+            with open_archive(file, archive) as opened:
+                for video in videos:
+                    try:
+                        _unzip_subtitle(opened, video, directory, folder, release)
+                    except ArchiveError as error:
+                        problems[video.video_id] = str(error)
+    return problems
 
 
 def fetch_videos(
     release: Release,
-    spec: FetchSpec,
     videos: Iterable[VideoReference],
     folder: Path,
     on_progress: Callable[[int, int], None] = lambda *_: None,
-) -> tuple[FetchedFile, ...]:
-    """Unzip `videos` to `release.video_folder` under `folder`, and return their files in order.
+    *,
+    keep_archives: bool = True,
+) -> dict[str, str]:
+    """Unzip `videos` to `release.video_folder` under `folder`.
 
-    Existing files are kept. A video that cannot be fetched is returned with the problem, and the
-    others continue. Archives that were downloaded whole are kept unless `spec.keep_archives` is
-    false.
+    Return the problems by id of the videos that cannot be fetched. Existing files are kept.
+    `keep_archives` is true if archives that were downloaded whole stay on disk.
 
     Raises:
         DownloadError: if the repository cannot be read at all (missing, gated, offline).
@@ -139,12 +118,12 @@ def fetch_videos(
             or later if it is full.
     """
     requested = tuple(videos)
-    mirror = Mirror.of(release, spec, folder)
+    mirror = Mirror.of(release, folder)
     files, problems = _find_files(mirror, requested, folder)
     if _missing(files):
         with _locked(folder):
             jobs = _unzip_jobs(mirror, _missing(files))
-            _require_space(jobs, folder, keep_archives=spec.keep_archives)
+            _require_space(jobs, folder, keep_archives=keep_archives)
             done = len(requested) - sum(len(job.videos) for job in jobs)
             on_progress(done, len(requested))
             for job in jobs:
@@ -153,17 +132,10 @@ def fetch_videos(
                         problems[video_id] = problem
                     done += 1
                     on_progress(done, len(requested))
-                if not spec.keep_archives and not problems.keys() & job.videos:
+                if not keep_archives and not problems.keys() & job.videos:
                     for name in mirror.files_of(job.archive):
-                        mirror.path(name).unlink(missing_ok=True)
-    return tuple(
-        FetchedFile(
-            video_id=video.video_id,
-            path=None if video.video_id in problems else files[video.video_id][0].path,
-            problem=problems.get(video.video_id),
-        )
-        for video in requested
-    )
+                        (mirror.folder / name).unlink(missing_ok=True)
+    return problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +145,6 @@ class _VideoMember:
     video_id: str
     member: Member
     folder: Path
-
-    @property
-    def path(self) -> Path:
-        return self.folder / self.member.file_name
 
     @property
     def is_complete(self) -> bool:
@@ -192,7 +160,7 @@ class _UnzipJob:
     """The needed files in one archive. `remote` are the parts of the archive not on disk."""
 
     archive: str
-    remote: tuple[HubFile, ...]
+    remote: tuple[RepoFile, ...]
     files: Sequence[_VideoMember]
 
     @property
@@ -206,13 +174,13 @@ class _UnzipJob:
     @property
     def is_downloaded_whole(self) -> bool:
         stored = sum(file.member.stored_bytes for file in self.files)
-        size = sum(part.size_bytes for part in self.remote)
+        size = sum(part.size for part in self.remote)
         return bool(self.remote) and stored > size * WHOLE_ARCHIVE_SHARE
 
     @property
     def download_bytes(self) -> int:
         """Bytes on disk in addition to the unzipped files."""
-        return sum(part.size_bytes for part in self.remote) if self.is_downloaded_whole else 0
+        return sum(part.size for part in self.remote) if self.is_downloaded_whole else 0
 
 
 @contextmanager
@@ -266,13 +234,13 @@ class _Directory:
         ]
 
 
-def _subtitle(
+def _unzip_subtitle(
     opened: OpenArchive,
     video: VideoReference,
     directory: _Directory,
     folder: Path,
     release: Release,
-) -> FetchedFile:
+) -> None:
     footage, inside = video.footage, PurePosixPath(release.subtitle_folder)
     if footage.subtitle_file is not None:
         path = PurePosixPath(footage.subtitle_file)
@@ -281,18 +249,9 @@ def _subtitle(
     else:
         stem = PurePosixPath(footage.video_file).stem if footage.video_file else video.file_stem
         members = directory.with_stem(stem)
-    if not members:
-        return FetchedFile(video_id=video.video_id, path=None)
-    (member,), target = members, folder / inside
-    try:
-        stored = (
-            target / member.file_name
-            if _is_complete(target, member)
-            else extract(opened, member, target)
-        )
-    except ArchiveError as error:
-        return FetchedFile(video_id=video.video_id, path=None, problem=str(error))
-    return FetchedFile(video_id=video.video_id, path=stored)
+    for member in members:
+        if not _is_complete(folder / inside, member):
+            extract(opened, member, folder / inside)
 
 
 def _is_complete(target: Path, member: Member) -> bool:
@@ -323,7 +282,7 @@ def _find_files(
 ) -> tuple[dict[str, Sequence[_VideoMember]], dict[str, str]]:
     """The files of each video in the archives, and the problems of the others, by video id."""
     release = mirror.release
-    candidates = {video: release.archives_with(video.video_id) for video in videos}
+    candidates = {video: release.hub.archives_with(video.video_id) for video in videos}
     archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))
     listed, unread = mirror.directories(archives)
     directories = {archive: _Directory(members) for archive, members in listed.items()}
@@ -407,7 +366,7 @@ def _opened(job: _UnzipJob, mirror: Mirror) -> Iterator[OpenArchive]:
     """Open the archive of a job: on disk, downloaded whole, or read from the hub by ranges."""
     if job.is_downloaded_whole:
         for part in job.remote:
-            mirror.hub.download(part, mirror.path(part.path))
+            mirror.hub.download(part, mirror.folder / part.path)
     reported = {part.path: part for part in job.remote}
     with mirror.open(job.archive, reported) as file, open_archive(file, job.archive) as opened:
         yield opened

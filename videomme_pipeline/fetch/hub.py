@@ -30,9 +30,10 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but
     http_backoff,
     tqdm,
 )
+from huggingface_hub.utils.sha import git_hash
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
-from videomme_pipeline.fetch.random_access import RandomAccessFile
+from videomme_pipeline.fetch.archives import RandomAccessFile
 from videomme_pipeline.processes.secrets import Redaction
 
 _PARTIAL_CONTENT = 206
@@ -42,33 +43,6 @@ _UNWRITABLE = frozenset(
     for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EEXIST", "ENOTDIR")
     if hasattr(errno, name)  # Windows has no EDQUOT
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubFile:
-    """A file as reported by the hub. Downloads are compared with its size and checksum.
-
-    A small file that is not in Git LFS has no `sha256` but the `git_sha1` of its bytes.
-    """
-
-    path: str
-    size_bytes: int
-    sha256: str
-    git_sha1: str = ""
-
-    def is_intact(self, path: Path) -> bool:
-        """True if the file at `path` has the reported checksum."""
-        return self.digest(path) == (self.sha256 or self.git_sha1)
-
-    def digest(self, path: Path) -> str:
-        """The checksum of the file at `path` that the hub would report."""
-        digest = hashlib.sha256() if self.sha256 else hashlib.sha1(usedforsecurity=False)
-        if not self.sha256:
-            digest.update(f"blob {path.stat().st_size}\0".encode())
-        with path.open("rb") as file:
-            while part := file.read(_BLOCK_BYTES):
-                digest.update(part)
-        return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +56,7 @@ class HubRepository:
     def __str__(self) -> str:
         return f"{self.repository} at {self.revision[:12]}"
 
-    def files(self, paths: Iterable[str]) -> dict[str, HubFile]:
+    def files(self, paths: Iterable[str]) -> dict[str, RepoFile]:
         """Size and checksum of files by path, in one request. Missing paths are left out.
 
         Raises:
@@ -92,18 +66,9 @@ class HubRepository:
             reported = HfApi(endpoint=self.endpoint).get_paths_info(
                 self.repository, list(paths), revision=self.revision, repo_type="dataset"
             )
-        return {
-            file.path: HubFile(
-                path=file.path,
-                size_bytes=file.size,
-                sha256=file.lfs.sha256 if file.lfs else "",
-                git_sha1="" if file.lfs else file.blob_id,
-            )
-            for file in reported
-            if isinstance(file, RepoFile)
-        }
+        return {file.path: file for file in reported if isinstance(file, RepoFile)}
 
-    def download(self, file: HubFile, target: Path) -> Path:
+    def download(self, file: RepoFile, target: Path) -> Path:
         """Download `file` to `target`, resuming an earlier attempt, and verify its checksum.
 
         Raises:
@@ -114,28 +79,27 @@ class HubRepository:
         with explained(f"{file.path} of {self}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(partial, "ab", opener=_open_no_link) as opened:
-                if opened.tell() > file.size_bytes:
+                if opened.tell() > file.size:
                     opened.truncate(0)
                     opened.seek(0)
                 self._append_rest(file, opened)
-            if not file.is_intact(partial):
-                digest = file.digest(partial)
+            kind, reported = ("sha256", file.lfs.sha256) if file.lfs else ("Git sha1", file.blob_id)
+            digest = sha256(partial) if file.lfs else git_hash(partial.read_bytes())
+            if digest != reported:
                 partial.unlink()
-                kind = "sha256" if file.sha256 else "Git sha1"
                 raise DownloadError(
                     f"{file.path} of {self}: the downloaded file has {kind} {digest}, the hub "
-                    f"reports {file.sha256 or file.git_sha1}. The file was deleted; run again, and "
-                    "if that does not help, look for a proxy or mirror that changes files "
-                    "(HF_ENDPOINT)."
+                    f"reports {reported}. The file was deleted; run again, and if that does not "
+                    "help, look for a proxy or mirror that changes files (HF_ENDPOINT)."
                 )
             partial.replace(target)
         return target
 
-    def open(self, file: HubFile) -> "HubStream":
+    def open(self, file: RepoFile) -> "HubStream":
         """`file` as a seekable binary file that reads by HTTP ranges."""
-        return HubStream(self._url(file.path), file.size_bytes)
+        return HubStream(self._url(file.path), file.size)
 
-    def _append_rest(self, file: HubFile, opened: BinaryIO) -> None:
+    def _append_rest(self, file: RepoFile, opened: BinaryIO) -> None:
         """Append the missing bytes of `file`, and retry as long as an attempt gets any."""
         while True:
             size = opened.tell()
@@ -145,7 +109,7 @@ class HubRepository:
                     opened,
                     resume_size=size,
                     headers=_headers(),
-                    expected_size=file.size_bytes,
+                    expected_size=file.size,
                     tqdm_class=_NoBar,
                 )
             except httpx2.ReadError:
@@ -215,6 +179,12 @@ def explained(item: str) -> Iterator[None]:
                 "folder, then run again: complete files are kept"
             ) from error
         raise DownloadError(f"{item}: {error}; run again") from error
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of the file at `path`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _open_no_link(path: str, flags: int) -> int:

@@ -3,7 +3,6 @@
 A file in the mirror is complete, and was compared with the pinned checksum or the hub's.
 """
 
-import hashlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +12,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
+from huggingface_hub import RepoFile
 from upath import UPath
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
-from videomme_pipeline.fetch.archives import Member, is_compressed_tar, read_directory
-from videomme_pipeline.fetch.hub import HubFile, HubRepository, explained
-from videomme_pipeline.fetch.random_access import BinaryFile, JoinedFile
-from videomme_pipeline.fetch.release import FetchSpec, Release, hub_folder, hub_revision
+from videomme_pipeline.fetch.archives import (
+    BinaryFile,
+    JoinedFile,
+    Member,
+    is_compressed_tar,
+    read_directory,
+)
+from videomme_pipeline.fetch.hub import HubRepository, explained, sha256
+from videomme_pipeline.fetch.release import Release
 from videomme_pipeline.storage.tables import read_rows, set_aside, write_rows
 
 _DIRECTORIES_AT_ONCE = 8
@@ -35,16 +40,17 @@ class Mirror:
     folder: Path
 
     @classmethod
-    def of(cls, release: Release, spec: FetchSpec, folder: Path) -> Self:
-        """The mirror in the media folder `folder`."""
+    def of(cls, release: Release, folder: Path) -> Self:
+        """The mirror in the media folder `folder`.
+
+        Raises:
+            ConfigurationError: if no commit is named.
+        """
+        stored = release.stored_in(folder)
         # huggingface_hub reads HF_ENDPOINT only once, when it is imported.
         endpoint = os.environ.get("HF_ENDPOINT") or None
-        hub = HubRepository(release.repository, hub_revision(release, spec), endpoint)
-        return cls(release, hub, hub_folder(release, spec, folder))
-
-    def path(self, name: str) -> Path:
-        """Path of a repository file once it is fetched."""
-        return self.folder / name
+        hub = HubRepository(release.hub.repository, stored.name, endpoint)
+        return cls(release, hub, stored)
 
     def file(self, name: str) -> Path:
         """Path of a repository file on disk, fetched unless it exists.
@@ -53,7 +59,7 @@ class Mirror:
             DownloadError: if it is not in this commit, cannot be fetched or is not the pinned one.
             StorageError: if it cannot be written.
         """
-        target = self.path(name)
+        target = self.folder / name
         if target.is_file():
             if self._is_intact(name, target):
                 return target
@@ -62,7 +68,7 @@ class Mirror:
         if name not in reported:
             raise DownloadError(
                 f"{name} is not in {self.hub}; remove `revision` to use the pinned one, "
-                f"{self.release.revision}"
+                f"{self.release.hub.revision}"
             )
         self.hub.download(reported[name], target)
         if not self._is_intact(name, target):  # a file outside of Git LFS: not known before
@@ -75,13 +81,13 @@ class Mirror:
 
     def files_of(self, archive: str) -> tuple[str, ...]:
         """The repository files of an archive: its parts if it is split."""
-        return tuple(self.release.parts.get(archive, (archive,)))
+        return tuple(self.release.hub.parts.get(archive, (archive,)))
 
     def missing(self, archive: str) -> list[str]:
         """The files of an archive that are not on disk."""
-        return [name for name in self.files_of(archive) if not self.path(name).is_file()]
+        return [name for name in self.files_of(archive) if not (self.folder / name).is_file()]
 
-    def open(self, archive: str, reported: Mapping[str, HubFile]) -> BinaryFile:
+    def open(self, archive: str, reported: Mapping[str, RepoFile]) -> BinaryFile:
         """An archive. The files of the archive that are not on disk are read by ranges.
 
         Raises:
@@ -90,27 +96,26 @@ class Mirror:
         parts = [self._open_file(name, reported) for name in self.files_of(archive)]
         return parts[0][0] if len(parts) == 1 else JoinedFile(parts)
 
-    def _open_file(self, name: str, reported: Mapping[str, HubFile]) -> tuple[BinaryFile, int]:
+    def _open_file(self, name: str, reported: Mapping[str, RepoFile]) -> tuple[BinaryFile, int]:
         """A repository file, and its size."""
-        path = self.path(name)
+        path = self.folder / name
         if path.is_file():
             return path.open("rb"), path.stat().st_size
         if name not in reported:
             raise DownloadError(f"{name} is not in {self.hub}; run again")
-        return self.hub.open(reported[name]), reported[name].size_bytes
+        return self.hub.open(reported[name]), reported[name].size
 
     def _is_intact(self, name: str, target: Path) -> bool:
         """True unless a fetched file differs from the pinned checksum."""
         pinned = self._pinned.get(name)
-        with target.open("rb") as file:
-            return pinned in (None, hashlib.file_digest(file, "sha256").hexdigest())
+        return pinned is None or pinned == sha256(target)
 
     @property
     def _pinned(self) -> Mapping[str, str]:
         """The pinned checksums by name; none for another revision."""
-        return self.release.sha256 if self.hub.revision == self.release.revision else {}
+        return self.release.hub.sha256 if self.hub.revision == self.release.hub.revision else {}
 
-    def reported(self, names: Iterable[str]) -> dict[str, HubFile]:
+    def reported(self, names: Iterable[str]) -> dict[str, RepoFile]:
         """Size and checksum that the hub reports for files, compared with the pinned checksums.
 
         Raises:
@@ -119,9 +124,10 @@ class Mirror:
         files = self.hub.files(names)
         pinned = self._pinned
         for name in files.keys() & pinned.keys():
-            if files[name].sha256 and files[name].sha256 != pinned[name]:
+            lfs = files[name].lfs
+            if lfs and lfs.sha256 != pinned[name]:
                 raise DownloadError(
-                    f"{name} of {self.hub}: the hub reports sha256 {files[name].sha256}, but "
+                    f"{name} of {self.hub}: the hub reports sha256 {lfs.sha256}, but "
                     f"{pinned[name]} is pinned; HF_ENDPOINT is not the published dataset"
                 )
         return files
@@ -137,7 +143,7 @@ class Mirror:
             DownloadError: if the repository itself cannot be read.
         """
         kept = {
-            archive: UPath(self.path(f"{archive.replace('/', '-')}.directory.parquet"))
+            archive: UPath(self.folder / f"{archive.replace('/', '-')}.directory.parquet")
             for archive in archives
         }
         unread = [archive for archive in archives if not kept[archive].is_file()]
@@ -154,7 +160,7 @@ class Mirror:
         readable = [archive for archive in archives if archive not in problems]
         return {archive: tuple(read_rows(kept[archive], Member)) for archive in readable}, problems
 
-    def _directory(self, archive: str, reported: dict[str, HubFile]) -> tuple[Member, ...] | str:
+    def _directory(self, archive: str, reported: dict[str, RepoFile]) -> tuple[Member, ...] | str:
         """The members of one archive, or the reason why they cannot be read."""
         absent = [name for name in self.files_of(archive) if name not in reported]
         if absent:
@@ -163,7 +169,7 @@ class Mirror:
             with explained(f"{archive} of {self.hub}"):
                 if is_compressed_tar(archive):
                     for name in self.missing(archive):
-                        self.hub.download(reported[name], self.path(name))
+                        self.hub.download(reported[name], self.folder / name)
                 with self.open(archive, reported) as file:
                     return read_directory(file, archive, keeps_folders=self.release.keeps_folders)
         except (ArchiveError, DownloadError) as error:

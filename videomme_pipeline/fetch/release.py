@@ -4,11 +4,16 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated
+
+from pydantic import Field
 
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fingerprint import Spec
+
+Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 FOOTAGE_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 """Suffixes of the video files that annotations name."""
@@ -75,32 +80,25 @@ class VideoReference:
         return self.youtube_id or self.video_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """One pinned revision of a dataset repository on the hub.
+class HubSpec(Spec):
+    """A dataset repository on the Hugging Face Hub. Paths are relative to the repository."""
 
-    Paths are relative to the repository. `sha256` contains the published checksums of the files
-    that decide scores. They are verified even if the hub is a mirror.
-    """
-
-    benchmark: str
-    repository: str
-    revision: str
-    """The pinned commit, or "" if the user has to name one."""
-    subtitles: str
-    """The archive with the subtitles, or "" if there is none."""
-    archives: tuple[str, ...]
-    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    revision: Revision | None = None
+    """The pinned commit. Without one, the user sets `revision` in benchmarks.yaml."""
+    archives: tuple[str, ...] = ()
+    """Archives with the videos: `.zip`, `.tar` or `.tar.gz`."""
+    parts: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """The files of each archive that is split, in order."""
-    sha256: Mapping[str, str]
-    videos_per_archive: int | None = None
-    """Number of consecutive videos in each archive, or None if the number of a video does not
-    determine its archive."""
-    video_folder: str
-    """Folder that the archives are unzipped into."""
-    subtitle_folder: str
-    keeps_folders: bool = False
-    """True if videos of the same name are in several folders of the archives."""
+    videos_per_archive: int | None = Field(default=None, ge=1)
+    """The number of consecutive videos in each archive, if the number of a video determines it."""
+    subtitles: str | None = None
+    """The archive with the subtitles."""
+    sha256: Mapping[str, str] = Field(default_factory=dict)
+    """Published checksums, which are verified even if the hub is a mirror. The others are those
+    that the hub reports for the commit."""
+    has_videos: bool = True
+    """False if the repository has only the annotations, so that videos come from a folder."""
 
     def archives_with(self, video_id: str) -> tuple[str, ...]:
         """Archives that may contain a video: one if its number determines it, otherwise all."""
@@ -110,33 +108,31 @@ class Release:
         return self.archives[index : index + 1] if index >= 0 else ()
 
 
-class FetchSpec(Protocol):
-    """The user's settings for fetching."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The files on the hub of one benchmark, at the commit that the user or the declaration names.
 
-    @property
-    def revision(self) -> str | None:
-        """Commit of the hub repository, or None for the pinned one."""
-
-    @property
-    def keep_archives(self) -> bool:
-        """True if archives stay on disk after they are unzipped."""
-
-
-def hub_revision(release: Release, spec: FetchSpec) -> str:
-    """Commit to fetch: the one in `spec`, or the pinned one.
-
-    Raises:
-        ConfigurationError: if neither names one.
+    `video_folder` and `subtitle_folder` are those that the archives are unzipped into.
     """
-    revision = spec.revision or release.revision
-    if not revision:
-        raise ConfigurationError(
-            f"{release.benchmark}: no commit of {release.repository} is pinned; set `revision` in "
-            "benchmarks.yaml to one of its commits (40 hexadecimal digits, on its page of commits)"
-        )
-    return revision
 
+    benchmark: str
+    hub: HubSpec
+    revision: str | None
+    video_folder: str
+    subtitle_folder: str
+    keeps_folders: bool = False
+    """True if videos of the same name are in several folders of the archives."""
 
-def hub_folder(release: Release, spec: FetchSpec, folder: Path) -> Path:
-    """Folder for repository files of the requested commit, inside the media folder `folder`."""
-    return folder / ".hub" / hub_revision(release, spec)
+    def stored_in(self, folder: Path) -> Path:
+        """Folder for repository files of this commit, inside the media folder `folder`.
+
+        Raises:
+            ConfigurationError: if no commit is named.
+        """
+        if self.revision is None:
+            raise ConfigurationError(
+                f"{self.benchmark}: no commit of {self.hub.repository} is pinned; set `revision` "
+                "in benchmarks.yaml to one of its commits (40 hexadecimal digits, on its page of "
+                "commits)"
+            )
+        return folder / ".hub" / self.revision
