@@ -17,8 +17,7 @@ from scipy.stats import binomtest
 from tests.support.paths import ROOT
 from tests.support.published_data import DOMAINS, LOGIC_STRUCTURES, SUB_CATEGORIES, TASK_TYPES, read
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
-from videomme_pipeline.demo.smoke import benchmark as smoke
-from videomme_pipeline.demo.smoke.clips import clips
+from videomme_pipeline.demo.smoke import declaration as smoke
 from videomme_pipeline.demo.smoke.drawing import (
     MOTION_SECONDS,
     draw_shapes,
@@ -28,8 +27,8 @@ from videomme_pipeline.demo.smoke.drawing import (
     word_lines,
     write_video,
 )
-from videomme_pipeline.demo.smoke.media import is_drawn, make_video
-from videomme_pipeline.demo.smoke.scripts import Motion, Scene, Script, clock_text, scripts
+from videomme_pipeline.demo.smoke.media import clips, is_drawn, make_video
+from videomme_pipeline.demo.smoke.scripts import Scene, Script, clock_text, scripts
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.evaluation.folder import read_configuration
 
@@ -228,12 +227,19 @@ def test_a_video_shows_its_script_and_is_reproducible(tmp_path: Path) -> None:
 
 def test_shapes_move_as_in_the_script() -> None:
     quarter = MOTION_SECONDS / 4
-    assert shape_offset(Motion.TO_THE_RIGHT, quarter) > shape_offset(Motion.TO_THE_RIGHT, 0)
-    assert shape_offset(Motion.TO_THE_LEFT, quarter) < shape_offset(Motion.TO_THE_LEFT, 0)
-    assert shape_offset(Motion.UPWARDS, quarter)[1] < shape_offset(Motion.UPWARDS, 0)[1]
-    assert shape_offset(Motion.DOWNWARDS, quarter)[1] > shape_offset(Motion.DOWNWARDS, 0)[1]
-    assert shape_offset(Motion.STILL, quarter) == shape_offset(Motion.STILL, 0)
-    for motion in Motion:
+
+    def move(motion: str) -> tuple[float, float]:
+        (left, top), (first_left, first_top) = (
+            shape_offset(motion, seconds) for seconds in (quarter, 0.0)
+        )
+        return left - first_left, top - first_top
+
+    assert move("They drift to the right") == (0.25, 0)
+    assert move("They drift to the left") == (-0.25, 0)
+    assert move("They climb upwards") == (0, -0.25)
+    assert move("They sink downwards") == (0, 0.25)
+    assert move("They do not move at all") == (0, 0)
+    for motion in {scene.motion for script in scripts() for scene in script.scenes}:
         for step in range(50):
             assert all(0 <= share <= 1 for share in shape_offset(motion, 0.3 * step))
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from videomme_pipeline.demo.embedded import identity as embedded
-from videomme_pipeline.demo.embedded import provider
+from videomme_pipeline.demo.embedded import provider as embedded
 from videomme_pipeline.demo.embedded.model import WEIGHTS, EmbeddedModel
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import Catalog, build_model
@@ -23,10 +22,9 @@ def set_versions(monkeypatch: pytest.MonkeyPatch) -> SetVersions:
     real = embedded.package_version
 
     def simulate(versions: dict[str, str]) -> None:
-        for module in (embedded, provider):
-            monkeypatch.setattr(
-                module, "package_version", lambda package: versions.get(package) or real(package)
-            )
+        monkeypatch.setattr(
+            embedded, "package_version", lambda package: versions.get(package) or real(package)
+        )
 
     return simulate
 

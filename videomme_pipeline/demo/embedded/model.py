@@ -22,12 +22,6 @@ from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.demo.embedded.evidence import choose_evidence, spoken_lines
-from videomme_pipeline.demo.embedded.identity import (
-    EMBEDDED_VERSION,
-    WEIGHTS_SHA256,
-    embedded_identity,
-    ocr_version,
-)
 from videomme_pipeline.demo.embedded.language import ScoringTask, score_options
 from videomme_pipeline.demo.embedded.pictures import (
     MAX_PICTURES,
@@ -36,6 +30,12 @@ from videomme_pipeline.demo.embedded.pictures import (
     PictureText,
     distinct,
     read_pictures,
+)
+from videomme_pipeline.demo.embedded.provider import (
+    EMBEDDED_VERSION,
+    WEIGHTS_SHA256,
+    embedded_identity,
+    ocr_version,
 )
 from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint

