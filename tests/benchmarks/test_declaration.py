@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from tests.support.registered import registered
-from videomme_pipeline.benchmarks.benchmark import Metric
 from videomme_pipeline.benchmarks.columns import lettered
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.inspection import inspect_folder
@@ -278,7 +277,7 @@ def test_the_error_for_a_missing_video_has_the_path(tmp_path: Path) -> None:
 def test_a_folder_without_annotations_is_explained(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text('[{"video": "a.mp4", "query": "x"}]')
     with pytest.raises(AnnotationError, match="the columns video, query, but none for the answer"):
-        inspect_folder(tmp_path)
+        inspect_folder(tmp_path, "own")
 
 
 @pytest.mark.parametrize(
@@ -305,5 +304,5 @@ def test_a_changed_declaration_replaces_the_benchmark(tmp_path: Path) -> None:
     before = state.open_source()
     path.write_text(path.read_text() + "mean_of: question_type\n")
     after = opened(tmp_path).open_source()
-    assert find_benchmark("my-set").headline.metric is Metric.MEAN_OF
+    assert find_benchmark("my-set").headline == "mean_over_question_type"
     assert after.version != before.version

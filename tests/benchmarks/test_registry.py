@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.packages import write_package
 from tests.support.registered import registered
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import (
@@ -75,14 +75,14 @@ def test_two_benchmarks_cannot_have_one_name(own: Benchmark) -> None:
 
 def test_a_declaration_names_only_declared_facets() -> None:
     with pytest.raises(ValueError, match="facet 'task' is not declared"):
-        replace(OWN, headline=Headline(metric=Metric.MEAN_OF, facet="task"))
+        replace(OWN, mean_of="task")
     with pytest.raises(ValueError, match="facet 'domain' is not declared"):
         replace(OWN, crossings=(("room", "domain"),))
 
 
-def test_a_mean_needs_a_facet() -> None:
-    with pytest.raises(ValueError, match="if and only if"):
-        Headline(metric=Metric.MEAN_OF)
+def test_the_headline_score_of_groups_is_not_a_mean_over_a_facet() -> None:
+    with pytest.raises(ValueError, match="remove `mean_of`"):
+        replace(find_benchmark("videomme_v2"), name="own", mean_of="level")
 
 
 def test_a_column_is_a_plain_name() -> None:

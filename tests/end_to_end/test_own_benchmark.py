@@ -16,7 +16,7 @@ from assets.instance import HOME_VARIABLE
 from assets.run import refresh_project
 from tests.support.builders import write_video
 from tests.support.registered import registered
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -88,7 +88,7 @@ HOUSE = Benchmark(
     ),
     crossings=(("skill", "room"),),
     letters=tuple(Letter)[:5],
-    headline=Headline(metric=Metric.MEAN_OF, facet="skill"),
+    mean_of="skill",
     size=Size(videos=VIDEOS, questions_per_video=len(QUESTIONS)),
     is_public=True,
 )

@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 
@@ -19,34 +18,6 @@ from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name
 from videomme_pipeline.errors import AnnotationError, LicenseNotAcceptedError
 from videomme_pipeline.fingerprint import Spec
-
-
-class Metric(StrEnum):
-    """The rule for the headline score of an evaluation."""
-
-    ACCURACY = "accuracy"
-    """Share of correct responses."""
-    GROUP_SCORE = "group_score"
-    """Mean score of groups of questions."""
-    MEAN_OF = "mean_of"
-    """Unweighted mean of the accuracies by the values of one facet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
-    """The score that ranks evaluations. `facet` is the one of `MEAN_OF`, otherwise None."""
-
-    metric: Metric = Metric.ACCURACY
-    facet: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.metric is Metric.MEAN_OF) != (self.facet is not None):
-            raise ValueError("a headline metric has a facet if and only if it is a `mean_of`")
-
-    @property
-    def view(self) -> str | None:
-        """Name of the SQL view of a `MEAN_OF`."""
-        return None if self.facet is None else f"mean_over_{self.facet}"
 
 
 class Size(Spec):
@@ -112,7 +83,9 @@ class Benchmark:
     """The rule by which the questions on one video share one score, if they do."""
     has_text_cells: bool = False
     """True if the dataset has all options, and each number, as one text."""
-    headline: Headline = Headline()
+    mean_of: str | None = None
+    """The facet over whose values the headline score is the mean of the accuracies. Without it,
+    the headline score is the accuracy, or the group score."""
     size: Size = field(default_factory=Size)
     is_public: bool = False
     media_folder: str | None = None
@@ -133,8 +106,13 @@ class Benchmark:
             )
         columns = {facet.column for facet in self.facets}
         named = {*chain.from_iterable(self.crossings), *self.strata, *self.size.videos_by}
-        if self.headline.facet is not None:
-            named.add(self.headline.facet)
+        if self.mean_of is not None:
+            if self.grouping:
+                raise ValueError(
+                    f"benchmark {self.name}: the headline score of groups is the group score; "
+                    "remove `mean_of`"
+                )
+            named.add(self.mean_of)
         if self.grouping and self.grouping.chain:
             named |= {self.grouping.chain.facet, self.grouping.chain.structure}
         if unknown := sorted(named - columns):
@@ -152,6 +130,13 @@ class Benchmark:
         if self.license and self.license.needs_acceptance and not settings.accept_license:
             raise LicenseNotAcceptedError(self.name, self.license.terms, self.license.url)
         return self.source(self.name, settings, folder)
+
+    @property
+    def headline(self) -> str:
+        """The score that ranks evaluations. That of `mean_of` is the name of a SQL view."""
+        if self.mean_of is not None:
+            return f"mean_over_{self.mean_of}"
+        return "group_score" if self.grouping else "accuracy"
 
     @property
     def group_facet(self) -> str | None:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Self
 
 from pydantic import model_validator
@@ -84,20 +85,11 @@ class Columns(Spec):
     @property
     def names(self) -> list[str]:
         """All columns that a row must have."""
-        options = [self.options] if isinstance(self.options, str) else [*(self.options or ())]
-        others = (
-            self.video,
-            self.video_id,
-            self.youtube_id,
-            self.question,
-            *options,
-            self.answer,
-            self.question_id,
-            self.url,
-            self.subtitle_file,
-            self.subtitle_start,
-        )
-        return [name for name in others if name is not None]
+        rules = {"options_are", "missing_options", "answer_is", "hidden_answers"}
+        optional = {"clip_start", "clip_end"}
+        columns = self.model_dump(exclude={*rules, *optional}, exclude_none=True).values()
+        names = [(column,) if isinstance(column, str) else column for column in columns]
+        return list(chain.from_iterable(names))
 
 
 def whole_number_in(text: str) -> int | None:

@@ -9,47 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.rows import JsonMapping
 
 FacetValue = str | int
 
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*")
 _NUMBERS = frozenset(
-    [
-        "accuracy",
-        "accuracy_high",
-        "accuracy_low",
-        "accuracy_of_answered",
-        "cell",
-        "chain_structure",
-        "code",
-        "correct",
-        "failed",
-        "group_score",
-        "group_score_high",
-        "group_score_low",
-        "group_score_official",
-        "group_place",
-        "group_size",
-        "groups",
-        "incomplete_groups",
-        "incorrect",
-        "interval_kind",
-        "is_chain",
-        "linear",
-        "linear_score",
-        "questions",
-        "responses",
-        "score",
-        "score_official",
-        "scored",
-        "standard_error",
-        "t_975",
-        "unreadable",
-        "videos",
-        "whole",
-    ]
-)
+    {"accuracy", "accuracy_high", "accuracy_low", "accuracy_of_answered", "cell",
+     "chain_structure", "code", "correct", "failed", "group_place", "group_score",
+     "group_score_high", "group_score_low", "group_score_official", "group_size", "groups",
+     "incomplete_groups", "incorrect", "interval_kind", "is_chain", "linear", "linear_score",
+     "questions", "responses", "score", "score_official", "scored", "standard_error", "t_975",
+     "unreadable", "videos", "whole"}
+)  # fmt: skip
 """Columns of the views that break a score down by a facet, in addition to the facet."""
 
 
@@ -60,12 +33,12 @@ class Measure(StrEnum):
     GROUP_SCORE = "group_score"
 
 
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """The rule by which the values of a facet follow from those of the facet `column`."""
+class Derivation(Spec):
+    """The rule by which the values of a facet follow from those of another facet."""
 
-    column: str
+    facet: str
     values: Mapping[str, str]
+    """The value of this facet by the value of the other one."""
 
 
 class Facets(JsonMapping):
@@ -127,7 +100,7 @@ class Facet:
 def with_derived(values: Mapping[str, FacetValue | None], declared: Iterable[Facet]) -> Facets:
     """`values` with the values of the `declared` facets that are derived from them."""
     derived = {
-        facet.column: facet.derivation.values.get(str(values.get(facet.derivation.column)))
+        facet.column: facet.derivation.values.get(str(values.get(facet.derivation.facet)))
         for facet in declared
         if facet.derivation is not None
     }

@@ -52,40 +52,6 @@ _OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
 Rows = Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspected:
-    """The content of a folder, as the keys of a declaration."""
-
-    annotations: str
-    videos: str
-    subtitles: str | None
-    columns: Mapping[str, Any]
-    letters: int
-    facets: Mapping[str, str]
-    """The column of each facet."""
-
-    def yaml(self, title: str, folder: Path) -> str:
-        """The text of the declaration."""
-        files = {
-            "title": title,
-            "folder": str(folder),
-            "annotations": self.annotations,
-            "videos": self.videos,
-            **({} if self.subtitles is None else {"subtitles": self.subtitles}),
-        }
-        facets = {
-            name: None if name == column else {"column": column}
-            for name, column in self.facets.items()
-        }
-        return _TEXT.format(
-            files=_dump(files),
-            columns=_dump({"columns": dict(self.columns)}),
-            letters=self.letters,
-            facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
-            mean_of=next(iter(facets), "task_type"),
-        )
-
-
 _NO_FACETS = """\
 # facets:
 #   task_type:
@@ -106,8 +72,10 @@ letters: {letters}
 """
 
 
-def inspect_folder(folder: Path, reserved: Collection[str] = ()) -> Inspected:
-    """The declaration that fits the files of `folder` best. No facet has a `reserved` name.
+def inspect_folder(folder: Path, title: str, reserved: Collection[str] = ()) -> str:
+    """The text of the declaration that fits the files of `folder` best.
+
+    No facet has a `reserved` name.
 
     Raises:
         AnnotationError: if it has no annotations with a video, a question and an answer.
@@ -118,7 +86,7 @@ def inspect_folder(folder: Path, reserved: Collection[str] = ()) -> Inspected:
     for path in tables:
         try:
             rows = read_rows(path)
-            return _inspected(folder, path, rows, files, reserved)
+            return _declaration(folder, title, path, rows, files, reserved)
         except AnnotationError as error:
             problems.append(str(error))
     reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
@@ -128,9 +96,14 @@ def inspect_folder(folder: Path, reserved: Collection[str] = ()) -> Inspected:
     )
 
 
-def _inspected(
-    folder: Path, path: Path, rows: Rows, files: Sequence[Path], reserved: Collection[str]
-) -> Inspected:
+def _declaration(  # noqa: PLR0913, PLR0917
+    folder: Path,
+    title: str,
+    path: Path,
+    rows: Rows,
+    files: Sequence[Path],
+    reserved: Collection[str],
+) -> str:
     sample = rows[:_LOOKED_AT_ROWS]
     names = list(dict.fromkeys(name for row in sample for name in row))
     videos = [file for file in files if file.suffix.lower() in FOOTAGE_SUFFIXES]
@@ -158,21 +131,28 @@ def _inspected(
     columns = {key: value for key, value in columns.items() if value is not None}
     options, kind = _answers(rows, Columns(**columns))
     used = {name for value in columns.values() for name in _listed(value)}
-    return Inspected(
-        annotations=str(path.relative_to(folder)),
-        videos=video.folder,
-        subtitles=(
+    facets = {
+        facet: None if facet == name else {"column": name}
+        for name in names
+        if name not in used and (facet := _facet_name(name, reserved)) and _groups(rows, name)
+    }
+    described = {
+        "title": title,
+        "folder": str(folder),
+        "annotations": str(path.relative_to(folder)),
+        "videos": video.folder,
+        "subtitles": (
             subtitles.folder
             if subtitles and subtitles.share
             else _common_folder(folder, subtitle_files)
         ),
-        columns=columns | {"answer_is": kind.value},
+    }
+    return _TEXT.format(
+        files=_dump({key: value for key, value in described.items() if value is not None}),
+        columns=_dump({"columns": columns | {"answer_is": kind.value}}),
         letters=min(max(options, 2), len(Letter)),
-        facets={
-            facet: name
-            for name in names
-            if name not in used and (facet := _facet_name(name, reserved)) and _groups(rows, name)
-        },
+        facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
+        mean_of=next(iter(facets), "task_type"),
     )
 
 

@@ -50,7 +50,7 @@ def write_declaration(folder: Path, name: str, videos: Path) -> Path:
     if name in known_benchmarks():
         raise ConfigurationError(f"there is a benchmark called {name}; choose another name")
     root = videos.expanduser().absolute()
-    text = inspect_folder(root, reserved_columns()).yaml(name, root)
+    text = inspect_folder(root, name, reserved_columns())
     path.parent.mkdir(exist_ok=True)
     publish(UPath(path), text.encode())
     return path

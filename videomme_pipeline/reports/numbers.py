@@ -87,15 +87,14 @@ class Numbers:
 
     def mean_title(self) -> str | None:
         """Title of the headline metric if it is a mean over the values of a facet."""
-        facet = self._benchmark.headline.facet
+        facet = self._benchmark.mean_of
         if facet is None:
             return None
         return f"Mean over {self._benchmark.facet(facet).title.lower()} (%)"
 
     def _means(self) -> dict[str, Json]:
         """The headline score of each evaluation if it is a mean over the values of a facet."""
-        view = self._benchmark.headline.view
-        rows = self._view(view) if view is not None else []
+        rows = self._view(self._benchmark.headline) if self._benchmark.mean_of else []
         return {row["evaluation"]: _interval(row, "accuracy") for row in rows}
 
     def _repeats(self) -> dict[str, Json]:

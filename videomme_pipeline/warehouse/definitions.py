@@ -125,14 +125,13 @@ def _headline_views() -> dict[str, str]:
 
     `headlines` combines them with the accuracies and group scores of the other benchmarks.
     """
-    headlines = [benchmark.headline for benchmark in registered_benchmarks()]
     means = {
-        headline.view: (
+        benchmark.headline: (
             "-- grain: one row per (benchmark, evaluation)\n"
-            f"from mean_accuracy_over([{headline.facet!r}])\n"
+            f"from mean_accuracy_over([{benchmark.mean_of!r}])\n"
         )
-        for headline in headlines
-        if headline.view is not None
+        for benchmark in registered_benchmarks()
+        if benchmark.mean_of is not None
     }
     parts = [
         f"select benchmark, evaluation, '{metric}' as metric, {score} as score, "

@@ -32,7 +32,7 @@ def benchmarks_table() -> pa.Table:
             {
                 "benchmark": benchmark.name,
                 "title": benchmark.title,
-                "headline": benchmark.headline.view or benchmark.headline.metric.value,
+                "headline": benchmark.headline,
                 "declared_questions": benchmark.size.questions,
                 "group_size": benchmark.grouping.size if benchmark.grouping else None,
             }

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.benchmarks.benchmark import Headline, Metric
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -154,13 +153,12 @@ def test_repeats_are_compared_with_repeats() -> None:
 
 def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
     """Two of three easy answers and one of one hard answer are lost: -2/3 and -1."""
-    headline = Headline(metric=Metric.MEAN_OF, facet="domain")
     rows = [
         scored(f"00{place}-1", benchmark="own", domain=domain)
         for place, domain in enumerate(["Knowledge", "Knowledge", "Knowledge", "Multilingual"])
     ]
     worse = [rows[0], *(replace(row, is_correct=False) for row in rows[1:])]
-    with registered(replace(find_benchmark("videomme"), name="own", headline=headline)):
+    with registered(replace(find_benchmark("videomme"), name="own", mean_of="domain")):
         found = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
     assert found.mean_over is not None
     assert found.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)

@@ -16,7 +16,7 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.subset import stratified_videos
+from videomme_pipeline.benchmarks.selection import stratified_videos
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation

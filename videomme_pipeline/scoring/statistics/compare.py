@@ -149,7 +149,7 @@ def compare(
         accuracy_b=_accuracy(right_b, videos, questions),
         accuracy=paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, are_groups=True) if groups else None,
-        mean_over=_mean_over(answered, benchmark.headline.facet),
+        mean_over=_mean_over(answered, benchmark.mean_of),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
         flip_rate=flip_rate(
             [_answer(a) for a, _ in answered], [_answer(b) for _, b in answered], videos
