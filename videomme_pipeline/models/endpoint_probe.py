@@ -58,13 +58,19 @@ _EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "times")
 _DECODING = Decoding(temperature=None, max_tokens=256)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """The reply to one request of a probe. `tokens` is None if the endpoint reports none."""
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """Prompt tokens of text alone, `FEW`, `MORE` and `MANY` pictures, and `MORE` large ones."""
 
-    text: str
-    tokens: int | None
-    reported_model: str | None
+    text: int
+    few: int
+    more: int
+    many: int
+    large: int
+
+    @property
+    def per_picture(self) -> float:
+        return (self.more - self.few) / (MORE - FEW)
 
 
 async def probe_endpoints(members: Sequence[tuple[ModelSpec, VideoLLM]]) -> list[Finding]:
@@ -117,10 +123,9 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
             return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
         try:
             with TemporaryDirectory() as folder:
-                pictures = await _probe_pictures(spec, model, text, Path(folder))
+                return [_text(spec, text), *await _pictures(spec, model, text, Path(folder))]
         except ModelError as error:
             return [_text(spec, text), _failed("pictures", str(error))]
-        return [_text(spec, text), *pictures]
     finally:
         await model.close()
 
@@ -154,28 +159,27 @@ async def probe_once(spec: ModelSpec, model: VideoLLM) -> Finding:
         ) from None
     finally:
         await model.close()
-    return _ok("request", f"{_described(frames)} is answered with {reply.text!r}")
+    return _ok("request", f"{_described(frames)} is answered with {_start(reply)}")
 
 
-async def _probe_pictures(
-    spec: ModelSpec, model: VideoLLM, text: Probed, folder: Path
-) -> list[Finding]:
-    few = await _ask(model, LAST_NUMBER, _drawn(spec, FEW, folder))
-    more = await _ask(model, LAST_NUMBER, _drawn(spec, MORE, folder))
-    many = await _ask(model, LAST_NUMBER, _drawn(spec, MANY, folder))
-    large = await _ask(model, LAST_NUMBER, _drawn(spec, MORE, folder, LARGE_PIXELS))
+async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply, folder: Path) -> list[Finding]:
+    frames = [_drawn(spec, count, folder) for count in (FEW, MORE, MANY)]
+    frames.append(_drawn(spec, MORE, folder, LARGE_PIXELS))
+    replies = [text, *[await _ask(model, LAST_NUMBER, shown) for shown in frames]]
     timed = None
     if spec.reads_video:
         timed = await _ask(model, TIME_OF, drawn_video(_numbers_by_second(), folder))
     elif spec.sees_frame_times:
-        timed = await _ask(model, TIME_OF, _drawn(spec, MORE, folder))
-    return [
-        _pictures(text, few),
-        _count(few, more, many),
-        _size(spec, few, more, large),
-        _reading(many),
-        _times(timed),
-    ]
+        timed = await _ask(model, TIME_OF, frames[1])
+    counts = [reply.usage.prompt_tokens for reply in replies]
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        message = "unknown if they arrive: the endpoint reports no prompt tokens"
+        arrival = [_warning("pictures", message)]
+    else:
+        tokens = _Tokens(*known)
+        arrival = [_arrival(tokens), _count(tokens), _size(spec, tokens)]
+    return [*arrival, _reading(replies[3]), _times(timed)]
 
 
 def _drawn(spec: ModelSpec, count: int, folder: Path, side: int = SMALL_PIXELS) -> FrameSet:
@@ -259,7 +263,7 @@ def _described(frames: FrameSet) -> str:
     return {0: "text alone", 1: "one picture"}.get(count, f"{count} pictures")
 
 
-async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Probed:
+async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Reply:
     """The reply to one request, even if it has no text.
 
     Raises:
@@ -288,103 +292,81 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Probed:
     )
     request = Request(question=question, prompt=prompt, frames=frames, decoding=_DECODING)
     try:
-        reply = await model.respond(request)
+        return await model.respond(request)
     except ResponseFailure as failure:
         if failure.reply is None:
             sent = _described(frames)
             raise ModelError(
                 f"model {model.name}: a request with {sent} has no answer. {failure}"
             ) from failure
-        reply = failure.reply
-    return _probed(reply)
-
-
-def _probed(reply: Reply) -> Probed:
-    return Probed(
-        text=reply.text.strip()[:80],
-        tokens=reply.usage.prompt_tokens,
-        reported_model=reply.reported_model,
-    )
+        return failure.reply
 
 
 def _address(spec: ModelSpec) -> str:
     return spec.endpoint if isinstance(spec, RemoteSpec) else "this process"
 
 
-def _text(spec: ModelSpec, text: Probed) -> Finding:
-    where = _address(spec)
+def _text(spec: ModelSpec, text: Reply) -> Finding:
     served = "" if text.reported_model is None else f" as {text.reported_model}"
-    tokens = "reports no tokens" if text.tokens is None else f"{text.tokens:,} prompt tokens"
-    message = f"{where} answers{served} ({tokens})"
-    return (_warning if text.tokens is None else _ok)("text", message)
+    count = text.usage.prompt_tokens
+    tokens = "reports no tokens" if count is None else f"{count:,} prompt tokens"
+    message = f"{_address(spec)} answers{served} ({tokens})"
+    return (_warning if count is None else _ok)("text", message)
 
 
-def _pictures(text: Probed, few: Probed) -> Finding:
-    if text.tokens is None or few.tokens is None:
-        return _unknown("pictures")
-    added = few.tokens - text.tokens
-    if added < FEW:
-        message = (
-            f"{FEW} pictures add {max(added, 0)} prompt tokens, so the model does not see them; "
-            "serve a model with vision, or use `sampling: none`"
-        )
-        return _failed("pictures", message)
-    message = f"they arrive: {FEW} pictures add {added:,} prompt tokens"
-    return _ok("pictures", message)
+def _arrival(tokens: _Tokens) -> Finding:
+    added = tokens.few - tokens.text
+    if added >= FEW:
+        return _ok("pictures", f"they arrive: {FEW} pictures add {added:,} prompt tokens")
+    message = (
+        f"{FEW} pictures add {max(added, 0)} prompt tokens, so the model does not see them; "
+        "serve a model with vision, or use `sampling: none`"
+    )
+    return _failed("pictures", message)
 
 
-def _count(few: Probed, more: Probed, many: Probed) -> Finding:
+def _count(tokens: _Tokens) -> Finding:
     check = "number of pictures"
-    if few.tokens is None or more.tokens is None or many.tokens is None:
-        return _unknown(check)
-    per_picture = (more.tokens - few.tokens) / (MORE - FEW)
-    if per_picture <= 0:
+    if tokens.per_picture <= 0:
         message = f"{MORE} pictures cost as much as {FEW}; the server keeps at most {FEW}"
         return _failed(check, message)
-    arrived = FEW + (many.tokens - few.tokens) / per_picture
-    if arrived < MANY * _LEAST_SHARE:
-        message = (
-            f"about {arrived:.0f} of {MANY} pictures arrive; raise the server's limit "
-            "(vLLM: --limit-mm-per-prompt), or set `max_images` and sample fewer frames"
-        )
-        return _failed(check, message)
-    message = f"all {MANY} of {MANY} arrive"
-    return _ok(check, message)
-
-
-def _size(spec: ModelSpec, few: Probed, more: Probed, large: Probed) -> Finding:
-    check = "size of pictures"
-    if few.tokens is None or more.tokens is None or large.tokens is None:
-        return _unknown(check)
-    small_tokens = (more.tokens - few.tokens) / (MORE - FEW)
-    large_tokens = small_tokens + (large.tokens - more.tokens) / MORE
-    sizes = (
-        f"{small_tokens:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
-        f"{large_tokens:g} for {LARGE_PIXELS} × {LARGE_PIXELS}"
+    arrived = FEW + (tokens.many - tokens.few) / tokens.per_picture
+    if arrived >= MANY * _LEAST_SHARE:
+        return _ok(check, f"all {MANY} of {MANY} arrive")
+    message = (
+        f"about {arrived:.0f} of {MANY} pictures arrive; raise the server's limit "
+        "(vLLM: --limit-mm-per-prompt), or set `max_images` and sample fewer frames"
     )
-    if large_tokens <= small_tokens:
-        message = f"{sizes}: the server scales every picture to one size"
-        return _warning(check, message)
+    return _failed(check, message)
+
+
+def _size(spec: ModelSpec, tokens: _Tokens) -> Finding:
+    check = "size of pictures"
+    large = tokens.per_picture + (tokens.large - tokens.more) / MORE
+    sizes = (
+        f"{tokens.per_picture:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
+        f"{large:g} for {LARGE_PIXELS} × {LARGE_PIXELS}"
+    )
+    if large <= tokens.per_picture:
+        return _warning(check, f"{sizes}: the server scales every picture to one size")
     expected = None
     if isinstance(spec, RemoteSpec):
         expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS))
     if expected is None:
-        message = f"{sizes}; set `tokens_per_frame` to detect dropped frames"
-    else:
-        message = f"{sizes} (by the published rule: {expected})"
-    is_smaller = expected is not None and large_tokens < expected * LEAST_TOKEN_SHARE
+        return _ok(check, f"{sizes}; set `tokens_per_frame` to detect dropped frames")
+    is_smaller = large < expected * LEAST_TOKEN_SHARE
+    message = f"{sizes} (by the published rule: {expected})"
     return (_warning if is_smaller else _ok)(check, message)
 
 
-def _reading(many: Probed) -> Finding:
+def _reading(many: Reply) -> Finding:
     if _is_number(many.text, MANY):
-        message = f"the model reads the number of the last of {MANY} pictures"
-        return _ok("answer", message)
-    message = f"the model answers {many.text!r}, not {MANY}; perhaps it cannot read"
+        return _ok("answer", f"the model reads the number of the last of {MANY} pictures")
+    message = f"the model answers {_start(many)}, not {MANY}; perhaps it cannot read"
     return _warning("answer", message)
 
 
-def _times(timed: Probed | None) -> Finding:
+def _times(timed: Reply | None) -> Finding:
     expected = SECONDS[TIMED_NUMBER - 1]
     if timed is None:
         message = "not sent: frames are sent as images, so only the prompt can contain times"
@@ -392,17 +374,18 @@ def _times(timed: Probed | None) -> Finding:
     if _is_number(timed.text, expected):
         message = f"they arrive: the model knows that picture {TIMED_NUMBER} is at {expected} s"
         return _ok("times", message)
-    message = f"unknown: the model answers {timed.text!r} for a picture at {expected} s"
+    message = f"unknown: the model answers {_start(timed)} for a picture at {expected} s"
     return _warning("times", message)
+
+
+def _start(reply: Reply) -> str:
+    """The start of an answer, quoted."""
+    return repr(reply.text.strip()[:80])
 
 
 def _is_number(text: str, number: int) -> bool:
     words = "".join(char if char.isdigit() else " " for char in text).split()
     return words == [str(number)]
-
-
-def _unknown(check: str) -> Finding:
-    return _warning(check, "unknown: the endpoint reports no prompt tokens")
 
 
 def _ok(check: str, message: str) -> Finding:
