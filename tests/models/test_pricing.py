@@ -2,7 +2,7 @@
 
 import pytest
 
-from videomme_pipeline.models.pricing import Prices, Tariff, TokenUsage, VideoTokens
+from videomme_pipeline.models.pricing import Prices, Tariff, TokenUsage
 
 USAGE = TokenUsage(prompt_tokens=100_000, completion_tokens=100, cached_tokens=50_000)
 
@@ -38,20 +38,12 @@ def test_an_unknown_price_is_none_and_not_zero(tariff: Tariff) -> None:
     assert tariff.dollars(USAGE) is None
 
 
-def test_an_estimate_counts_the_frames_of_each_question() -> None:
+def test_the_total_of_many_requests_is_that_of_the_average_request() -> None:
     tariff = Tariff(model="m", prices=Prices(input=1.0, output=2.0, cached_input=0.5))
-    found = tariff.estimate(
-        [VideoTokens(questions=3, frame_tokens=1000)] * 10,
-        text_tokens_per_question=100,
-        completion_tokens_per_question=5,
-    )
-    assert (found.requests, found.prompt_tokens, found.cacheable_tokens) == (30, 33_000, 20_000)
-    assert found.dollars == pytest.approx((33_000 + 2 * 150) / 1e6)
-    assert found.dollars_if_cached == pytest.approx((13_000 + 10_000 + 300) / 1e6, rel=1e-3)
+    usage = TokenUsage(prompt_tokens=33_000, completion_tokens=150, cached_tokens=20_000)
+    assert tariff.total_dollars(30, usage) == pytest.approx((13_000 + 10_000 + 300) / 1e6, rel=1e-3)
 
 
-def test_an_estimate_without_questions_costs_nothing() -> None:
-    found = Tariff(model="m").estimate(
-        [], text_tokens_per_question=1, completion_tokens_per_question=1
-    )
-    assert (found.requests, found.dollars) == (0, 0.0)
+def test_no_request_costs_nothing() -> None:
+    nothing = TokenUsage(prompt_tokens=0, completion_tokens=0)
+    assert Tariff(model="m").total_dollars(0, nothing) == 0.0

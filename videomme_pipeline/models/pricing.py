@@ -1,10 +1,9 @@
-"""The price of tokens, and an estimate of an evaluation's cost. All money is US dollars.
+"""The price of tokens. All money is US dollars.
 
 A price is read from the user's `models.yaml`, else from `genai-prices`. A price that neither has is
-unknown: None, never zero. `endpoint.endpoints` has the number of tokens per frame.
+unknown: None, never zero. `endpoint.frame_tokens` has the number of tokens per frame.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,30 +37,6 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoTokens:
-    """The number of questions on one video, and the tokens of the video's frames per request."""
-
-    questions: int
-    frame_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenEstimate:
-    """Tokens and dollars of an evaluation. Dollars are None if no price is known.
-
-    `dollars_if_cached` assumes that the endpoint's prefix cache contains the frames of a video
-    for every question except the first. `dollars` assumes that nothing is cached.
-    """
-
-    requests: int
-    prompt_tokens: int
-    cacheable_tokens: int
-    completion_tokens: int
-    dollars: float | None
-    dollars_if_cached: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
     """Prices of one model at one endpoint.
 
@@ -81,39 +56,20 @@ class Tariff:
             return _at_prices(usage, self.prices)
         return _at_list_price(usage, self, at)
 
-    def estimate(
-        self,
-        videos: Iterable[VideoTokens],
-        *,
-        text_tokens_per_question: int,
-        completion_tokens_per_question: int,
-    ) -> TokenEstimate:
-        """Tokens and dollars of an evaluation of `videos`."""
-        pending = [video for video in videos if video.questions]
-        requests = sum(video.questions for video in pending)
-        prompt_tokens = sum(video.questions * video.frame_tokens for video in pending)
-        prompt_tokens += requests * text_tokens_per_question
-        cacheable = sum((video.questions - 1) * video.frame_tokens for video in pending)
-        completion_tokens = requests * completion_tokens_per_question
+    def total_dollars(self, requests: int, usage: TokenUsage) -> float | None:
+        """The cost of `requests` requests with `usage` in total, or None if no price is known.
 
-        def dollars(cached_tokens: int) -> float | None:
-            # Prices that depend on the length of the prompt apply to each request separately.
-            average = TokenUsage(
-                prompt_tokens=round(prompt_tokens / requests),
-                completion_tokens=round(completion_tokens / requests),
-                cached_tokens=round(cached_tokens / requests),
-            )
-            per_request = self.dollars(average)
-            return None if per_request is None else per_request * requests
-
-        return TokenEstimate(
-            requests=requests,
-            prompt_tokens=prompt_tokens,
-            cacheable_tokens=cacheable,
-            completion_tokens=completion_tokens,
-            dollars=dollars(0) if requests else 0.0,
-            dollars_if_cached=dollars(cacheable) if requests else 0.0,
+        Prices that depend on the length of the prompt are those of the average request.
+        """
+        if not requests:
+            return 0.0
+        average = TokenUsage(
+            prompt_tokens=round(usage.prompt_tokens / requests),
+            completion_tokens=round(usage.completion_tokens / requests),
+            cached_tokens=round(usage.cached_tokens / requests),
         )
+        per_request = self.dollars(average)
+        return None if per_request is None else per_request * requests
 
 
 def _at_prices(usage: TokenUsage, prices: Prices) -> float:

@@ -4,11 +4,11 @@ No request is sent and no frame is read. `summary` has the totals of requests th
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.pricing import TokenEstimate, VideoTokens
+from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import Decoding
 
 CHARACTERS_PER_TOKEN = 4
@@ -79,8 +79,15 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
     """
     pending = [video for video in videos if video.requests]
     certain = [video for video in pending if video.is_certain]
-    least = _tokens(model, certain, SHORTEST_ANSWER_TOKENS)
-    most = _tokens(model, pending, decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    requests = sum(video.requests for video in pending)
+    requests_low = sum(video.requests for video in certain)
+    least = _usage(model, certain, SHORTEST_ANSWER_TOKENS)
+    most = _usage(model, pending, decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    dollars_low: float | None = None
+    dollars_high: float | None = None
+    if model.costs_money and least and most:
+        dollars_low = model.tariff.total_dollars(requests_low, least)
+        dollars_high = model.tariff.total_dollars(requests, replace(most, cached_tokens=0))
     excesses = [
         (video.requests, excess)
         for video in pending
@@ -99,32 +106,36 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
         model=model.name,
         costs_money=model.costs_money,
         questions=questions,
-        requests=sum(video.requests for video in pending),
-        requests_low=sum(video.requests for video in certain),
+        requests=requests,
+        requests_low=requests_low,
         prompt_tokens=most.prompt_tokens if most else None,
-        dollars_low=least.dollars_if_cached if least and model.costs_money else None,
-        dollars_high=most.dollars if most and model.costs_money else None,
+        dollars_low=dollars_low,
+        dollars_high=dollars_high,
         too_long=sum(requests for requests, _ in excesses),
         fitting_frames=min((excess.fitting_frames for _, excess in excesses), default=None),
     )
 
 
-def _tokens(
+def _usage(
     model: RemoteSpec, videos: Sequence[PendingVideo], answer_tokens: int
-) -> TokenEstimate | None:
-    """Tokens and dollars of requests, or None if the tokens of any frame are unknown."""
-    tokens = []
+) -> TokenUsage | None:
+    """Tokens of all requests, or None if the tokens of any frame are unknown.
+
+    The frames of a video are cached for every question except its first.
+    """
+    requests = sum(video.requests for video in videos)
+    text = sum(video.requests * video.text_characters for video in videos)
+    prompt_tokens = requests * round(text / max(requests, 1) / CHARACTERS_PER_TOKEN)
+    cached_tokens = 0
     for video in videos:
         per_frame = None if video.frame_size is None else model.frame_tokens(video.frame_size)
         if video.frames and per_frame is None:
             return None
-        tokens.append(
-            VideoTokens(questions=video.requests, frame_tokens=video.frames * (per_frame or 0))
-        )
-    requests = sum(video.requests for video in videos)
-    text = sum(video.requests * video.text_characters for video in videos)
-    return model.tariff.estimate(
-        tokens,
-        text_tokens_per_question=round(text / max(requests, 1) / CHARACTERS_PER_TOKEN),
-        completion_tokens_per_question=answer_tokens,
+        frame_tokens = video.frames * (per_frame or 0)
+        prompt_tokens += video.requests * frame_tokens
+        cached_tokens += (video.requests - 1) * frame_tokens
+    return TokenUsage(
+        prompt_tokens=prompt_tokens,
+        completion_tokens=requests * answer_tokens,
+        cached_tokens=cached_tokens,
     )
