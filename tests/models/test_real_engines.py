@@ -28,7 +28,7 @@ from videomme_pipeline.demo.package_files import fetch
 from videomme_pipeline.errors import DownloadError
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.reported import reported_identity
+from videomme_pipeline.models.endpoint.served import reported_identity
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
 from videomme_pipeline.serving.configuration import LocalServers

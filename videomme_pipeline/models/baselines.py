@@ -6,7 +6,6 @@ evaluation, with which any model is asked without frames.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from blake3 import blake3
@@ -72,24 +71,15 @@ class LongestOptionSpec(BaselineSpec):
         return max(question.letters, key=lambda letter: len(question.option_text(letter)))
 
 
-@dataclass(frozen=True, slots=True)
 class Baseline:
     """The baseline that `spec` describes, as a model."""
 
-    spec: BaselineSpec
+    needs_frames = False
 
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        settings = dict(self.spec.identity)
-        return {"model": settings.pop("kind").replace("_", "-"), **settings}
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
+    def __init__(self, spec: BaselineSpec) -> None:
+        settings = dict(spec.identity)
+        self.spec, self.name = spec, spec.name
+        self.identity = {"model": settings.pop("kind").replace("_", "-"), **settings}
 
     async def respond(self, request: Request) -> Reply:
         return Reply(text=self.spec.letter_for(request))

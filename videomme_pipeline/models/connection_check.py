@@ -1,7 +1,7 @@
 """A check of a server that is run once per connection."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
@@ -55,20 +55,10 @@ class CheckedModel:
     """
 
     def __init__(self, model: VideoLLM, check: Callable[[], None]) -> None:
+        self.name, self.identity = model.name, model.identity
+        self.needs_frames = model.needs_frames
         self._model = model
         self._check = ConnectionCheck(check)
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return self._model.identity
-
-    @property
-    def needs_frames(self) -> bool:
-        return self._model.needs_frames
 
     async def respond(self, request: Request) -> Reply:
         """Return the answer of the model, after the check."""

@@ -16,21 +16,11 @@ class ModelPool:
 
     def __init__(self, members: Mapping[str, VideoLLM]) -> None:
         self.members = members
-        self._first = next(iter(members.values()))
+        first = self._first = next(iter(members.values()))
+        self.name, self.identity = first.name, first.identity
+        self.needs_frames = first.needs_frames
         if any(a.identity != b.identity for a, b in pairwise(members.values())):
             raise ValueError("the members of a pool must be the same model")
-
-    @property
-    def name(self) -> str:
-        return self._first.name
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return self._first.identity
-
-    @property
-    def needs_frames(self) -> bool:
-        return self._first.needs_frames
 
     async def respond(self, request: Request) -> Reply:
         """Return the answer of the first endpoint. `collect` asks the members instead."""

@@ -8,8 +8,7 @@ import pytest
 from tests.support.made_up_requests import request
 from tests.support.model_server import Fault, ModelServer, always, first_time
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint import model as model_module
-from videomme_pipeline.models.endpoint import served
+from videomme_pipeline.models.endpoint import client, served
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
@@ -39,7 +38,7 @@ async def test_a_server_that_has_answered_may_be_silent_while_it_is_busy(
         model = OpenAICompatibleModel(spec(base_url=server.base_url))
         with pytest.raises(ResponseFailure):
             await model.respond(request())
-        monkeypatch.setattr(model_module, "is_silent", lambda *_: True)
+        monkeypatch.setattr(client, "is_silent", lambda *_: True)
         assert (await model.respond(request())).text
         await model.close()
         with pytest.raises(ResponseFailure, match="does not answer"):

@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.endpoint.body import RequestBody, request_body
+from videomme_pipeline.models.endpoint.client import EndpointModel
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone
-from videomme_pipeline.models.endpoint.model import EndpointModel
 from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.reported_errors import (
     ErrorDetail,

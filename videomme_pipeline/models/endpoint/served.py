@@ -1,9 +1,15 @@
-"""The models that an endpoint lists, with their context if it reports one."""
+"""Facts that a running server reports: the models that it serves, and what it is."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import orjson
 from pydantic import BaseModel, ValidationError
 
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint.endpoints import PROFILES, Profile
 from videomme_pipeline.models.endpoint.json_fields import OrNone, Text
+from videomme_pipeline.models.identity import ServerIdentity, text_hash
 from videomme_pipeline.processes.secrets import Redaction
 
 TIMEOUT_SECONDS = 5.0
@@ -11,7 +17,10 @@ CONNECT_SECONDS = 1.5
 """A run checks its endpoints first. An endpoint that is down must not delay the run."""
 SILENT_SECONDS = 3.5
 """Time for the list of models, after which a server counts as silent. A run asks twice."""
+LOOK_SECONDS = 2.0
+"""Time for a report of a server. A plan must not wait long for a server that is down."""
 MAX_BYTES = 2**20
+_MAX_CHARACTERS = 500
 
 
 class SilentServerError(ModelError):
@@ -62,12 +71,11 @@ def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
 
 def is_silent(base_url: str, api_key: str | None) -> bool:
     """True if a server accepts a connection and then sends nothing."""
-    try:
-        get(f"{base_url.rstrip('/')}/models", api_key, SILENT_SECONDS)
-    except SilentServerError:
-        return True
-    except ModelError:
-        return False
+    with suppress(ModelError):
+        try:
+            get(f"{base_url.rstrip('/')}/models", api_key, SILENT_SECONDS)
+        except SilentServerError:
+            return True
     return False
 
 
@@ -102,3 +110,39 @@ def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS)
         # The error may contain the key.
         raise (SilentServerError if is_silent else ModelError)(problem) from None
     return redaction.redact_bytes(content)
+
+
+def reported_identity(
+    base_url: str, profile: Profile, served_name: str, api_key: str | None
+) -> ServerIdentity | None:
+    """Facts that the server at `base_url` reports, or None without an answer or without facts."""
+    root = base_url.rstrip("/").removesuffix("/v1")
+    values: dict[str, str] = {}
+    for path, keys in PROFILES[profile].reports.items():
+        try:
+            content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
+        except SilentServerError:
+            return None
+        except (ModelError, orjson.JSONDecodeError):
+            continue
+        if isinstance(content, dict):
+            values |= dict(_read(keys, content))
+    if profile is Profile.VLLM and values:
+        values |= _served_weights(base_url, served_name, api_key)
+    return ServerIdentity.of({"engine": profile.value, **values}) if values else None
+
+
+def _read(keys: Mapping[str, str], content: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, key in keys.items():
+        value = content.get(key)
+        if isinstance(value, str) and value:
+            yield name, text_hash(value) if name.endswith("_hash") else value[:_MAX_CHARACTERS]
+
+
+def _served_weights(base_url: str, served_name: str, api_key: str | None) -> dict[str, str]:
+    """The weights that vLLM lists for a model."""
+    with suppress(ModelError):
+        for served in list_models(base_url, api_key):
+            if served.id == served_name and served.root:
+                return {"model": served.root[:_MAX_CHARACTERS]}
+    return {}

@@ -21,8 +21,7 @@ from videomme_pipeline.models.endpoint.endpoints import (
 from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.endpoint.reported import reported_identity
-from videomme_pipeline.models.endpoint.served import ServedModel, list_models
+from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.spec import Schedule
