@@ -151,7 +151,7 @@ async def probe_once(spec: ModelSpec, model: VideoLLM) -> Finding:
     count = FEW if spec.reads_video else 1
     try:
         with TemporaryDirectory() as folder:
-            frames = _drawn(spec, count, Path(folder))
+            frames = _drawn(spec, range(1, count + 1), Path(folder))
             reply = await asyncio.wait_for(_ask(model, LAST_NUMBER, frames), LIMIT_SECONDS)
     except TimeoutError:
         raise ModelError(
@@ -163,38 +163,35 @@ async def probe_once(spec: ModelSpec, model: VideoLLM) -> Finding:
 
 
 async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply, folder: Path) -> list[Finding]:
-    frames = [_drawn(spec, count, folder) for count in (FEW, MORE, MANY)]
-    frames.append(_drawn(spec, MORE, folder, LARGE_PIXELS))
-    replies = [text, *[await _ask(model, LAST_NUMBER, shown) for shown in frames]]
+    frames = [_drawn(spec, range(1, count + 1), folder) for count in (FEW, MORE, MANY)]
+    frames.append(_drawn(spec, range(1, MORE + 1), folder, LARGE_PIXELS))
+    replies = [text, *[await _ask(model, LAST_NUMBER, drawn) for drawn in frames]]
     timed = None
     if spec.reads_video:
-        timed = await _ask(model, TIME_OF, drawn_video(_numbers_by_second(), folder))
+        shown = [bisect_right(SECONDS, second) for second in range(SECONDS[-1] + 1)]
+        timed = await _ask(model, TIME_OF, _drawn(spec, shown, folder))
     elif spec.sees_frame_times:
         timed = await _ask(model, TIME_OF, frames[1])
     counts = [reply.usage.prompt_tokens for reply in replies]
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
+    reported = [count for count in counts if count is not None]
+    if len(reported) < len(counts):
         message = "unknown if they arrive: the endpoint reports no prompt tokens"
         arrival = [_warning("pictures", message)]
     else:
-        tokens = _Tokens(*known)
+        tokens = _Tokens(*reported)
         arrival = [_arrival(tokens), _count(tokens), _size(spec, tokens)]
     return [*arrival, _reading(replies[3]), _times(timed)]
 
 
-def _drawn(spec: ModelSpec, count: int, folder: Path, side: int = SMALL_PIXELS) -> FrameSet:
-    """`count` pictures that show their numbers, from 1, in the form that the model gets."""
-    numbers = range(1, count + 1)
-    if spec.reads_video:
-        return drawn_video(numbers, folder, side)
-    return drawn_frames(numbers, SECONDS if count == len(SECONDS) else range(count), side)
-
-
-def drawn_frames(
-    numbers: Sequence[int], seconds: Sequence[int], side: int = SMALL_PIXELS
+def _drawn(
+    spec: ModelSpec, numbers: Sequence[int], folder: Path, side: int = SMALL_PIXELS
 ) -> FrameSet:
-    """Square pictures that show `numbers` at `seconds` of a video."""
-    return FrameSet(
+    """Square pictures that show `numbers`, or a video with one of them per second in `folder`."""
+    seconds: Sequence[int] = range(len(numbers))
+    if len(numbers) == MORE and not spec.reads_video:
+        seconds = SECONDS
+    pictures = [_picture_of(number, side) for number in numbers]
+    frames = FrameSet(
         video_hash=fingerprint("probe", list(numbers), list(seconds), side),
         fingerprint="probe",
         media_type="image/jpeg",
@@ -206,24 +203,16 @@ def drawn_frames(
                 is_keyframe=True,
                 width=side,
                 height=side,
-                picture=_jpeg(_picture_of(number, side)),
+                picture=_jpeg(picture),
             )
-            for number, at in zip(numbers, seconds, strict=True)
+            for picture, at in zip(pictures, seconds, strict=True)
         ),
     )
-
-
-def drawn_video(numbers: Sequence[int], folder: Path, side: int = SMALL_PIXELS) -> FrameSet:
-    """A video in `folder` that shows one of `numbers` per second, and the same as pictures."""
-    frames = drawn_frames(numbers, range(len(numbers)), side)
+    if not spec.reads_video:
+        return frames
     path = folder / f"{frames.video_hash}.mp4"
-    _write_video(path, (_picture_of(number, side) for number in numbers), side)
+    _write_video(path, pictures, side)
     return replace(frames, source=path, sampling=VIDEO_SAMPLING)
-
-
-def _numbers_by_second() -> list[int]:
-    """The number that a video shows at each second, if the pictures change at `SECONDS`."""
-    return [bisect_right(SECONDS, second) for second in range(SECONDS[-1] + 1)]
 
 
 def _write_video(path: Path, pictures: "Iterable[Image]", side: int) -> None:

@@ -53,13 +53,9 @@ class LocalServers(ServeSpec):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        return {
-            "engine": self.engine.value,
-            "weights": self.weights,
-            "revision": self.revision,
-            "gpus_per_replica": self.gpus_per_replica,
-            "args": self.args,
-        }
+        return self.model_dump(
+            include={"engine", "weights", "revision", "gpus_per_replica", "args"}
+        )
 
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """The contents of the weights' files and the version of the installed engine."""

@@ -25,8 +25,6 @@ from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone
 from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.reported_errors import (
     ErrorDetail,
-    error_in,
-    kind_of_status,
     permanent_failure,
     status_failure,
 )
@@ -262,17 +260,15 @@ class OpenAIBatchModel(EndpointModel):
 
 def _reply_of(result: _Result, spec: EndpointSpec, request: Request) -> Reply:
     response = result.response or _Response()
-    status, body = response.status_code, orjson.dumps(response.body)
-    if status == 200:
+    if response.status_code is None:
+        error = result.error or ErrorDetail(message="no response")
+        raise permanent_failure(spec, error.message, None, error.code) or ResponseFailure(
+            FailureKind.SERVER_ERROR, f"in a batch: {error.message}"
+        )
+    body = orjson.dumps(response.body)
+    if response.status_code == 200:
         return read_reply(body, spec, request)
-    if result.error is not None:
-        message, code = result.error.message, result.error.code
-    else:
-        message, code = error_in(HttpResponse(status or 0, {}, body))
-    if (permanent := permanent_failure(spec, message, status, code)) is not None:
-        raise permanent
-    kind = FailureKind.SERVER_ERROR if status is None else kind_of_status(status, code)
-    raise ResponseFailure(kind, f"in a batch: {message}", status=status)
+    raise status_failure(HttpResponse(response.status_code, {}, body), spec)
 
 
 def _metadata_of(fingerprints: Sequence[str]) -> Iterator[tuple[str, str]]:
