@@ -32,8 +32,8 @@ from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, block_pandas, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import content_hash
 
 QUESTIONS = 3

@@ -42,7 +42,7 @@ from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import LocalWorkers
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.videos.packets import demux_packets, index_packets
+from videomme_pipeline.videos.container import demux_packets, index_packets
 from videomme_pipeline.videos.probe import content_hash
 
 SAMPLINGS = (

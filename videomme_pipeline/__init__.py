@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from videomme_pipeline.storage.layout import Store
     from videomme_pipeline.subtitles.align import align, parse_alignment
     from videomme_pipeline.subtitles.cues import read_subtitles
-    from videomme_pipeline.videos.packets import index_packets
+    from videomme_pipeline.videos.container import index_packets
     from videomme_pipeline.warehouse.database import connect
 
     __version__: str
@@ -116,7 +116,7 @@ _MODULES = {
     "align": "subtitles.align",
     "compare": "scoring.statistics.compare",
     "connect": "warehouse.database",
-    "index_packets": "videos.packets",
+    "index_packets": "videos.container",
     "open_project": "project.project",
     "parse_alignment": "subtitles.align",
     "parse_sampling": "frames.sampling_names",

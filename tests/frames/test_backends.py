@@ -30,7 +30,8 @@ from videomme_pipeline.frames.extract import FrameJob, extract_here
 from videomme_pipeline.frames.sampling import FpsBased, Keyframe, Placement, UniformN
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.videos.packets import PacketIndex, index_packets
+from videomme_pipeline.videos.container import index_packets
+from videomme_pipeline.videos.packets import PacketIndex
 
 STRATEGIES = (
     UniformN(frames=7),

@@ -11,7 +11,7 @@ from blake3 import blake3
 from tests.support.clips import CLIPS, ENCODED_FRAMES, Clip, clip, facts
 from videomme_pipeline.frames.backends import Decoded, decode_frames, refusal_reason
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.videos.packets import index_packets
+from videomme_pipeline.videos.container import index_packets
 
 pytestmark = pytest.mark.slow
 

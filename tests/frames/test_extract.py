@@ -25,7 +25,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.frames.show import show_frames
 from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, run_tasks
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.videos.packets import index_packets
+from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.probe import content_hash
 
 NAMES = ("uniform_n-8.native", "fps_based-1-max-5.native.png", "keyframe-all.native")

@@ -14,8 +14,8 @@ from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_fr
 from videomme_pipeline.frames.extract import FrameJob, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import ProbeJob, content_hash, probe_video
 
 SAMPLING = parse_sampling("uniform_n-4.native.png")

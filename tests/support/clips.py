@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from videomme_pipeline.videos.packets import index_packets
+from videomme_pipeline.videos.container import index_packets
 
 DEFAULT_FOLDER = Path("/tmp/videomme-perf")
 CLIP_VERSION = 4

@@ -10,13 +10,9 @@ from upath import UPath
 from tests.support.builders import declare_samples, truncate, write_audio_only, write_video
 from tests.support.shared_files import OddVideos
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.videos.packets import (
-    IndexSource,
-    PacketIndex,
-    demux_packets,
-    index_packets,
-    read_moov,
-)
+from videomme_pipeline.videos.container import demux_packets, index_packets
+from videomme_pipeline.videos.mp4 import read_moov
+from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 ARRAYS = ("pts", "dts", "sizes", "is_keyframe", "is_hidden", "precedes_loss")
 

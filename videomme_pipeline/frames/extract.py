@@ -49,9 +49,9 @@ from videomme_pipeline.processes.tasks import (
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.storage.publish import scratch_folder
-from videomme_pipeline.videos.container import VIDEO_LIMITS
+from videomme_pipeline.videos.container import VIDEO_LIMITS, index_packets
 from videomme_pipeline.videos.files import local_video
-from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
+from videomme_pipeline.videos.packets import PacketIndex, clip_of
 
 MIN_PACKETS_TO_SPLIT = 3_000
 """A video that needs fewer packets than this (a few seconds of work) is not split."""

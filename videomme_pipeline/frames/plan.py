@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from videomme_pipeline.videos.mp4 import Integers
-from videomme_pipeline.videos.packets import IndexSource, PacketIndex
+from videomme_pipeline.videos.packets import IndexSource, Integers, PacketIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,18 @@
-"""Opening a video file with libav: its video stream, its packets, and reasons for failures.
+"""Opening a video file with libav: its video stream, its packet index, and reasons for failures.
 
-All uses of `av.open` outside the frame backends are here. `videos.packets` builds the packet
-index from the packets.
+All uses of `av.open` for pictures are here. For an mp4 the packet index is read from the sample
+tables, which takes milliseconds for an hour of video. Any other container is demuxed once. Only
+streams without usable timestamps are decoded.
 """
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
@@ -17,10 +21,12 @@ from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.mp4 import (
     has_encrypted_video,
     impossible_count,
+    read_moov,
     read_moov_box,
     top_boxes,
     track_end_seconds,
 )
+from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -152,7 +158,105 @@ _OTHER_FORMATS = {
 }
 
 
-def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
+def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
+    """The packet index of the video stream in `path`, by the fastest method that is exact.
+
+    Raises:
+        VideoUnreadableError: if the file has no video stream that can be opened.
+    """
+    if isinstance(path, FrameFolder):
+        return demux_packets(path, video_id)
+    return read_moov(path) or demux_packets(path, video_id)
+
+
+def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
+    """The index from all packets of the file.
+
+    Raises:
+        VideoUnreadableError: if the file has no video stream that can be opened.
+    """
+    with open_video(path, video_id) as (container, stream):
+        rows = [
+            (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)
+            for p, precedes_loss in _complete_packets(container, stream)
+        ]
+        shown = [(pts, duration) for pts, *_, hidden, duration, _ in rows if not hidden]
+        time_base = stream.time_base or Fraction(1, 90_000)
+        first_pts = min((pts for pts, _ in shown if pts is not None), default=0)
+        claimed = _claimed_seconds(path, stream, first_pts)
+    if not shown:
+        problem = f"{len(rows)} packets, and its edit list hides all of them"
+        raise VideoUnreadableError(
+            video_id or path.stem,
+            f"{path}: the video stream has {problem if rows else 'no whole packet'}; get it again",
+        )
+    distinct = {pts for pts, _ in shown}
+    if None in distinct or len(distinct) != len(shown):
+        return _decode_packets(path, video_id, claimed)
+    packet_pts, packet_dts, sizes, is_keyframe, is_hidden, _, precedes_loss = zip(
+        *rows, strict=True
+    )
+    dts = [p if d is None else d for p, d in zip(packet_pts, packet_dts, strict=True)]
+    return PacketIndex(
+        pts=np.array([d if p is None else p for p, d in zip(packet_pts, dts, strict=True)]),
+        dts=np.array(dts),
+        sizes=np.array(sizes),
+        is_keyframe=np.array(is_keyframe),
+        is_hidden=np.array(is_hidden),
+        precedes_loss=np.array(precedes_loss),
+        time_base=time_base,
+        last_duration=_last_duration(shown),
+        claimed_seconds=claimed,
+        source=IndexSource.DEMUX,
+    )
+
+
+def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None) -> PacketIndex:
+    """Decode a stream without usable timestamps, number its frames and return the index.
+
+    A frame without a time follows the previous frame at the stream's frame rate.
+    """
+    import av  # noqa: PLC0415
+
+    pts: list[int] = []
+    keys: list[bool] = []
+    with open_video(path, video_id) as (container, stream):
+        time_base = stream.time_base or Fraction(1, 90_000)
+        rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+        step = max(1, round(1 / (rate * time_base)))
+        for packet in _readable_packets(container, stream):
+            try:
+                decoded = packet.decode()
+            except av.FFmpegError:
+                continue
+            for frame in decoded:
+                is_usable = frame.pts is not None and (not pts or frame.pts > pts[-1])
+                pts.append(frame.pts if is_usable else (pts[-1] + step if pts else 0))
+                keys.append(bool(frame.key_frame))
+    times = np.array(pts, np.int64)
+    return PacketIndex(
+        pts=times,
+        dts=times,
+        sizes=np.zeros(len(times), np.int64),
+        is_keyframe=np.array(keys, np.bool_),
+        is_hidden=np.zeros(len(times), np.bool_),
+        precedes_loss=np.zeros(len(times), np.bool_),
+        time_base=time_base,
+        last_duration=step,
+        claimed_seconds=claimed,
+        source=IndexSource.DECODE,
+    )
+
+
+def _last_duration(shown: list[tuple[int, int]]) -> int:
+    """The duration of the last shown frame, or if it has none, the time since the frame before."""
+    ordered = sorted(shown)
+    if ordered[-1][1]:
+        return ordered[-1][1]
+    return ordered[-1][0] - ordered[-2][0] if len(ordered) > 1 else 0
+
+
+def _readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
     """Every packet of the stream up to its end or to the first unreadable part of the file."""
     import av  # noqa: PLC0415
 
@@ -165,13 +269,13 @@ def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iter
         yield packet
 
 
-def complete_packets(
+def _complete_packets(
     container: "InputContainer", stream: "VideoStream"
 ) -> Iterator[tuple[Any, bool]]:
     """The complete packets, each with True if the container is damaged directly after it."""
     previous, is_damaged = None, False
     with libav_errors() as errors:
-        for packet in readable_packets(container, stream):
+        for packet in _readable_packets(container, stream):
             is_damaged = is_damaged or packet.is_corrupt or bool(errors)
             errors.clear()
             if packet.size and not packet.is_corrupt:
@@ -202,7 +306,7 @@ def libav_errors() -> Iterator[list[Any]]:
         av.logging.set_skip_repeated(skips_repeated)
 
 
-def claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> float | None:
+def _claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> float | None:
     """Length of the video stream according to the container, or None if it has no such value.
 
     The length of the whole file is not used, since a sound track may be longer. mp4 and Matroska

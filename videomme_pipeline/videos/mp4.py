@@ -1,7 +1,7 @@
 """The boxes of an mp4 file: its sample tables, edit list and encryption mark, read with numpy.
 
 Box names and layouts are those of ISO/IEC 14496-12. This module does not use libav and decodes
-nothing. `videos.packets` builds the packet index from the tables.
+nothing.
 """
 
 import struct
@@ -11,12 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from videomme_pipeline.videos.files import stat_file
-
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from videomme_pipeline.videos.packets import Flags, IndexSource, Integers, PacketIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +25,8 @@ class Box:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampleTables:
-    """The samples of the video track of an mp4, with the edit list applied.
-
-    There is one entry per complete sample, in decoding order. `pts` and `dts` are in units of
-    `time_base`. Hidden samples precede the start of the edit. `claimed_seconds` includes samples
-    that are missing at the end of a truncated file.
-    """
-
-    pts: Integers
-    dts: Integers
-    sizes: Integers
-    is_keyframe: Flags
-    is_hidden: Flags
-    time_base: Fraction
-    last_duration: int
-    claimed_seconds: float
-
-
-def read_sample_tables(path: Path) -> SampleTables | None:
-    """The sample tables of an mp4, or None if they do not describe the video completely.
+def read_moov(path: Path) -> PacketIndex | None:
+    """The packet index by the sample tables of an mp4, or None if they are not complete.
 
     The tables are incomplete in other containers, in fragmented or encrypted files, and with
     several video tracks. They are also not used if the edit list has several segments, starts
@@ -60,9 +38,12 @@ def read_sample_tables(path: Path) -> SampleTables | None:
         if moov is None or not any(box.kind == b"ftyp" for box in boxes[:2]):
             return None
         file_size = path.stat().st_size
-        if impossible_count(moov, file_size):
+        is_fragmented = any(kind == b"mvex" for kind, _ in _children(moov))
+        tracks = _video_tracks(moov)
+        if is_fragmented or len(tracks) != 1 or impossible_count(moov, file_size):
             return None
-        return _read_movie(moov, file_size if boxes[-1].end > file_size else None)
+        available_bytes = file_size if boxes[-1].end > file_size else None
+        return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), available_bytes)
     except (OSError, struct.error, ValueError, IndexError, KeyError):
         return None  # libav decides whether such a file can be used
 
@@ -183,18 +164,10 @@ def _is_encrypted(tables: memoryview) -> bool:
     return bytes(_child(tables, b"stsd")[12:16]) == b"encv"
 
 
-def _read_movie(moov: memoryview, available_bytes: int | None) -> SampleTables | None:
-    is_fragmented = any(kind == b"mvex" for kind, _ in _children(moov))
-    tracks = _video_tracks(moov)
-    if is_fragmented or len(tracks) != 1:
-        return None
-    return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), available_bytes)
-
-
 def _read_track(
     track: memoryview, movie_timescale: int, available_bytes: int | None
-) -> SampleTables:
-    """The tables of one track.
+) -> PacketIndex:
+    """The packet index of one track, with the edit list applied.
 
     `available_bytes` is the size of the file if its boxes exceed it, else None.
 
@@ -230,15 +203,17 @@ def _read_track(
     shown_cts = cts[first:][cts[first:] >= media_start]
     last = int(np.argmax(np.where(kept & (cts >= media_start), cts, -1)))
     claimed = int(shown_cts.max()) - int(shown_cts.min()) + int(durations[last])
-    return SampleTables(
+    return PacketIndex(
         pts=cts[kept] + start,
         dts=(decode_time + min(0, int(offsets.min())))[kept] + start,
         sizes=sizes[kept],
         is_keyframe=is_keyframe[kept],
         is_hidden=(cts < media_start)[kept],
+        precedes_loss=np.zeros(np.count_nonzero(kept), np.bool_),
         time_base=Fraction(1, timescale),
         last_duration=int(durations[last]),
         claimed_seconds=claimed / timescale,
+        source=IndexSource.MOOV,
     )
 
 

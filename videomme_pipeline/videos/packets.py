@@ -1,8 +1,7 @@
 """The packet index of a video: the time of each compressed picture, and which are keyframes.
 
-The index is built once per video content and stored. Only streams without usable timestamps are
-decoded for it. For an mp4 the index is read from the sample tables, which takes milliseconds for an
-hour of video. Any other container is demuxed once. `frames.sampling` chooses frames from the index.
+`videos.container` builds the index, once per video content. `frames.sampling` chooses frames from
+the index.
 """
 
 import logging
@@ -10,32 +9,36 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from upath import UPath
 
-from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
+from videomme_pipeline.benchmarks.locate import VideoFile
 from videomme_pipeline.errors import DamagedFileError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import setting_aside
-from videomme_pipeline.videos.container import (
-    claimed_seconds,
-    complete_packets,
-    open_video,
-    readable_packets,
-)
-from videomme_pipeline.videos.mp4 import Flags, Integers, read_sample_tables
 
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 INDEX_VERSION = 2
 SAME_INSTANT = 1e-6
 """Times closer than this many seconds count as equal."""
+_COLUMNS = {
+    "pts": "pts",
+    "dts": "dts",
+    "size": "sizes",
+    "is_keyframe": "is_keyframe",
+    "is_hidden": "is_hidden",
+    "precedes_loss": "precedes_loss",
+}
+"""The stored columns and their fields."""
 _log = logging.getLogger(__name__)
 
 
@@ -113,6 +116,9 @@ class PacketIndex:
         is_hidden = np.ones_like(self.is_hidden)
         is_hidden[self.shown[max(first, 0) : last]] = False
         ends_early = last < self.frame_count
+        claimed = self.claimed_seconds
+        if claimed is not None:
+            claimed -= clip.start_seconds
         return replace(
             self,
             is_hidden=is_hidden,
@@ -121,12 +127,9 @@ class PacketIndex:
                 if ends_early and last
                 else self.last_duration
             ),
-            claimed_seconds=None if ends_early else self._claimed_from(clip.start_seconds),
+            claimed_seconds=None if ends_early else claimed,
             frames_before=max(first, 0),
         )
-
-    def _claimed_from(self, start_seconds: float) -> float | None:
-        return None if self.claimed_seconds is None else self.claimed_seconds - start_seconds
 
     @cached_property
     def shown(self) -> Integers:
@@ -196,14 +199,6 @@ class PacketIndex:
 
     def save(self, path: UPath) -> None:
         """Publish the index as Parquet at `path` (`Store.packets`)."""
-        columns = {
-            "pts": self.pts,
-            "dts": self.dts,
-            "size": self.sizes,
-            "is_keyframe": self.is_keyframe,
-            "is_hidden": self.is_hidden,
-            "precedes_loss": self.precedes_loss,
-        }
         metadata = {
             "version": str(INDEX_VERSION),
             "time_base": str(self.time_base),
@@ -211,7 +206,7 @@ class PacketIndex:
             "claimed_seconds": "" if self.claimed_seconds is None else repr(self.claimed_seconds),
             "source": self.source.value,
         }
-        table = pa.table({name: pa.array(values) for name, values in columns.items()})
+        table = pa.table({name: getattr(self, field) for name, field in _COLUMNS.items()})
         publish(path, parquet.encode(table.replace_schema_metadata(metadata)))
 
     @classmethod
@@ -222,42 +217,26 @@ class PacketIndex:
         """
         try:
             with setting_aside(path):
-                return cls._of(parquet.read_table(path))
+                table = parquet.read_table(path)
+                facts = parquet.metadata_of(table)
+                if facts.get("version") != str(INDEX_VERSION):
+                    return None
+                arrays: dict[str, Any] = {
+                    field: table.column(name).to_numpy() for name, field in _COLUMNS.items()
+                }
+                claimed = facts["claimed_seconds"]
+                return cls(
+                    **arrays,
+                    time_base=Fraction(facts["time_base"]),
+                    last_duration=int(facts["last_duration"]),
+                    claimed_seconds=float(claimed) if claimed else None,
+                    source=IndexSource(facts["source"]),
+                )
         except FileNotFoundError:
             return None
         except DamagedFileError as error:
             _log.warning("%s", error)
             return None
-
-    @classmethod
-    def _of(cls, table: pa.Table) -> "PacketIndex | None":
-        """The index in a stored table, or None if it has another version."""
-        facts = parquet.metadata_of(table)
-        if facts.get("version") != str(INDEX_VERSION):
-            return None
-        return cls(
-            pts=table.column("pts").to_numpy(),
-            dts=table.column("dts").to_numpy(),
-            sizes=table.column("size").to_numpy(),
-            is_keyframe=table.column("is_keyframe").to_numpy(),
-            is_hidden=table.column("is_hidden").to_numpy(),
-            precedes_loss=table.column("precedes_loss").to_numpy(),
-            time_base=Fraction(facts["time_base"]),
-            last_duration=int(facts["last_duration"]),
-            claimed_seconds=float(facts["claimed_seconds"]) if facts["claimed_seconds"] else None,
-            source=IndexSource(facts["source"]),
-        )
-
-
-def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
-    """The packet index of the video stream in `path`, by the fastest method that is exact.
-
-    Raises:
-        VideoUnreadableError: if the file has no video stream that can be opened.
-    """
-    if isinstance(path, FrameFolder):
-        return demux_packets(path, video_id)
-    return read_moov(path) or demux_packets(path, video_id)
 
 
 def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFile) -> PacketIndex:
@@ -274,112 +253,3 @@ def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFil
             "correct the bounds in the annotations",
         )
     return clipped
-
-
-def read_moov(path: Path) -> PacketIndex | None:
-    """The index from the sample tables of an mp4, or None if they are not sufficient."""
-    tables = read_sample_tables(path)
-    if tables is None:
-        return None
-    return PacketIndex(
-        pts=tables.pts,
-        dts=tables.dts,
-        sizes=tables.sizes,
-        is_keyframe=tables.is_keyframe,
-        is_hidden=tables.is_hidden,
-        precedes_loss=np.zeros(len(tables.pts), np.bool_),
-        time_base=tables.time_base,
-        last_duration=tables.last_duration,
-        claimed_seconds=tables.claimed_seconds,
-        source=IndexSource.MOOV,
-    )
-
-
-def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
-    """The index from all packets of the file.
-
-    Raises:
-        VideoUnreadableError: if the file has no video stream that can be opened.
-    """
-    with open_video(path, video_id) as (container, stream):
-        rows = [
-            (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)
-            for p, precedes_loss in complete_packets(container, stream)
-        ]
-        time_base = stream.time_base or Fraction(1, 90_000)
-        shown_pts = (row[0] for row in rows if not row[4] and row[0] is not None)
-        claimed = claimed_seconds(path, stream, min(shown_pts, default=0))
-    if not rows:
-        raise VideoUnreadableError(
-            video_id or path.stem, f"{path}: the video stream has no whole packet; get it again"
-        )
-    if all(row[4] for row in rows):
-        raise VideoUnreadableError(
-            video_id or path.stem,
-            f"{path}: the video stream has {len(rows)} packets, and its edit list hides all of "
-            "them; get it again",
-        )
-    pts = [row[0] for row in rows if not row[4]]
-    if None in pts or len(set(pts)) != len(pts):
-        return _decode_packets(path, video_id, claimed)
-    dts = [row[0] if row[1] is None else row[1] for row in rows]
-    shown = [(row[0], row[5]) for row in rows if not row[4]]
-    return PacketIndex(
-        pts=np.array(
-            [row[0] if row[0] is not None else d for row, d in zip(rows, dts, strict=True)]
-        ),
-        dts=np.array(dts),
-        sizes=np.array([row[2] for row in rows]),
-        is_keyframe=np.array([row[3] for row in rows]),
-        is_hidden=np.array([row[4] for row in rows]),
-        precedes_loss=np.array([row[6] for row in rows]),
-        time_base=time_base,
-        last_duration=_last_duration(shown),
-        claimed_seconds=claimed,
-        source=IndexSource.DEMUX,
-    )
-
-
-def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None) -> PacketIndex:
-    """Decode a stream without usable timestamps, number its frames and return the index.
-
-    A frame without a time follows the previous frame at the stream's frame rate.
-    """
-    import av  # noqa: PLC0415
-
-    pts: list[int] = []
-    keys: list[bool] = []
-    with open_video(path, video_id) as (container, stream):
-        time_base = stream.time_base or Fraction(1, 90_000)
-        rate = stream.average_rate or stream.guessed_rate or Fraction(25)
-        step = max(1, round(1 / (rate * time_base)))
-        for packet in readable_packets(container, stream):
-            try:
-                decoded = packet.decode()
-            except av.FFmpegError:
-                continue
-            for frame in decoded:
-                is_usable = frame.pts is not None and (not pts or frame.pts > pts[-1])
-                pts.append(frame.pts if is_usable else (pts[-1] + step if pts else 0))
-                keys.append(bool(frame.key_frame))
-    times = np.array(pts, np.int64)
-    return PacketIndex(
-        pts=times,
-        dts=times,
-        sizes=np.zeros(len(times), np.int64),
-        is_keyframe=np.array(keys, np.bool_),
-        is_hidden=np.zeros(len(times), np.bool_),
-        precedes_loss=np.zeros(len(times), np.bool_),
-        time_base=time_base,
-        last_duration=step,
-        claimed_seconds=claimed,
-        source=IndexSource.DECODE,
-    )
-
-
-def _last_duration(shown: list[tuple[int, int]]) -> int:
-    """The duration of the last shown frame, or if it has none, the time since the frame before."""
-    ordered = sorted(shown)
-    if ordered[-1][1]:
-        return ordered[-1][1]
-    return ordered[-1][0] - ordered[-2][0] if len(ordered) > 1 else 0

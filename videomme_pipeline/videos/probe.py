@@ -25,10 +25,10 @@ from videomme_pipeline.processes.tasks import (
 )
 from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import RemoteFile
-from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
+from videomme_pipeline.videos.container import VIDEO_LIMITS, index_packets, open_video
 from videomme_pipeline.videos.files import local_video, stat_file, unreadable
 from videomme_pipeline.videos.hash_cache import FileStatus, HashCache
-from videomme_pipeline.videos.packets import PacketIndex, Timing, clip_of, index_packets
+from videomme_pipeline.videos.packets import PacketIndex, Timing, clip_of
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
