@@ -15,8 +15,7 @@ from videomme_pipeline.project.answers.inputs import sampled_frames
 from videomme_pipeline.project.state.partitions import VideoVariantPartition
 from videomme_pipeline.storage.tables import stored_settings, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
-from videomme_pipeline.subtitles.cues import CueFile, read_subtitles, within
-from videomme_pipeline.subtitles.srt_parsers import SrtParser
+from videomme_pipeline.subtitles.cues import CueFile, SrtParser, read_subtitles, within
 
 
 class Subtitles(BenchmarkStage[VideoVariantPartition]):

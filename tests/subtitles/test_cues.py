@@ -17,12 +17,12 @@ from videomme_pipeline.subtitles.cues import (
     MAX_CUE_CHARACTERS,
     MAX_FILE_BYTES,
     CueFile,
+    SrtParser,
     read_json,
     read_subtitles,
     read_words,
     within,
 )
-from videomme_pipeline.subtitles.srt_parsers import SrtParser
 
 TWO_CUES = """1
 00:00:01,000 --> 00:00:02,500

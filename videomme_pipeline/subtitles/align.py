@@ -16,8 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from videomme_pipeline.errors import ConfigurationError, SubtitleError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import Frame
-from videomme_pipeline.subtitles.cues import Cue, CueFile
-from videomme_pipeline.subtitles.srt_parsers import SrtParser
+from videomme_pipeline.subtitles.cues import Cue, CueFile, SrtParser
 
 ALIGN_VERSION = 1
 """Part of the fingerprint of all aligned lines. Increase it when a change of a policy or of
@@ -78,9 +77,6 @@ class Policy(StrEnum):
     spoken until the next frame or the end of the video. A line that lasts longer is repeated."""
 
 
-INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED})
-
-
 class Alignment(Spec):
     """A policy and its parameters, which can be written as a name in YAML: `window-500-250`."""
 
@@ -97,7 +93,16 @@ class Alignment(Spec):
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, value: Any) -> Any:
-        return _fields(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        name, dot, parser = value.partition(".")
+        option = {"parser": parser} if dot else {}
+        match = _WINDOW_NAME.fullmatch(name)
+        if match is None:
+            return {"policy": name} | option
+        milliseconds = {"before_ms": match[1], "after_ms": match[2]}
+        given = {key: int(digits) for key, digits in milliseconds.items() if digits}
+        return {"policy": Policy.WINDOW} | given | option
 
     @model_validator(mode="after")
     def _window_parameters_only_for_window(self) -> Self:
@@ -119,7 +124,7 @@ class Alignment(Spec):
     @property
     def is_interleaved(self) -> bool:
         """True if lines are placed between the frames instead of in a list after them."""
-        return self.policy in INTERLEAVED_POLICIES
+        return self.policy in (Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED)
 
 
 def parse_alignment(text: str) -> Alignment:
@@ -129,8 +134,8 @@ def parse_alignment(text: str) -> Alignment:
         ConfigurationError: if there is no such alignment. The message lists all alignments.
     """
     try:
-        return Alignment.model_validate(_fields(text))
-    except (ValueError, ValidationError) as error:
+        return Alignment.model_validate(text)
+    except ValidationError as error:
         names = ", ".join(policy for policy in Policy if policy != Policy.WINDOW)
         raise ConfigurationError(
             f"subtitle alignment {text!r}: no such alignment; choose {names}, or "
@@ -206,22 +211,35 @@ def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> 
     return _POLICIES[alignment.policy](cues, frames)
 
 
-def _line(cue: Cue, text: str) -> AlignedLine:
+def _line(
+    cue: int | None, start_seconds: float, end_seconds: float, text: str, last: int | None = None
+) -> AlignedLine:
+    """A line that belongs to no frame, of one cue or of the cues `cue` … `last`."""
     return AlignedLine(
         frame=None,
-        cue=cue.number,
-        last_cue=cue.number,
-        start_seconds=cue.start_seconds,
-        end_seconds=cue.end_seconds,
+        cue=cue,
+        last_cue=cue if last is None else last,
+        start_seconds=start_seconds,
+        end_seconds=end_seconds,
         text=text,
     )
+
+
+def _line_of(cue: Cue, text: str) -> AlignedLine:
+    return _line(cue.number, cue.start_seconds, cue.end_seconds, text)
+
+
+def _line_of_words(words: Sequence[Cue]) -> AlignedLine:
+    start, end = words[0].start_seconds, words[-1].end_seconds
+    text = " ".join(word.text for word in words)
+    return _line(words[0].number, start, end, text, last=words[-1].number)
 
 
 def _spoken(cues: CueFile) -> list[AlignedLine]:
     """Every line of a file: a cue with text of an SRT file, or a segment of a word file."""
     if cues.is_words:
         return _segments(cues.in_file_order)
-    return [_line(cue, cue.text) for cue in cues.cues if cue.text]
+    return [_line_of(cue, cue.text) for cue in cues.cues if cue.text]
 
 
 # Our own policies.
@@ -312,13 +330,8 @@ def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
     events = pysubs2.SSAFile.from_string(cues.raw, format_="srt")
     numbers = {cue.line: cue.number for cue in cues.cues}
     return [
-        AlignedLine(
-            frame=None,
-            cue=numbers.get(line),
-            last_cue=numbers.get(line),
-            start_seconds=event.start / 1000,
-            end_seconds=event.end / 1000,
-            text=event.text.replace("\\N", " "),
+        _line(
+            numbers.get(line), event.start / 1000, event.end / 1000, event.text.replace("\\N", " ")
         )
         for line, event in zip(timing_lines, events, strict=True)
     ]
@@ -370,14 +383,8 @@ def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
                     f"lmms-eval stops at line {line_number + 1}, {lines[1]!r}, with {error!r}; "
                     "choose another alignment for this file"
                 ) from error
-            entries[(start, end)] = AlignedLine(
-                frame=None,
-                cue=numbers.get(line_number + 1),
-                last_cue=numbers.get(line_number + 1),
-                start_seconds=start,
-                end_seconds=end,
-                text=" ".join(lines[2:]),
-            )
+            number = numbers.get(line_number + 1)
+            entries[(start, end)] = _line(number, start, end, " ".join(lines[2:]))
         line_number += len(lines) + 1
     return list(entries.values())
 
@@ -399,19 +406,12 @@ def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
         for cue, end in zip(ordered, ends, strict=False)
         for row in rows[cue.line : end]
     )
-    return [_line(cue, text) for cue, text in tagged if text is not None]
+    return [_line_of(cue, text) for cue, text in tagged if text is not None]
 
 
 def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
     """The line that lmms-eval lists for a video without a subtitle file."""
-    return AlignedLine(
-        frame=None,
-        cue=None,
-        last_cue=None,
-        start_seconds=0.0,
-        end_seconds=frames.video_end_seconds,
-        text="No subtitles available",
-    )
+    return _line(None, 0.0, frames.video_end_seconds, "No subtitles available")
 
 
 # v2. Source: MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py.
@@ -438,16 +438,9 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
     lines: list[AlignedLine] = []
     for frame in np.flatnonzero(spoken.any(axis=1)).tolist():
         between = [words[number] for number in np.flatnonzero(spoken[frame]).tolist()]
-        lines.append(
-            AlignedLine(
-                frame=frame,
-                cue=between[0].number,
-                last_cue=between[-1].number,
-                start_seconds=frames.seconds[frame],
-                end_seconds=next_seconds[frame],
-                text=" ".join(word.text for word in between),
-            )
-        )
+        start, end = frames.seconds[frame], next_seconds[frame]
+        line = _line_of_words(between)
+        lines.append(replace(line, frame=frame, start_seconds=start, end_seconds=end))
     return lines
 
 
@@ -475,33 +468,13 @@ def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
             groups[-1].append(word)
         else:
             groups.append([word])
-    return [
-        AlignedLine(
-            frame=None,
-            cue=group[0].number,
-            last_cue=group[-1].number,
-            start_seconds=group[0].start_seconds,
-            end_seconds=group[-1].end_seconds,
-            text=" ".join(word.text for word in group),
-        )
-        for group in groups
-    ]
+    return list(map(_line_of_words, groups))
 
 
 def _begins_segment(previous: Cue, word: Cue) -> bool:
     gap = word.start_seconds - previous.end_seconds
     ends_sentence = previous.text.rstrip().endswith((".", "!", "?"))
     return gap > SEGMENT_GAP_SECONDS or (ends_sentence and gap > SENTENCE_GAP_SECONDS)
-
-
-def _fields(name: str) -> dict[str, Any]:
-    name, dot, parser = name.partition(".")
-    option = {"parser": parser} if dot else {}
-    match = _WINDOW_NAME.fullmatch(name)
-    if match is None:
-        return {"policy": name} | option
-    written = {"before_ms": match[1], "after_ms": match[2]}
-    return {"policy": Policy.WINDOW} | {key: int(ms) for key, ms in written.items() if ms} | option
 
 
 _LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})

@@ -8,22 +8,23 @@ import codecs
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from upath import UPath
 
 from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.storage.copies import on_local_disk
-from videomme_pipeline.subtitles.srt_parsers import SrtParser, parse_cue
 
 MAX_FILE_BYTES = 8 * 1024**2
 MAX_CUE_CHARACTERS = 20_000
 """Limits of a subtitle file and of the text after one timing line. Three hours of subtitles have
 about half a megabyte (SRT) or two megabytes (words)."""
 _MAX_SECONDS = 10_000 * 3_600
+_Item = TypeVar("_Item")
 
 # UTF-32 comes first: its little-endian mark starts with that of UTF-16.
 _MARKS = (
@@ -46,6 +47,14 @@ _OVERRIDE_TAG = re.compile(r"\{\\[^{}]*\}")
 _OVERRIDE_SPACE = re.compile(r"\\[Nnh]")
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u200e\u200f\u2060\x00"))
 _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
+
+
+class SrtParser(StrEnum):
+    """The package that parses the cues of an SRT file. Both return equal values."""
+
+    PYSUBS2 = "pysubs2"
+    PYSRT = "pysrt"
+    """GPL-3.0, and therefore not needed by anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +130,11 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
         SubtitleError: if there is text but no readable cue, or a limit is exceeded.
     """
     raw, encoding = _decode(data)
-    cues: list[Cue] = []
-    problems: list[str] = []
-    for number, (line_number, timing, rows) in enumerate(_blocks(raw.split("\n"))):
-        try:
-            cues.append(_srt_cue(parser, number, line_number, timing, rows))
-        except ValueError as problem:
-            problems.append(f"cue {number + 1} (line {line_number}): {problem}")
+    cues, problems = _read_each(
+        "cue",
+        _blocks(raw.split("\n")),
+        lambda number, line_number, block: _srt_cue(parser, number, line_number, *block),
+    )
     if not cues and raw.strip():
         raise SubtitleError(_nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems))
     return _cue_file(cues, problems, encoding, raw=raw)
@@ -142,16 +149,8 @@ def read_words(data: bytes) -> CueFile:
         SubtitleError: if there is text but no readable word, or the file is too large.
     """
     raw, encoding = _decode(data)
-    words: list[Cue] = []
-    problems: list[str] = []
-    lines = [
-        (line_number, line) for line_number, line in enumerate(raw.split("\n"), 1) if line.strip()
-    ]
-    for number, (line_number, line) in enumerate(lines):
-        try:
-            words.append(_word(number, line_number, line))
-        except ValueError as problem:
-            problems.append(f"word {number + 1} (line {line_number}): {problem}")
+    lines = [(number, line) for number, line in enumerate(raw.split("\n"), 1) if line.strip()]
+    words, problems = _read_each("word", lines, _word)
     if not words and lines:
         example = '{"text": "Hello", "start_time": 0.3, "end_time": 0.5}'
         raise SubtitleError(_nothing_read("words", example, problems))
@@ -174,13 +173,8 @@ def read_json(data: bytes) -> CueFile:
         items = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise SubtitleError(_nothing_read("JSON", example, [str(error)])) from error
-    cues: list[Cue] = []
-    problems: list[str] = []
-    for number, item in enumerate(items if isinstance(items, list) else ()):
-        try:
-            cues.append(_json_cue(number, item))
-        except ValueError as problem:
-            problems.append(f"cue {number + 1}: {problem}")
+    listed = items if isinstance(items, list) else []
+    cues, problems = _read_each("cue", ((0, item) for item in listed), _json_cue)
     if not cues and items != []:
         raise SubtitleError(_nothing_read("JSON", example, problems))
     ordered = sorted(cues, key=lambda cue: (cue.start_seconds, cue.number))
@@ -227,27 +221,57 @@ def _srt_time(seconds: float) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02},{rest % 1000:03}"
 
 
-def _json_cue(number: int, item: Any) -> Cue:
+def _read_each(
+    noun: str, items: Iterable[tuple[int, _Item]], read: Callable[[int, int, _Item], Cue]
+) -> tuple[list[Cue], list[str]]:
+    """The cues of the readable items, and the problems of the others.
+
+    Each item has the number of its line, or 0 in a file whose lines have no meaning.
+    """
+    cues: list[Cue] = []
+    problems: list[str] = []
+    for number, (line_number, item) in enumerate(items):
+        try:
+            cues.append(read(number, line_number, item))
+        except ValueError as problem:
+            line = f" (line {line_number})" if line_number else ""
+            problems.append(f"{noun} {number + 1}{line}: {problem}")
+    return cues, problems
+
+
+def _word(number: int, line_number: int, item: Any) -> Cue:
+    """A word or cue with unchanged text, from a JSON object or from the text of one."""
     try:
-        if "timestamp" in item:
-            start, end = item["timestamp"]
-            text = item["text"]
-        else:
-            start, end, text = _clock(item["start"]), _clock(item["end"]), item["line"]
-        start = float(start)
-        end = float(end) if isinstance(end, int | float) else float(_MAX_SECONDS)
+        start, end, text = _seconds_and_text(json.loads(item) if isinstance(item, str) else item)
         text.encode()  # raises for a lone surrogate, which tables cannot contain
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"{str(item)[:80]!r} cannot be read") from error
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ValueError(f"{str(item).strip()[:80]!r} cannot be read") from error
     if not -_MAX_SECONDS < start <= end <= _MAX_SECONDS:
-        raise ValueError(f"its times are not a span: {str(item)[:80]!r}")
-    return Cue(
-        number=number,
-        line=0,
-        start_seconds=start,
-        end_seconds=end,
-        text=_plain_text(text),
-    )
+        raise ValueError(f"its times are not a span: {str(item).strip()[:80]!r}")
+    return Cue(number=number, line=line_number, start_seconds=start, end_seconds=end, text=text)
+
+
+def _json_cue(number: int, line_number: int, item: Any) -> Cue:
+    cue = _word(number, line_number, item)
+    return replace(cue, text=_plain_text(cue.text))
+
+
+def _seconds_and_text(item: Any) -> tuple[float, float, str]:
+    """Start, end and text of a word or of a cue in a JSON list."""
+    if "start_time" in item:
+        return float(item["start_time"]), float(item["end_time"]), item["text"]
+    if "timestamp" in item:
+        start, end = item["timestamp"]
+        is_open = not isinstance(end, int | float)
+        return float(start), float(_MAX_SECONDS if is_open else end), item["text"]
+    return _clock(item["start"]), _clock(item["end"]), item["line"]
 
 
 def _clock(text: str) -> float:
@@ -325,8 +349,11 @@ def _looks_like_gbk(data: bytes) -> bool:
     return 2 * sum(length % 2 == 0 for length in runs) > len(runs)
 
 
-def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
-    """Line number (from 1), timing (None if it is unreadable) and rows of each cue."""
+_Block = tuple[re.Match[str] | None, list[str]]
+
+
+def _blocks(lines: list[str]) -> Iterator[tuple[int, _Block]]:
+    """Line number (from 1), and timing (None if it is unreadable) and rows of each cue."""
     timings = [
         (index, timing)
         for index, line in enumerate(lines)
@@ -335,7 +362,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[
     ends = [*(index for index, _ in timings[1:]), None]
     for (start, timing), end in zip(timings, ends, strict=False):
         rows = lines[start + 1 : end]
-        yield start + 1, timing, rows if end is None else _without_index(rows)
+        yield start + 1, (timing, rows if end is None else _without_index(rows))
 
 
 def _is_broken_timing(line: str) -> bool:
@@ -369,7 +396,9 @@ def _srt_cue(
     if timing is None:
         raise ValueError("its timing cannot be read")
     parts = timing.groups("")
-    start_ms, end_ms, text = parse_cue(parser, _time(*parts[:5]), _time(*parts[5:]), rows)
+    start, end = _time(*parts[:5]), _time(*parts[5:])
+    parse = _with_pysubs2 if parser is SrtParser.PYSUBS2 else _with_pysrt
+    start_ms, end_ms, text = parse(start, end, rows)
     if end_ms < start_ms or parts[5]:
         raise ValueError(f"it ends before it starts: {timing[0]!r}")
     return Cue(
@@ -388,27 +417,33 @@ def _time(sign: str, hours: str, minutes: str, seconds: str, fraction: str) -> s
     return f"{hours or '00'}:{minutes}:{seconds},{fraction.ljust(3, '0')}"
 
 
+def _with_pysubs2(start: str, end: str, rows: Sequence[str]) -> tuple[int, int, str]:
+    """Start and end in milliseconds, and text with line breaks and tags.
+
+    pysubs2 gets the times in parts, because it reads 100 hours as 0 hours. It does not get the
+    rows: it would start another cue at a row with two times, and drop a number in the last row.
+    """
+    from pysubs2.time import timestamp_to_ms  # noqa: PLC0415
+
+    first, last = (timestamp_to_ms(time.replace(",", ":").split(":")) for time in (start, end))
+    return first, last, "\n".join(rows)
+
+
+def _with_pysrt(start: str, end: str, rows: Sequence[str]) -> tuple[int, int, str]:
+    try:
+        import pysrt  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise SubtitleError(
+            "the package pysrt is not installed; remove `.pysrt` from the alignment, or run "
+            "`pip install pysrt`"
+        ) from error
+    # The blank row is for pysrt, which rejects a cue without rows.
+    item = pysrt.SubRipItem.from_lines([f"{start} --> {end}", *rows, ""])
+    return item.start.ordinal, item.end.ordinal, item.text
+
+
 def _plain_text(markup: str) -> str:
     """The visible text on one line, without tags, with entities resolved."""
     text = _OVERRIDE_SPACE.sub(" ", _OVERRIDE_TAG.sub("", markup))
     text = _STYLE_TAG.sub("", _BREAK_TAG.sub(" ", text))
     return " ".join(html.unescape(text).translate(_INVISIBLE).split())
-
-
-def _word(number: int, line_number: int, line: str) -> Cue:
-    try:
-        entry: Any = json.loads(line)
-        text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
-        text.encode()  # raises for a lone surrogate, which tables cannot contain
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
-    if not -_MAX_SECONDS < start <= end < _MAX_SECONDS:
-        raise ValueError(f"its times are not a span: {line.strip()[:80]!r}")
-    return Cue(number=number, line=line_number, start_seconds=start, end_seconds=end, text=text)
