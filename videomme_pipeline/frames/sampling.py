@@ -1,6 +1,6 @@
 """Sampling strategies, which choose frames of a video from its packet index without decoding.
 
-A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_pattern` is
+A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_syntax` is
 the syntax of its name. A strategy is registered by adding it to `Sampling`. Named placements equal
 those of the published evaluators. A sampling also has the other settings that change the pictures
 a model sees: their size and encoding, the backend, and the handling of damaged videos.
@@ -142,6 +142,15 @@ class Budgets(Spec):
         return ["budgets-" + "-".join(str(count or "_") for count in counts)]
 
 
+_NAME_PART = re.compile(r"(\[?)([^\[\]{}]+)\{(\w+)\}\]?")
+_WRITTEN_VALUES: Mapping[object, str] = {
+    Placement: "|".join(Placement),
+    float: r"\d+(?:\.\d+)?",
+    int: r"\d+",
+    FrameCount | None: r"\d+|all",
+}
+
+
 class Strategy(Spec):
     """Base class of all strategies, with the options that they share."""
 
@@ -150,10 +159,11 @@ class Strategy(Spec):
     backend: BackendName = PYAV
     budgets: Budgets = Budgets()
 
-    name_pattern: ClassVar[re.Pattern[str]]
-    """Syntax of the strategy's name. Named groups are fields; others keep their defaults."""
+    name_syntax: ClassVar[str]
+    """The fields in the strategy's name: `-{frames}[-{placement}]`. A part in brackets is left out
+    if its field has the default value. `all` is None."""
     name_examples: ClassVar[tuple[str, ...]]
-    """Names that match the pattern, for error messages."""
+    """Names of this strategy, for error messages."""
     budgeted_field: ClassVar[str]
     """The field that a budget replaces."""
 
@@ -170,7 +180,26 @@ class Strategy(Spec):
     @property
     def strategy_name(self) -> str:
         """The strategy and its parameters, without the shared options."""
-        raise NotImplementedError
+        fields = type(self).model_fields
+        name = str(fields["strategy"].default)
+        for optional, text, field in _NAME_PART.findall(self.name_syntax):
+            value = getattr(self, field)
+            if not optional or value != fields[field].default:
+                name += text + _written(value)
+        return name
+
+    @classmethod
+    def read_name(cls, name: str) -> dict[str, str | None] | None:
+        """The fields in the name of a sampling of this strategy, or None for any other name."""
+        pattern = str(cls.model_fields["strategy"].default)
+        for optional, text, field in _NAME_PART.findall(cls.name_syntax):
+            value = _WRITTEN_VALUES[cls.model_fields[field].annotation]
+            pattern += f"(?:{text}(?P<{field}>{value}))" + ("?" if optional else "")
+        match = re.fullmatch(pattern, name)
+        if match is None:
+            return None
+        values = {field: value for field, value in match.groupdict().items() if value is not None}
+        return {field: None if value == "all" else value for field, value in values.items()}
 
     def for_duration(self, duration: Duration | None) -> Self:
         """This sampling with the budget of a duration class applied and all budgets removed.
@@ -205,9 +234,7 @@ class UniformN(Strategy):
     frames: FrameCount
     placement: Placement = Placement.MIDPOINT
 
-    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
-        rf"uniform_n-(?P<frames>\d+)(?:-(?P<placement>{'|'.join(Placement)}))?"
-    )
+    name_syntax: ClassVar[str] = "-{frames}[-{placement}]"
     name_examples: ClassVar[tuple[str, ...]] = (
         "uniform_n-16",
         "uniform_n-16-interior",
@@ -216,11 +243,6 @@ class UniformN(Strategy):
         "uniform_n-16-starts",
     )
     budgeted_field: ClassVar[str] = "frames"
-
-    @property
-    def strategy_name(self) -> str:
-        is_default = self.placement is Placement.MIDPOINT
-        return f"uniform_n-{self.frames}" + ("" if is_default else f"-{self.placement}")
 
     def _choose(self, index: FrameTimes) -> Choice:
         frames = place(len(index.seconds), self.frames, self.placement)
@@ -240,9 +262,7 @@ class FpsBased(Strategy):
     min_frames: FrameCount | None = None
     max_frames: FrameCount | None = None
 
-    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
-        r"fps_based-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
-    )
+    name_syntax: ClassVar[str] = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
     name_examples: ClassVar[tuple[str, ...]] = (
         "fps_based-1",
         "fps_based-1-min-4",
@@ -258,12 +278,6 @@ class FpsBased(Strategy):
                 f"min_frames {self.min_frames} is above max_frames {self.max_frames}; swap them"
             )
         return self
-
-    @property
-    def strategy_name(self) -> str:
-        minimum = f"-min-{self.min_frames}" if self.min_frames else ""
-        maximum = f"-max-{self.max_frames}" if self.max_frames else ""
-        return f"fps_based-{_decimal(self.fps)}{minimum}{maximum}"
 
     def for_duration(self, duration: Duration | None) -> Self:
         """See `Strategy.for_duration`. A budget below `min_frames` also lowers `min_frames`."""
@@ -295,16 +309,8 @@ class QwenRate(Strategy):
     min_frames: FrameCount = 4
     max_frames: FrameCount = 768
 
+    name_syntax: ClassVar[str] = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
     budgeted_field: ClassVar[str] = "max_frames"
-
-    @property
-    def strategy_name(self) -> str:
-        is_default = self.min_frames == _default(QwenRate, "min_frames")
-        minimum = "" if is_default else f"-min-{self.min_frames}"
-        is_default = self.max_frames == _default(QwenRate, "max_frames")
-        maximum = "" if is_default else f"-max-{self.max_frames}"
-        strategy = _default(type(self), "strategy")
-        return f"{strategy}-{_decimal(self.fps)}{minimum}{maximum}"
 
     def _choose(self, index: FrameTimes) -> Choice:
         total = len(index.seconds)
@@ -330,13 +336,6 @@ class QwenRate(Strategy):
         raise NotImplementedError
 
 
-def _rate_pattern(strategy: str) -> re.Pattern[str]:
-    """The syntax of a strategy with the parameters of `QwenRate`."""
-    return re.compile(
-        rf"{strategy}-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
-    )
-
-
 class QwenVl(QwenRate):
     """The frames that qwen-vl-utils 0.0.14 chooses: an even number, from the first to the last.
 
@@ -346,7 +345,6 @@ class QwenVl(QwenRate):
 
     strategy: Literal["qwen_vl"] = "qwen_vl"
 
-    name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen_vl")
     name_examples: ClassVar[tuple[str, ...]] = (
         "qwen_vl-2",
         "qwen_vl-2-max-512",
@@ -371,7 +369,6 @@ class Qwen2Vl(QwenRate):
 
     strategy: Literal["qwen2_vl"] = "qwen2_vl"
 
-    name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen2_vl")
     name_examples: ClassVar[tuple[str, ...]] = ("qwen2_vl-2", "qwen2_vl-2-max-512")
 
     def _count(self, requested: float, total: int) -> int:
@@ -389,7 +386,6 @@ class Qwen3Vl(QwenRate):
 
     strategy: Literal["qwen3_vl"] = "qwen3_vl"
 
-    name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen3_vl")
     name_examples: ClassVar[tuple[str, ...]] = ("qwen3_vl-2", "qwen3_vl-2-max-128")
 
     def _count(self, requested: float, total: int) -> int:
@@ -414,15 +410,9 @@ class LlavaVideo(Strategy):
     fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 1.0
     max_frames: FrameCount
 
-    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
-        r"llava_video-(?P<fps>\d+(?:\.\d+)?)-max-(?P<max_frames>\d+)"
-    )
+    name_syntax: ClassVar[str] = "-{fps}-max-{max_frames}"
     name_examples: ClassVar[tuple[str, ...]] = ("llava_video-1-max-64",)
     budgeted_field: ClassVar[str] = "max_frames"
-
-    @property
-    def strategy_name(self) -> str:
-        return f"llava_video-{_decimal(self.fps)}-max-{self.max_frames}"
 
     def _choose(self, index: FrameTimes) -> Choice:
         total = len(index.seconds)
@@ -441,13 +431,9 @@ class Keyframe(Strategy):
     strategy: Literal["keyframe"] = "keyframe"
     frames: FrameCount | None = None
 
-    name_pattern: ClassVar[re.Pattern[str]] = re.compile(r"keyframe-(?:(?P<frames>\d+)|all)")
+    name_syntax: ClassVar[str] = "-{frames}"
     name_examples: ClassVar[tuple[str, ...]] = ("keyframe-32", "keyframe-all")
     budgeted_field: ClassVar[str] = "frames"
-
-    @property
-    def strategy_name(self) -> str:
-        return f"keyframe-{self.frames or 'all'}"
 
     def _choose(self, index: FrameTimes) -> Choice:
         keys = index.keyframes
@@ -532,10 +518,8 @@ def _choice(
     )
 
 
-def _decimal(value: float) -> str:
-    """A number without an exponent, as written in a name: 1, 0.5, 29.97."""
-    return np.format_float_positional(value, trim="-")
-
-
-def _default(spec: type[Spec], field: str) -> object:
-    return spec.model_fields[field].default
+def _written(value: object) -> str:
+    """A value as in a name: 1, 0.5, 29.97 (never with an exponent), `interior`, or `all`."""
+    if isinstance(value, float):
+        return np.format_float_positional(value, trim="-")
+    return "all" if value is None else str(value)

@@ -94,9 +94,9 @@ def _from_mapping(value: object) -> Sampling:
 
 def _read_strategy(text: str) -> tuple[type[Sampling], dict[str, Any]]:
     for strategy in STRATEGIES.values():
-        match = strategy.name_pattern.fullmatch(text)
-        if match:
-            return strategy, {k: v for k, v in match.groupdict().items() if v is not None}
+        fields = strategy.read_name(text)
+        if fields is not None:
+            return strategy, dict(fields)
     raise _UnknownNameError(f"{text!r} is not a strategy with its parameters")
 
 
@@ -137,6 +137,6 @@ def _nearest(text: str) -> str:
     """The nearest strategy name, with the parameters in `text` if they are valid for it."""
     name, _, parameters = text.partition("-")
     near = difflib.get_close_matches(name, list(STRATEGIES), n=1, cutoff=0.4)
-    if near and STRATEGIES[near[0]].name_pattern.fullmatch(f"{near[0]}-{parameters}"):
+    if near and STRATEGIES[near[0]].read_name(f"{near[0]}-{parameters}"):
         return f"{near[0]}-{parameters}"
     return difflib.get_close_matches(text, _strategy_examples(), n=1, cutoff=0.0)[0]
