@@ -18,7 +18,6 @@ from videomme_pipeline.frames.picture import Encoding, PictureSpec, Resize
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
-    from av.video.plane import VideoPlane
 
 Plane = NDArray[np.uint8]
 
@@ -118,12 +117,13 @@ def _yuv_planes(frame: "VideoFrame", width: int, height: int) -> list[Plane]:
         dst_color_range=_FULL_RANGE,
         threads=1,
     )
-    return [_plane(plane) for plane in scaled.planes]
-
-
-def _plane(plane: "VideoPlane") -> Plane:
-    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
-    return rows[:, : plane.width]
+    # Rows of a plane are padded.
+    return [
+        np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[
+            :, : plane.width
+        ]
+        for plane in scaled.planes
+    ]
 
 
 def _turn(picture: Plane, turns: int) -> Plane:
@@ -146,7 +146,11 @@ def _encode_planes(planes: list[Plane], quality: int) -> bytes:
 
 def _encode_rgb(picture: Plane, spec: PictureSpec) -> bytes:
     if spec.encoding is not Encoding.JPEG:
-        return _encode_lossless(picture, spec.encoding)
+        from PIL import Image  # noqa: PLC0415
+
+        sink = io.BytesIO()
+        Image.fromarray(picture).save(sink, spec.encoding.name, **_LOSSLESS[spec.encoding])
+        return sink.getvalue()
     import simplejpeg  # noqa: PLC0415
 
     return bytes(
@@ -157,11 +161,3 @@ def _encode_rgb(picture: Plane, spec: PictureSpec) -> bytes:
             colorsubsampling="420",
         )
     )
-
-
-def _encode_lossless(picture: Plane, encoding: Encoding) -> bytes:
-    from PIL import Image  # noqa: PLC0415
-
-    sink = io.BytesIO()
-    Image.fromarray(picture).save(sink, encoding.name, **_LOSSLESS[encoding])
-    return sink.getvalue()

@@ -191,28 +191,25 @@ class _Selection:
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Extracted:
-    """A frame, and the fingerprint of the frame set that it belongs to."""
-
-    fingerprint: str
-    frame: Frame
+_Extracted = tuple[str, Frame]
+"""The fingerprint of a frame set, and a frame of the set."""
 
 
 def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
-    return [_selection(job, sampling, index) for sampling in job.samplings]
-
-
-def _selection(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Selection:
-    budgeted = sampling.for_duration(job.duration)
-    wrong_backend = refusal_reason(budgeted.backend, job.file, index)
-    return _Selection(
-        sampling=budgeted,
-        choice=budgeted.choose(index),
-        backend=PYAV if wrong_backend else budgeted.backend,
-        wrong_backend=wrong_backend,
-        fingerprint=frames_fingerprint(budgeted, clip=job.clip),
-    )
+    selections: list[_Selection] = []
+    for sampling in job.samplings:
+        budgeted = sampling.for_duration(job.duration)
+        wrong_backend = refusal_reason(budgeted.backend, job.file, index)
+        selections.append(
+            _Selection(
+                sampling=budgeted,
+                choice=budgeted.choose(index),
+                backend=PYAV if wrong_backend else budgeted.backend,
+                wrong_backend=wrong_backend,
+                fingerprint=frames_fingerprint(budgeted, clip=job.clip),
+            )
+        )
+    return selections
 
 
 def _pictures(
@@ -267,7 +264,7 @@ def _encode(
             height=pictures[key].height,
             picture=pictures[key].data,
         )
-        extracted.append(_Extracted(fingerprint=selection.fingerprint, frame=frame))
+        extracted.append((selection.fingerprint, frame))
     return item.number, extracted
 
 
@@ -306,14 +303,19 @@ def _publish(
             if isinstance(item, Missing):
                 missing[item.number] = item
             else:
-                writers[item.fingerprint].add(item.frame)
+                fingerprint, frame = item
+                writers[fingerprint].add(frame)
         for selection in selections:
             choice, writer = selection.choice, writers[selection.fingerprint]
             lost = [missing[number] for number in choice.frames if number in missing]
             damage = _damage(index, choice, lost)
             fails = bool(damage) and selection.sampling.on_damage is OnDamage.FAIL
             if writer.frame_count == 0 or fails:
-                errors.append(_unusable(job, damage))
+                problem = damage or "the sampling selects none of its frames"
+                advice = "get the file again, or set `on_damage: use_what_decodes`"
+                errors.append(
+                    VideoUnreadableError(job.video_id, f"{job.path}: {problem}; {advice}")
+                )
                 continue
             stored = writer.publish(
                 choice,
@@ -346,14 +348,6 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
             f"fails is at {index.seconds[lost[0].number]:.1f} s ({lost[0].reason})"
         )
     return "; ".join(sentences) or None
-
-
-def _unusable(job: FrameJob, damage: str | None) -> VideoUnreadableError:
-    problem = damage or "the sampling selects none of its frames"
-    return VideoUnreadableError(
-        job.video_id,
-        f"{job.path}: {problem}; get the file again, or set `on_damage: use_what_decodes`",
-    )
 
 
 def _failed(job: FrameJob, error: VideoError) -> FrameResult:

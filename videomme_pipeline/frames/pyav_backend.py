@@ -9,7 +9,12 @@ import numpy as np
 from videomme_pipeline.benchmarks.locate import VideoFile
 from videomme_pipeline.frames.backends import Backend, Decoded, Missing
 from videomme_pipeline.frames.plan import Span, plan, start_earlier
-from videomme_pipeline.videos.container import libav_errors, open_video
+from videomme_pipeline.videos.container import (
+    libav_errors,
+    open_video,
+    readable_frames,
+    readable_packets,
+)
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ class _Decoder:
         self._codec = stream.codec_context
         self._by_pts = np.argsort(index.pts, kind="stable")
         self._sorted_pts = index.pts[self._by_pts]
-        self._packets: Iterator[Packet[VideoStream]] = container.demux(stream)
+        self._packets: Iterator[Packet[VideoStream]] = readable_packets(container, stream)
         self._next = 0
         self._is_lenient = self._codec.codec.canonical_name in _LENIENT
         self._codec.options = _DECODER_OPTIONS.get(self._codec.codec.canonical_name, {})
@@ -185,13 +190,7 @@ class _Decoder:
 
     def _remaining(self) -> "Iterator[tuple[int, Packet[VideoStream]]]":
         """The packets from the current position to the end of the readable part of the file."""
-        import av  # noqa: PLC0415
-
-        while True:
-            try:
-                packet = next(self._packets)
-            except (StopIteration, av.FFmpegError):
-                return
+        for packet in self._packets:
             position = self._position(packet.pts)
             if position is not None:
                 self._next = position + 1
@@ -204,7 +203,7 @@ class _Decoder:
         else:
             target = self._seek_target(first) - round(earlier_seconds / self._index.time_base)
         self._container.seek(target, stream=self._stream, backward=True)
-        self._packets = self._container.demux(self._stream)
+        self._packets = readable_packets(self._container, self._stream)
 
     def _seek_target(self, first: int) -> int:
         """The timestamp to seek to. libav interprets timestamps differently for each container."""
@@ -262,26 +261,18 @@ def _decode_in_order(
     path: VideoFile, frames: Sequence[int], frames_before: int
 ) -> Iterator[Decoded | Missing]:
     """Decode from the first packet and count the frames, as its packet index was built."""
-    import av  # noqa: PLC0415
-
     pending, last = set(frames), max(frames, default=-1)
-    number = -frames_before
     with open_video(path) as (container, stream):
-        for packet in container.demux(stream):
-            try:
-                decoded = packet.decode()
-            except av.FFmpegError:
-                continue
-            for frame in decoded:
-                if number in pending:
-                    pending.discard(number)
-                    if frame.is_corrupt:
-                        yield Missing(number=number, reason="its decoder marks it as corrupt")
-                    else:
-                        yield Decoded(number=number, frame=frame, rotation=frame.rotation)
-                number += 1
+        for number, frame in enumerate(readable_frames(container, stream), -frames_before):
             if number > last:
                 break
+            if number not in pending:
+                continue
+            pending.discard(number)
+            if frame.is_corrupt:
+                yield Missing(number=number, reason="its decoder marks it as corrupt")
+            else:
+                yield Decoded(number=number, frame=frame, rotation=frame.rotation)
     reason = "the decoder returns no picture for it"
     yield from (Missing(number=left, reason=reason) for left in sorted(pending))
 

@@ -230,7 +230,10 @@ def render(
     """
     where = f"question {question.question_id}, template {template.name}"
     spoken = None if lines is None else [line for line in lines if not line.is_notice]
-    use = _subtitle_use(spoken, interleaved=interleaved)
+    if not spoken:
+        use = SubtitleUse.OFF if spoken is None else SubtitleUse.NONE
+    else:
+        use = SubtitleUse.INTERLEAVED if interleaved else SubtitleUse.LISTED
     if interleaved and not template.can_interleave:
         raise PromptError(
             f"{where}: the template has no form for subtitles between frames; choose "
@@ -241,8 +244,19 @@ def render(
             f"{where}: the template never shows the subtitles of this track; use the variable "
             "`subtitles`, or choose an evaluation without subtitles"
         )
-    values = _values(question, spoken, frame_seconds, interleaved=interleaved)
-    values["notice"] = next((line.text for line in lines or () if line.is_notice), None)
+    values = {
+        "question": question.question,
+        "options": list(question.options),
+        "letters": [letter.value for letter in question.letters],
+        "letter_list": _phrase(question.letters),
+        "in_group": find_benchmark(question.benchmark).grouping is not None,
+        "num_frames": len(frame_seconds),
+        "frame_seconds": list(frame_seconds),
+        "subtitles": None if spoken is None else [line.text for line in spoken],
+        "lines": spoken,
+        "interleaved": interleaved,
+        "notice": next((line.text for line in lines or () if line.is_notice), None),
+    }
     return Prompt(
         benchmark=question.benchmark,
         question_id=question.question_id,
@@ -262,35 +276,6 @@ def _fill(template: Template, text: str, values: Mapping[str, Any], where: str) 
         return fill(text, values) if template.is_published else fill_in_child(text, values)
     except PromptError as error:
         raise PromptError(f"{where}: {error}") from error
-
-
-def _subtitle_use(lines: Sequence[AlignedLine] | None, *, interleaved: bool) -> SubtitleUse:
-    if lines is None:
-        return SubtitleUse.OFF
-    if not lines:
-        return SubtitleUse.NONE
-    return SubtitleUse.INTERLEAVED if interleaved else SubtitleUse.LISTED
-
-
-def _values(
-    question: Question,
-    lines: Sequence[AlignedLine] | None,
-    frame_seconds: Sequence[float],
-    *,
-    interleaved: bool,
-) -> dict[str, Any]:
-    return {
-        "question": question.question,
-        "options": list(question.options),
-        "letters": [letter.value for letter in question.letters],
-        "letter_list": _phrase(question.letters),
-        "in_group": find_benchmark(question.benchmark).grouping is not None,
-        "num_frames": len(frame_seconds),
-        "frame_seconds": list(frame_seconds),
-        "subtitles": None if lines is None else [line.text for line in lines],
-        "lines": None if lines is None else list(lines),
-        "interleaved": interleaved,
-    }
 
 
 def _phrase(letters: Sequence[Letter]) -> str:

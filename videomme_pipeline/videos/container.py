@@ -7,7 +7,7 @@ streams without usable timestamps are decoded.
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,23 +216,16 @@ def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None
 
     A frame without a time follows the previous frame at the stream's frame rate.
     """
-    import av  # noqa: PLC0415
-
     pts: list[int] = []
     keys: list[bool] = []
     with open_video(path, video_id) as (container, stream):
         time_base = stream.time_base or Fraction(1, 90_000)
         rate = stream.average_rate or stream.guessed_rate or Fraction(25)
         step = max(1, round(1 / (rate * time_base)))
-        for packet in _readable_packets(container, stream):
-            try:
-                decoded = packet.decode()
-            except av.FFmpegError:
-                continue
-            for frame in decoded:
-                is_usable = frame.pts is not None and (not pts or frame.pts > pts[-1])
-                pts.append(frame.pts if is_usable else (pts[-1] + step if pts else 0))
-                keys.append(bool(frame.key_frame))
+        for frame in readable_frames(container, stream):
+            is_usable = frame.pts is not None and (not pts or frame.pts > pts[-1])
+            pts.append(frame.pts if is_usable else (pts[-1] + step if pts else 0))
+            keys.append(bool(frame.key_frame))
     times = np.array(pts, np.int64)
     return PacketIndex(
         pts=times,
@@ -256,7 +249,7 @@ def _last_duration(shown: list[tuple[int, int]]) -> int:
     return ordered[-1][0] - ordered[-2][0] if len(ordered) > 1 else 0
 
 
-def _readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
+def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
     """Every packet of the stream up to its end or to the first unreadable part of the file."""
     import av  # noqa: PLC0415
 
@@ -269,13 +262,22 @@ def _readable_packets(container: "InputContainer", stream: "VideoStream") -> Ite
         yield packet
 
 
+def readable_frames(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
+    """Every frame of the stream that decodes, in order, up to the first unreadable part."""
+    import av  # noqa: PLC0415
+
+    for packet in readable_packets(container, stream):
+        with suppress(av.FFmpegError):
+            yield from packet.decode()
+
+
 def _complete_packets(
     container: "InputContainer", stream: "VideoStream"
 ) -> Iterator[tuple[Any, bool]]:
     """The complete packets, each with True if the container is damaged directly after it."""
     previous, is_damaged = None, False
     with libav_errors() as errors:
-        for packet in _readable_packets(container, stream):
+        for packet in readable_packets(container, stream):
             is_damaged = is_damaged or packet.is_corrupt or bool(errors)
             errors.clear()
             if packet.size and not packet.is_corrupt:

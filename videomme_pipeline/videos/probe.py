@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-__all__ = ["PacketIndex", "Video", "content_hash", "probe_video"]
-
 HASHED_PART_BYTES = 4 << 20
 """Size of the parts in which a file is read. Mapping a file is no faster, and a mapped file that
 is cut short meanwhile ends the process."""
