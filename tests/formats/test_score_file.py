@@ -2,7 +2,6 @@
 
 import json
 import random
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +60,9 @@ def score_v2(
 
 def assert_equal(rating: Rating | None, recorded: dict[str, dict[str, float]]) -> None:
     assert rating is not None
-    ours = asdict(rating)
-    assert ours.keys() == recorded.keys()
+    assert rating.keys() == recorded.keys()
     for part, scores in recorded.items():
-        assert ours[part] == pytest.approx(scores, abs=1e-9)
+        assert rating[part] == pytest.approx(scores, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +165,7 @@ def test_all_notations_of_durations_are_understood(notation: str) -> None:
 
 
 def test_an_unknown_duration_suggests_the_nearest() -> None:
-    with pytest.raises(ScoringError, match="did you mean 'medium'"):
+    with pytest.raises(ScoringError, match="did you mean `medium`"):
         parse_durations("short,medum")
     with pytest.raises(ScoringError, match="name one or more of short, medium, long"):
         parse_durations("[]")

@@ -36,7 +36,7 @@ def group_scores(reader: ReaderName) -> str:
         options = ScoreOptions(benchmark="videomme_v2", reader=reader, group_rule=rule)
         rating = score_file(GOLDEN / "v2_responses.json", options).rating
         assert rating is not None
-        scores.append(f" {rating.final_rating['total']:.2f} |")
+        scores.append(f" {rating['final_rating']['total']:.2f} |")
     return "".join(scores)
 
 

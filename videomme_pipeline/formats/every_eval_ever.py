@@ -5,6 +5,7 @@ The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of vers
 
 import hashlib
 import json
+from importlib import resources
 from importlib.metadata import version
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,10 @@ from videomme_pipeline.formats.results_format import (
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 
-_SCHEMA = "0.3.0"
+_CONSTANTS = json.loads(
+    resources.files(__package__).joinpath("every_eval_ever.json").read_text("utf-8")
+)
+_SCHEMA = _CONSTANTS["schema_version"]
 
 
 def _read(instance: Row) -> list[Row]:
@@ -74,16 +78,7 @@ def write_aggregate(scored: Scored) -> str:
         "evaluation_result_id": _result_id(scored),
         "evaluation_name": first.benchmark,
         "source_data": dataset,
-        "metric_config": {
-            "metric_id": "accuracy",
-            "metric_name": "Accuracy",
-            "metric_kind": "accuracy",
-            "metric_unit": "proportion",
-            "lower_is_better": False,
-            "score_type": "continuous",
-            "min_score": 0,
-            "max_score": 1,
-        },
+        "metric_config": _CONSTANTS["metric_config"],
         "score_details": {
             "score": overall.accuracy,
             "uncertainty": uncertainty,
@@ -98,20 +93,13 @@ def write_aggregate(scored: Scored) -> str:
         "schema_version": _SCHEMA,
         "evaluation_id": _evaluation_id(scored),
         "retrieved_timestamp": _timestamp(scored),
-        "source_metadata": {
-            "source_type": "evaluation_run",
-            "source_organization_name": "unknown",
-            "evaluator_relationship": "other",
-        },
+        "source_metadata": _CONSTANTS["source_metadata"],
         "eval_library": {"name": "videomme-pipeline", "version": version("videomme-pipeline")},
         "model_info": {
             "name": first.model,
             "id": first.model,
             "developer": _developer_and_model(scored)[0],
-            "additional_details": {
-                "deployment_type": "unknown",
-                "model_availability": "unknown",
-            },
+            "additional_details": _CONSTANTS["model_details"],
         },
         "evaluation_results": [result],
         "detailed_evaluation_results": _instances_file(scored),

@@ -12,7 +12,6 @@ that name the files which that script saved.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 
@@ -34,18 +33,9 @@ TABLES: Mapping[str, str] = {
 """The titles of the tables that the official v1 report may contain, by facet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rating:
-    """Mean group scores (0 to 100) with the official file's keys.
-
-    `final_rating`: `level_1`…`level_3`, `relevance_score`, `relevance_linear_score`,
-    `logic_score`, `total`; a part without groups is 0.0, as in the official file. Heads are in
-    order of first appearance.
-    """
-
-    final_rating: dict[str, float]
-    second_head_rating: dict[str, float]
-    third_head_rating: dict[str, float]
+Rating = Mapping[str, Mapping[str, float]]
+"""Mean group scores (0 to 100) by the keys of the official file: `final_rating`, and
+`second_head_rating` and `third_head_rating` by head, in order of first appearance."""
 
 
 def _read(video: Row) -> list[Row]:
@@ -149,7 +139,11 @@ def _section(
 
 
 def rating(groups: Sequence[GroupScore]) -> Rating:
-    """Mean scores over `groups`, which must belong to one evaluation and one repeat."""
+    """Mean scores over `groups`, which must belong to one evaluation and one repeat.
+
+    `final_rating` has `level_1`…`level_3`, `relevance_score`, `relevance_linear_score`,
+    `logic_score` and `total`. A part without groups is 0.0, as in the official file.
+    """
     relevance = [group for group in groups if group.facets.get("group_type") == "relevance"]
     logic = [group for group in groups if group.facets.get("group_type") == "logic"]
     levels = {
@@ -158,17 +152,17 @@ def rating(groups: Sequence[GroupScore]) -> Rating:
         )
         for level in (1, 2, 3)
     }
-    return Rating(
-        final_rating=levels
-        | {
-            "relevance_score": _mean(group.score for group in relevance),
-            "relevance_linear_score": _mean(group.linear_score for group in relevance),
-            "logic_score": _mean(group.score for group in logic),
-            "total": _mean(group.score for group in groups),
-        },
-        second_head_rating=_mean_by(groups, "second_head"),
-        third_head_rating=_mean_by(groups, "third_head"),
-    )
+    final = {
+        "relevance_score": _mean(group.score for group in relevance),
+        "relevance_linear_score": _mean(group.linear_score for group in relevance),
+        "logic_score": _mean(group.score for group in logic),
+        "total": _mean(group.score for group in groups),
+    }
+    return {
+        "final_rating": levels | final,
+        "second_head_rating": _mean_by(groups, "second_head"),
+        "third_head_rating": _mean_by(groups, "third_head"),
+    }
 
 
 def _mean(scores: Iterable[float]) -> float:
@@ -198,12 +192,7 @@ def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
         f"failed to extract: {outcomes[Outcome.UNREADABLE]}",
         f"Simple accuracy (valid only): {100 * correct / answered if answered else 0:.2f}%",
     ]
-    tables: Mapping[str, Mapping[str, float]] = {
-        "Metric": rating.final_rating,
-        "Second Head": rating.second_head_rating,
-        "Third Head": rating.third_head_rating,
-    }
-    for title, scores in tables.items():
+    for title, scores in zip(("Metric", "Second Head", "Third Head"), rating.values(), strict=True):
         lines += ["", f"{title:<30} {'Score':>8}", "-" * 40]
         lines += [f"{name:<30} {score:>8.2f}" for name, score in scores.items()]
     return "\n".join(lines) + "\n"

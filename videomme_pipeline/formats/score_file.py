@@ -11,6 +11,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
+from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.official import Rating, rating
@@ -166,12 +167,13 @@ def parse_durations(text: str) -> tuple[Duration, ...]:
     words = re.findall(r"\w+", text.lower())
     unknown = [word for word in words if word not in set(Duration)]
     if unknown or not words:
-        near = get_close_matches(unknown[0], list(Duration), n=1) if unknown else []
         raise ScoringError(
-            f"video durations {text!r}: "
-            + (f"{unknown[0]!r} is not one of " if unknown else "name one or more of ")
-            + ", ".join(Duration)
-            + (f"; did you mean {near[0].value!r}?" if near else "")
+            f"video durations {text!r}: name one or more of {', '.join(Duration)}"
+            + (
+                f"; {unknown[0]!r} is none, {nearest(unknown[0], list(Duration))}"
+                if unknown
+                else ""
+            )
         )
     return tuple(Duration(word) for word in words)
 

@@ -76,14 +76,13 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
 
     For Video-MME-v2 the JSON starts with the three keys of the official rating file.
     """
-    ratings = asdict(report.rating) if report.rating else {}
     benchmark = find_benchmark(report.options.benchmark)
     columns = {
         **benchmark.breakdowns(Measure.ACCURACY),
         **benchmark.breakdowns(Measure.GROUP_SCORE),
     }
     return {
-        **ratings,
+        **(report.rating or {}),
         "benchmark": report.options.benchmark,
         "reader": report.options.reader.value,
         "judge": asdict(report.judge) if report.judge else None,

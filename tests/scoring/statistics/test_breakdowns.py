@@ -92,7 +92,7 @@ def test_the_accuracy_of_lmms_eval_counts_all_questions() -> None:
 def test_the_mean_group_score_equals_the_rating() -> None:
     cells, groups, unscored = group_breakdowns(find_benchmark("videomme_v2"), v2_evaluation(1))
     assert not unscored
-    final = rating(groups).final_rating
+    final = rating(groups)["final_rating"]
     assert cells["group_score_overall"][0].group_score == pytest.approx(final["total"])
     by_type = {cell.values[0]: cell.group_score for cell in cells["group_score_by_group_type"]}
     assert by_type["logic"] == pytest.approx(final["logic_score"])

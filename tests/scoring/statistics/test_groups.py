@@ -197,7 +197,7 @@ def test_repeats_and_evaluations_have_separate_groups() -> None:
 
 def test_a_part_without_groups_is_0_in_the_rating() -> None:
     groups, _ = score_groups(group_of([CORRECT] * 4, structure="4", level=1))
-    final = rating(groups).final_rating
+    final = rating(groups)["final_rating"]
     assert final == {
         "level_1": 100,
         "level_2": 0,
@@ -220,7 +220,7 @@ def test_subscores_equal_those_of_lmms_eval() -> None:
             level=int(group[-1]["level"]),
         )
     ]
-    final = rating(score_groups(rows)[0]).final_rating
+    final = rating(score_groups(rows)[0])["final_rating"]
     theirs = LMMS_EVAL["v2"]["subscores"]
     assert final["total"] == pytest.approx(theirs["overall_score"])
     assert final["logic_score"] == pytest.approx(theirs["logic_score"])

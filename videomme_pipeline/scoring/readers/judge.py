@@ -286,24 +286,17 @@ def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
 
 
 def _judged(row: ScoredQuestion, judgment: Judgment) -> ScoredQuestion:
-    row = replace(
-        row,
-        judge_output=judgment.output,
-        judge_error=judgment.error,
-        judge_cost_dollars=judgment.cost_dollars,
-    )
-    if judgment.letter is None:
-        return row
-    outcome = outcome_of(row.answer, judgment.letter)
-    return replace(
-        row,
-        extracted_answer=judgment.letter,
-        rule=RULE,
-        span_start=None,
-        span_end=None,
-        outcome=outcome,
-        is_correct=outcome is Outcome.CORRECT,
-    )
+    changes: dict[str, Any] = {
+        "judge_output": judgment.output,
+        "judge_error": judgment.error,
+        "judge_cost_dollars": judgment.cost_dollars,
+    }
+    if judgment.letter is not None:
+        outcome = outcome_of(row.answer, judgment.letter)
+        changes |= {"extracted_answer": judgment.letter, "rule": RULE, "outcome": outcome}
+        changes |= {"span_start": None, "span_end": None}
+        changes["is_correct"] = outcome is Outcome.CORRECT
+    return replace(row, **changes)
 
 
 def _judgment(response: Response | None, letters: Sequence[Letter], reason: str) -> Judgment:

@@ -174,16 +174,17 @@ def _with_surroundings(
     letters: Sequence[Letter],
     texts: Mapping[int, Span],
 ) -> WrittenLetter:
+    letter, form = _named(match, letters)
     start, end = match.span()
     own_text = texts.get(start)
     clause, gap = _clause_before(text, start)
     closed = _closers_end(text, end) if gap.strip() else end
     after = closed if own_text is None else _closers_end(text, own_text[1])
     return WrittenLetter(
-        letter=_letter(match, letters),
+        letter=letter,
         start=start,
         end=end,
-        form=_form(match),
+        form=form,
         clause=clause,
         tail=text[after : after + _LOOK_AHEAD],
         has_text=own_text is not None,
@@ -198,21 +199,13 @@ def _closers_end(text: str, end: int) -> int:
     return closers.end() if closers else end
 
 
-def _form(match: re.Match[str]) -> Form:
-    if match["one"]:
-        return Form.PRONOUN
-    if match["ordinal"] or match["number"] or match["cjk"]:
-        return Form.ORDINAL
-    return Form.LOWER if match["lower"] else Form.UPPER
-
-
-def _letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
-    named = match["upper"] or match["lower"] or match["glued"]
-    if named:
-        return str(named).upper()
+def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
+    """The letter that a match of `_pattern` names, and the form in which it is written."""
+    if letter := match["upper"] or match["lower"] or match["glued"]:
+        return str(letter).upper(), Form.LOWER if match["lower"] else Form.UPPER
     word = str(match["ordinal"] or match["number"] or match["cjk"]).lower()
     index = len(letters) - 1 if word == "last" else _ORDINALS[word]
-    return chr(ord("A") + index)
+    return chr(ord("A") + index), Form.PRONOUN if match["one"] else Form.ORDINAL
 
 
 def _clause_before(text: str, start: int) -> tuple[str, str]:

@@ -1,8 +1,7 @@
 """The interface of an answer reader: its arguments and its result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from videomme_pipeline.benchmarks.question import Letter
 
@@ -20,13 +19,7 @@ class Reading:
     span: tuple[int, int] | None
 
 
-class Reader(Protocol):
-    """A function from a response, the offered letters and the texts of the options to a reading."""
-
-    def __call__(
-        self, response: str, letters: Sequence[Letter], options: Sequence[str], /
-    ) -> Reading: ...
-
-
+Reader = Callable[[str, Sequence[Letter], Sequence[str]], Reading]
+"""A function from a response, the offered letters and the texts of the options to a reading."""
 NO_LETTER = Reading(letter=None, rule="no_letter", span=None)
 """The reading of a response in which the reader finds no letter."""
