@@ -11,13 +11,14 @@ from videomme_pipeline.scoring.statistics.compare import (
     Comparison,
     Marginal,
     compare,
+    require_one_track,
 )
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 MOST_EVALUATIONS = 20
-"""All pairs of this many best evaluations are compared. Others are compared with the best only."""
+"""All pairs of this many best evaluations are compared, others with the best one of their track."""
 MOST_PAIRS = 45
-"""All pairs of ten evaluations. With more pairs, only those of the best one have subsets."""
+"""All pairs of ten evaluations. With more, only pairs with the best one of a track have subsets."""
 
 
 def comparisons(
@@ -25,18 +26,22 @@ def comparisons(
 ) -> list[Json]:
     """The differences b minus a of pairs (a, b) of indexes in `evaluations`.
 
-    `ranking` has the indexes, best first. Pairs without a question answered by both are left out.
-    `marginals` is None for pairs that are not compared by subset. Differences are fractions of one.
+    `ranking` has the indexes, best first. Pairs that `require_one_track` refuses and pairs without
+    a question answered by both are left out. `marginals` is None for pairs that are not compared by
+    subset. Differences are fractions of one.
     """
+    tracks = {index: evaluations[index].rows[0].track for index in reversed(ranking)}
+    best = {track: index for index, track in tracks.items()}
     pairs = {*combinations(ranking[:MOST_EVALUATIONS], 2)}
-    pairs |= {(ranking[0], other) for other in ranking[MOST_EVALUATIONS:]}
+    pairs |= {(best[tracks[other]], other) for other in ranking[MOST_EVALUATIONS:]}
     compared = []
     for a, b in sorted((min(pair), max(pair)) for pair in pairs):
         try:
+            require_one_track(evaluations[a].rows, evaluations[b].rows)
             comparison = compare(evaluations[a].rows, evaluations[b].rows)
         except ScoringError:
             continue
-        by_subset = len(pairs) <= MOST_PAIRS or ranking[0] in (a, b)
+        by_subset = len(pairs) <= MOST_PAIRS or not {a, b}.isdisjoint(best.values())
         compared.append({"a": a, "b": b} | _comparison(comparison, titles if by_subset else None))
     return compared
 

@@ -2,7 +2,7 @@
 // of subtitles and of the number of frames.
 
 import { go, link } from "./address.js";
-import { h, select } from "./dom.js";
+import { h, jumpTo, select } from "./dom.js";
 import { count, interval, known, NONE, percent, plural, scoreText } from "./format.js";
 import {
   axisHead,
@@ -92,11 +92,6 @@ function breakdownPart(title, ...content) {
   return h("section", { "data-title": title, tabindex: -1 }, content);
 }
 
-function jumpTo(section) {
-  section.scrollIntoView({ behavior: "instant", block: "start" });
-  section.focus({ preventScroll: true });
-}
-
 /** Facet values where the whole interval of `evaluation` is below its average. */
 function weakSpots(benchmark, evaluation) {
   const cells = benchmark.breakdowns
@@ -153,7 +148,9 @@ function questionsOf(breakdown, row, evaluation, text) {
 
 function breakdownSection(benchmark, breakdown, shown, order) {
   const measure = breakdown.measure === "accuracy" ? "Accuracy" : "Group score";
-  const rows = orderRows(breakdown.rows, shown, order);
+  const rows = ordered(orderRows(breakdown.rows, shown, order), isOfOneVideo, false);
+  const single = rows.filter(isOfOneVideo).length;
+  const folded = single > MOST_UNFOLDED ? single : 0;
   const blind = bestBaseline(benchmark);
   const references = (row) => [
     { value: chanceOf(benchmark, breakdown.measure), class: "chance" },
@@ -161,7 +158,10 @@ function breakdownSection(benchmark, breakdown, shown, order) {
   ];
   const table = dataTable({
     label: `${measure} by ${breakdown.title.toLowerCase()}, with 95% CIs clustered by video`,
-    step: Infinity,
+    caption:
+      `${measure} by ${breakdown.title.toLowerCase()}, with 95% CIs clustered by video` +
+      (folded ? `. ${plural(folded, "subset")} of one video are folded` : ""),
+    step: folded ? rows.length - folded : Infinity,
     columns: [
       {
         key: "value",
@@ -217,6 +217,9 @@ function breakdownSection(benchmark, breakdown, shown, order) {
 const FOLD_SIZES = 100;
 const firstCell = (row) => row.cells.find(Boolean);
 const sizeOf = (row) => firstCell(row)?.n;
+const isOfOneVideo = (row) => Number(firstCell(row)?.videos === 1);
+/** More rows of one video than these are folded: their intervals say little. */
+const MOST_UNFOLDED = 3;
 
 function cellMark(cell, series) {
   return cell ? { value: cell.value, low: cell.low, high: cell.high, series } : null;

@@ -9,7 +9,7 @@ import { idAndText, questionRows, rememberListing } from "./questions.js";
 import { exportButtons } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
 import { comparisonOf, differenceTable, isSignificant, pointsInterval } from "./differences.js";
-import { isBlocked, mainScore } from "./scores.js";
+import { byTrack, isBlocked, mainScore, trackTitle } from "./scores.js";
 
 export function compareView({ benchmark, params, details }) {
   if (benchmark.evaluations.length < 2)
@@ -73,18 +73,28 @@ function citationNotice(a, b) {
 
 function chosenPair(benchmark, params) {
   const named = (name) => benchmark.evaluations.find((item) => item.name === name);
-  const ranked = ordered(
-    benchmark.evaluations.filter((item) => !item.baseline),
-    mainScore,
-    true,
-  );
-  const fallback = ranked.length > 1 ? ranked : ordered(benchmark.evaluations, mainScore, true);
-  return { a: named(params.get("a")) ?? fallback[1], b: named(params.get("b")) ?? fallback[0] };
+  const seen = benchmark.evaluations.filter((item) => !item.baseline);
+  const [, pair] = [
+    ...byTrack(seen),
+    ...byTrack(benchmark.evaluations),
+    ["", benchmark.evaluations],
+  ].find(([, evaluations]) => evaluations.length > 1);
+  const [best, second] = ordered(pair, mainScore, true);
+  return { a: named(params.get("a")) ?? second, b: named(params.get("b")) ?? best };
 }
 
 /** Sentences that say which evaluation is better, and whether the difference is significant. */
 function conclusion(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
+  if (!comparison && trackTitle(a) !== trackTitle(b))
+    return [
+      h(
+        "p",
+        { class: "notice" },
+        `A is ${trackTitle(a)} and B ${trackTitle(b)}, and they differ in other settings too, so `,
+        "their difference has several causes. The questions that differ are listed below.",
+      ),
+    ];
   if (!comparison)
     return [
       h(

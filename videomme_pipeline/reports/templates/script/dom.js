@@ -39,6 +39,12 @@ export function download(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
+/** Scroll to `section`, which needs a tabindex, and focus it. */
+export function jumpTo(section) {
+  section.scrollIntoView({ behavior: "instant", block: "start" });
+  section.focus({ preventScroll: true });
+}
+
 export function select(label, options, chosen, onchange) {
   const control = h("select", { onchange: (event) => onchange(event.target.value) });
   for (const [value, text] of options) control.append(h("option", { value }, text));

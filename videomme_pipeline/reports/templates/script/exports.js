@@ -6,12 +6,15 @@ import { contentOf } from "./tables.js";
 
 const COPIED_MILLISECONDS = 2000;
 
-/** Buttons for a table in three forms. `name` is the name of the file. */
-export function exportButtons(name, table) {
+/**
+ * Buttons for a table in three forms. `name` is the name of the file, `columns` are those of a
+ * paper, by default all that are shown and have a title.
+ */
+export function exportButtons(name, table, columns = table.shownColumns) {
   return [
     linkButton("CSV", name, () => download(`${name}.csv`, csv(table), "text/csv")),
-    copyButton("Markdown", name, () => markdown(table)),
-    copyButton("LaTeX", name, () => latex(table)),
+    copyButton("Markdown", name, () => markdown(table, columns)),
+    copyButton("LaTeX", name, () => latex(table, columns)),
   ];
 }
 
@@ -62,8 +65,8 @@ function csv(table) {
   return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
 }
 
-function markdown(table) {
-  const { columns, lines } = textCells(table);
+function markdown(table, shown) {
+  const { columns, lines } = textCells(table, shown);
   const row = (cells) => `| ${cells.map(markdownText).join(" | ")} |\n`;
   const rule = columns.map((column) => (column.number ? "---:" : "---"));
   return (
@@ -75,8 +78,8 @@ function markdown(table) {
 
 const markdownText = (text) => text.replace(/[\\|<>`*_[\]]/g, "\\$&");
 
-function latex(table) {
-  const { columns, lines } = textCells(table);
+function latex(table, shown) {
+  const { columns, lines } = textCells(table, shown);
   const row = (cells) => `${cells.map(latexText).join(" & ")} \\\\\n`;
   return [
     `\\begin{tabular}{${columns.map((column) => (column.number ? "r" : "l")).join("")}}\n`,
@@ -104,8 +107,8 @@ export const latexText = (text) =>
   text.replace(/[\\~^−×–<>&%$#_{}]/g, (character) => LATEX[character] ?? `\\${character}`);
 
 /** The cells of a table as a screen reader reads them; charts are left out. */
-function textCells(table) {
-  const columns = table.shownColumns.filter((column) => column.title && !column.head);
+function textCells(table, shown) {
+  const columns = shown.filter((column) => column.title && !column.head);
   return {
     columns,
     lines: table

@@ -9,10 +9,18 @@ const shortNumbers = new Intl.NumberFormat("en", {
   maximumSignificantDigits: 3,
 });
 
+/** `value` with `digits` decimals. A tie goes to the even digit, as in the terminal: 1.25 is "1.2". */
+function rounded(value, digits) {
+  const text = value.toFixed(digits);
+  const isTie = new RegExp(`\\.\\d{${digits}}50*$`).test(value.toFixed(20));
+  const last = Number(text.at(-1));
+  return isTie && last % 2 ? `${text.slice(0, -1)}${last - 1}` : text;
+}
+
 export const known = (value) => value !== null && value !== undefined;
 export const count = (value) => (known(value) ? numbers.format(value) : NONE);
 export const compact = (value) => (known(value) ? shortNumbers.format(value) : NONE);
-export const percent = (value, digits = 1) => (known(value) ? (100 * value).toFixed(digits) : NONE);
+export const percent = (value, digits = 1) => (known(value) ? rounded(100 * value, digits) : NONE);
 /** A score with its unit: accuracy as "63.9%", group score as "41.2". */
 export const scoreText = (measure, value) =>
   known(value) && measure === "accuracy" ? `${percent(value)}%` : percent(value);
@@ -25,7 +33,7 @@ export const interval = (low, high) =>
 /** A difference in percentage points, with its sign: "+2.3". */
 export function points(value) {
   if (!known(value)) return NONE;
-  const text = Math.abs(100 * value).toFixed(1);
+  const text = rounded(Math.abs(100 * value), 1);
   if (text === "0.0") return text;
   return value > 0 ? `+${text}` : `−${text}`;
 }

@@ -3,7 +3,7 @@
 import { amend, link } from "./address.js";
 import { citationBox } from "./cite.js";
 import { OUTCOMES } from "./data.js";
-import { checkbox, h, select } from "./dom.js";
+import { checkbox, h, jumpTo, select } from "./dom.js";
 import {
   compact,
   count,
@@ -20,16 +20,25 @@ import {
 } from "./format.js";
 import { nightlySentence } from "./history.js";
 import { axisHead, intervalPlot, outcomeBar, referenceKey, zoomedAxis } from "./marks.js";
-import { matrixSection } from "./matrix.js";
+import { matrixSections } from "./matrix.js";
 import { repeatsSection } from "./repeats.js";
 import { scatterSection } from "./scatter.js";
 import { searchWords } from "./questions.js";
 import { exportButtons, parquetButton } from "./exports.js";
 import { dataTable, heading, numberColumn, ordered } from "./tables.js";
 import { comparisonOf, isSignificant, pointsInterval } from "./differences.js";
-import { isBlocked, isGrouped, mainInterval, mainScore, referenceValues } from "./scores.js";
+import {
+  byTrack,
+  isBlocked,
+  isGrouped,
+  mainInterval,
+  mainScore,
+  referenceValues,
+  trackTitle,
+} from "./scores.js";
 
 const FIRST_ROWS = 25;
+const CITATION_SECTION = "citation";
 
 export function leaderboardView({ benchmark, params }) {
   const criteria = {
@@ -57,7 +66,7 @@ export function leaderboardView({ benchmark, params }) {
     ),
     heading(
       "Evaluations",
-      exportButtons("evaluations", board),
+      exportButtons("evaluations", board, paperColumns(benchmark)),
       parquetButton(benchmark, "leaderboard"),
     ),
     h(
@@ -67,13 +76,16 @@ export function leaderboardView({ benchmark, params }) {
       referenceLegend(benchmark),
     ),
     board.element,
-    matrixSection(benchmark),
+    matrixSections(benchmark),
     scatterSection(benchmark, params),
     citationBox(benchmark, params),
-    citation && [
-      heading("What to know before citing", exportButtons("citation", citation)),
-      citation.element,
-    ],
+    citation &&
+      h(
+        "section",
+        { id: CITATION_SECTION, tabindex: -1 },
+        heading("What to know before citing", exportButtons("citation", citation)),
+        citation.element,
+      ),
     repeatsSection(benchmark),
     benchmark.published && publishedNote(benchmark.published),
     tracks && [
@@ -113,18 +125,40 @@ function leaderboardControls(benchmark, criteria, refresh) {
   ];
 }
 
-/** Sentences about the best evaluation, its lead and problems. */
+/** Sentences about the best evaluation of each track, its lead and problems. */
 function summarySentences(benchmark) {
-  const ranked = ordered(
-    benchmark.evaluations.filter((item) => !item.baseline),
-    mainScore,
-    true,
+  const evaluations = benchmark.evaluations.filter((item) => !item.baseline);
+  if (!evaluations.length) return ["Only baselines have been evaluated so far."];
+  const tracks = byTrack(evaluations);
+  const sentences = tracks.flatMap(([title, items]) =>
+    trackSentences(benchmark, tracks.length > 1 && title, items),
   );
-  if (!ranked.length) return ["Only baselines have been evaluated so far."];
-  const [best, second] = ranked;
+  const nightly = nightlySentence(benchmark);
+  if (nightly) sentences.push(h("span", { class: "soft" }, nightly));
+  const blocked = benchmark.evaluations.filter(isBlocked);
+  if (blocked.length) {
+    const names = blocked.map((item) => item.name).join(", ");
+    const showReasons = () => jumpTo(document.getElementById(CITATION_SECTION));
+    sentences.push([
+      `Do not cite ${names}. `,
+      h(
+        "button",
+        { type: "button", class: "plain link", onclick: showReasons },
+        "Show the reasons",
+      ),
+    ]);
+  }
+  return sentences;
+}
+
+/** Sentences about the evaluations of one track. `title` is null if the benchmark has one track. */
+function trackSentences(benchmark, title, evaluations) {
+  const [best, second] = ordered(evaluations, mainScore, true);
+  const start = [second && "best", title].filter(Boolean).join(" ");
   const sentences = [
     [
-      ranked.length === 1 ? h("strong", {}, best.name) : ["Best: ", h("strong", {}, best.name)],
+      start && `${start[0].toUpperCase()}${start.slice(1)}: `,
+      h("strong", {}, best.name),
       ` with ${scoreSentence(best)}.`,
     ],
   ];
@@ -132,13 +166,6 @@ function summarySentences(benchmark) {
   if (difference) sentences.push(leadSentence(benchmark, difference, second));
   const among = amongPublished(benchmark, best);
   if (among) sentences.push(h("span", { class: "soft" }, among));
-  const nightly = nightlySentence(benchmark);
-  if (nightly) sentences.push(h("span", { class: "soft" }, nightly));
-  const blocked = benchmark.evaluations.filter(isBlocked);
-  if (blocked.length) {
-    const names = blocked.map((item) => item.name).join(", ");
-    sentences.push(`Do not cite ${names}. The reasons are below the table.`);
-  }
   return sentences;
 }
 
@@ -413,6 +440,7 @@ function leaderboardTable(benchmark, params) {
     { key: "fingerprint", title: "Fingerprint", csvOnly: true, value: (row) => row.fingerprint },
   ].filter(Boolean);
   const rows = [...benchmark.evaluations, ...publishedRows(benchmark)];
+  const tracks = byTrack(benchmark.evaluations).map(([title]) => title);
   const table = dataTable({
     label: "Evaluations",
     columns,
@@ -420,8 +448,13 @@ function leaderboardTable(benchmark, params) {
     rows,
     step: FIRST_ROWS,
     groups: {
-      of: (row) => Number(Boolean(row.published)),
-      titles: [null, "Published results"],
+      of: (row) => (row.published ? tracks.length : tracks.indexOf(trackTitle(row))),
+      titles: [
+        ...(tracks.length > 1
+          ? tracks.map((title) => title[0].toUpperCase() + title.slice(1))
+          : [null]),
+        "Published results",
+      ],
     },
     sort:
       params.get("sort") ??
@@ -443,6 +476,29 @@ function leaderboardTable(benchmark, params) {
     );
   };
   return table;
+}
+
+/** The columns of a table in a paper, with one value in each cell. */
+function paperColumns(benchmark) {
+  const score = isGrouped(benchmark) ? "Group score" : (benchmark.mean_title ?? "Accuracy (%)");
+  return [
+    { title: "Evaluation", value: (row) => row.name },
+    {
+      title: "Subtitles",
+      value: (row) => ((row.published ? row.with_subtitles : row.subtitles) ? "with" : "without"),
+    },
+    {
+      title: score,
+      number: true,
+      cell: (row) => percent(row.published ? row.main : mainScore(row)),
+    },
+    {
+      title: "95% CI",
+      number: true,
+      cell: (row) => (row.published ? NONE : interval(...mainInterval(row).slice(1))),
+    },
+    { title: "n", number: true, cell: (row) => count(row.published ? null : row.questions) },
+  ];
 }
 
 function nameCell(row) {
@@ -558,12 +614,18 @@ function publishedNote(published) {
   );
 }
 
-/** The axis of the chart, zoomed to the evaluations that saw the videos. */
+/**
+ * The axis of the chart, zoomed to the evaluations that saw the videos. Chance and the best
+ * baseline are in view if the axis is at most twice as long with them.
+ */
 function scoreAxis(benchmark) {
   const scored = benchmark.evaluations.filter((item) => known(mainScore(item)));
   const seen = scored.filter((item) => !item.baseline);
-  const shown = seen.length ? seen : scored;
-  return zoomedAxis(shown.map(mainInterval).map(([value, low, high]) => ({ value, low, high })));
+  const rows = (seen.length ? seen : scored)
+    .map(mainInterval)
+    .map(([value, low, high]) => ({ value, low, high }));
+  const [zoomed, whole] = [zoomedAxis(rows), zoomedAxis([...rows, ...referenceValues(benchmark)])];
+  return whole.high - whole.low <= 2 * (zoomed.high - zoomed.low) ? whole : zoomed;
 }
 
 function referenceLegend(benchmark) {

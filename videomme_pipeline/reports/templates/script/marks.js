@@ -278,10 +278,10 @@ export function scatterPlot({ label, points, scale, format }) {
         h("path", { class: point.isBest ? "mark" : "mark hollow", d: SHAPES[0] }),
       ),
     );
+    // The line of the best points rises to the right, so it is never below right or above left.
     const isLeft = point.x < Math.sqrt(first * last);
-    const beside = isLeft ? { dx: 8 } : { dx: -8, "text-anchor": "end" };
-    if (point.isBest)
-      plot.append(h("text", { x: at[0], y: at[1], dy: "-0.5em", ...beside }, point.name));
+    const beside = isLeft ? { dx: 8, dy: "1.2em" } : { dx: -8, dy: "-0.5em", "text-anchor": "end" };
+    if (point.isBest) plot.append(h("text", { x: at[0], y: at[1], ...beside }, point.name));
   }
   return h("div", { class: "figure narrow series-0" }, plot);
 }

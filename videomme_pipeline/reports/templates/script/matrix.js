@@ -1,4 +1,4 @@
-// Every pair of evaluations: won, lost, and whether the difference is significant.
+// Every pair of evaluations of a track: won, lost, and whether the difference is significant.
 
 import { link } from "./address.js";
 import { h } from "./dom.js";
@@ -6,14 +6,25 @@ import { exportButtons } from "./exports.js";
 import { count, known, NONE, plural, points, probability } from "./format.js";
 import { dataTable, heading, ordered } from "./tables.js";
 import { comparisonOf, isSignificant } from "./differences.js";
-import { mainScore } from "./scores.js";
+import { byTrack, mainScore } from "./scores.js";
 
 const FALSE_ALARM_RATE = 0.05;
 
-/** The matrix, or null for fewer than three evaluations: the verdict already compares two. */
-export function matrixSection(benchmark) {
-  const ranked = ordered(benchmark.evaluations, mainScore, true);
-  if (ranked.length < 3) return null;
+/** A matrix for each track with three evaluations or more: the summary already compares two. */
+export function matrixSections(benchmark) {
+  const tracks = byTrack(benchmark.evaluations);
+  return tracks
+    .filter(([, evaluations]) => evaluations.length > 2)
+    .map(([title, evaluations]) =>
+      matrixSection(
+        benchmark,
+        tracks.length > 1 ? `Wins and losses ${title}` : "Wins and losses",
+        ordered(evaluations, mainScore, true),
+      ),
+    );
+}
+
+function matrixSection(benchmark, title, ranked) {
   const difference = (row, column) =>
     comparisonOf(benchmark, row.index, column.index)?.overall ?? null;
   const significant = (row) =>
@@ -21,8 +32,12 @@ export function matrixSection(benchmark) {
       .map((column) => (row === column ? null : difference(row, column)))
       .filter((overall) => overall && isSignificant(overall, true));
   const table = dataTable({
-    label: "Every pair of evaluations",
-    caption: matrixCaption(benchmark.comparisons),
+    label: title,
+    caption: matrixCaption(
+      benchmark.comparisons.filter(({ a, b }) =>
+        [a, b].every((index) => ranked.includes(benchmark.evaluations[index])),
+      ),
+    ),
     step: Infinity,
     sticky: true,
     rows: ranked,
@@ -56,7 +71,10 @@ export function matrixSection(benchmark) {
       })),
     ],
   });
-  return [heading("Wins and losses", exportButtons("wins-and-losses", table)), table.element];
+  return [
+    heading(title, exportButtons(title.toLowerCase().replaceAll(" ", "-"), table)),
+    table.element,
+  ];
 }
 
 function matrixCaption(comparisons) {

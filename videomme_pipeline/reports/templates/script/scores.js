@@ -16,6 +16,19 @@ export function mainInterval(evaluation) {
     : [evaluation.accuracy, evaluation.low, evaluation.high];
 }
 
+/** "without subtitles", "with subtitles and audio": scores of different tracks are not compared. */
+export const trackTitle = ({ subtitles, audio }) =>
+  `${subtitles ? "with" : "without"} subtitles${audio ? " and audio" : ""}`;
+
+/** The tracks of `evaluations` as [title, evaluations], without subtitles first. */
+export function byTrack(evaluations) {
+  const titles = [...new Set(evaluations.map(trackTitle))];
+  return ordered(titles, (title) => title.replace("without", ""), false).map((title) => [
+    title,
+    evaluations.filter((item) => trackTitle(item) === title),
+  ]);
+}
+
 export const isBlocked = (evaluation) => evaluation.citation === "blocked";
 
 export const isGrouped = (benchmark) =>
