@@ -226,6 +226,7 @@ def store_evaluation(
                 evaluation_fingerprint=fingerprint(evaluation.specification),
                 sampling=evaluation.sampling,
                 track=evaluation.track,
+                pairing=f"{evaluation.model} {evaluation.sampling}",
             )
             for question in video_questions
             for response in responses

@@ -38,8 +38,8 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.warehouse import database, definitions, loading
 
-WITHOUT = v1_evaluation(1, videos=60, evaluation="without")
-WITH = v1_evaluation(2, videos=60, evaluation="with", track="with_subtitles")
+WITHOUT = v1_evaluation(1, videos=60, evaluation="without", pairing="16 frames")
+WITH = v1_evaluation(2, videos=60, evaluation="with", track="with_subtitles", pairing="16 frames")
 V2 = (
     v2_evaluation(3, groups=40, evaluation="groups")
     + group_of([Outcome.CORRECT] * 4, video_id="900", evaluation="groups", level=1)[1:]

@@ -15,6 +15,7 @@ from videomme_pipeline.cli.arguments import (
     JudgeName,
     choice,
     complete_evaluation,
+    known_name,
 )
 from videomme_pipeline.cli.context import note, open_project, out, print_json, write
 from videomme_pipeline.cli.stored_scores import open_findings, print_findings, rows_and_settings
@@ -155,6 +156,9 @@ def compare(
         str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
     ] = "videomme",
     reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
+    track: Annotated[
+        str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
+    ] = "unknown",
     annotations: Annotations = None,
     as_json: AsJson = False,
 ) -> None:
@@ -166,11 +170,13 @@ def compare(
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
 
     options = ScoreOptions(
         benchmark=find_benchmark(benchmark).name,
         reader=choice(ReaderName, reader, "reader"),
         annotations=annotations,
+        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
     )
     _show_comparison(a, b, options, as_json=as_json)
 
@@ -179,15 +185,14 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
     """Print B minus A. Both are evaluations or results files, which `options` apply to."""
     from videomme_pipeline.project.project import configuration_folder, is_project
     from videomme_pipeline.reports.terminal.comparison import show_comparison
+    from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
-    from videomme_pipeline.scoring.statistics.compare import require_one_track
 
     names = [text for text in (a, b) if not Path(text).is_file()]
     store = open_project().store if names and is_project(configuration_folder()) else None
     (rows_a, settings_a), (rows_b, settings_b) = (
         rows_and_settings(text, store, options) for text in (a, b)
     )
-    require_one_track(rows_a, rows_b)
     shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
     comparison = replace(
         compare_rows(
@@ -199,6 +204,11 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
         evaluation_a=a,
         evaluation_b=b,
     )
+    if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:
+        note(
+            "Note: the track of the results file is unknown. State with --track whether the model "
+            "had subtitles"
+        )
     if as_json:
         findings = open_findings(store, names) if store else []
         print_json(asdict(comparison) | {"citation": findings})

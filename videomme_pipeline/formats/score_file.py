@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.readers.judge import (
 )
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import (
     AccuracyRow,
     GroupScoreRow,
@@ -41,7 +41,8 @@ class ScoreOptions:
     `judge` is the name of the model that reads the responses that `strict` cannot read. Only these
     `durations` are scored, in this order (v1 only). `skip_missing` leaves out videos that the
     official template marks as missing, as the official script does with the flag of that name.
-    `annotations` is a file of the dataset, for results files without options.
+    `annotations` is a file of the dataset, for results files without options. `track` is the track
+    of the answers, such as `with_subtitles`.
     """
 
     benchmark: str = "videomme"
@@ -51,6 +52,7 @@ class ScoreOptions:
     durations: tuple[Duration, ...] = tuple(Duration)
     skip_missing: bool = True
     annotations: Path | None = None
+    track: str = UNKNOWN_TRACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
                 example_id=ids[question.question_id],
                 evaluation_fingerprint=evaluation_fingerprint,
                 sampling="unknown",
-                track="unknown",
+                track=options.track,
             ),
         )
         for question, response in imported.pairs

@@ -11,7 +11,6 @@ from videomme_pipeline.scoring.statistics.compare import (
     Comparison,
     Marginal,
     compare,
-    require_one_track,
 )
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
@@ -26,9 +25,8 @@ def comparisons(
 ) -> list[Json]:
     """The differences b minus a of pairs (a, b) of indexes in `evaluations`.
 
-    `ranking` has the indexes, best first. Pairs that `require_one_track` refuses and pairs without
-    a question answered by both are left out. `marginals` is None for pairs that are not compared by
-    subset. Differences are fractions of one.
+    `ranking` has the indexes, best first. Pairs that `compare` refuses are left out. `marginals` is
+    None for pairs that are not compared by subset. Differences are fractions of one.
     """
     tracks = {index: evaluations[index].rows[0].track for index in reversed(ranking)}
     best = {track: index for index, track in tracks.items()}
@@ -37,7 +35,6 @@ def comparisons(
     compared = []
     for a, b in sorted((min(pair), max(pair)) for pair in pairs):
         try:
-            require_one_track(evaluations[a].rows, evaluations[b].rows)
             comparison = compare(evaluations[a].rows, evaluations[b].rows)
         except ScoringError:
             continue

@@ -21,11 +21,16 @@ class Outcome(StrEnum):
 
 
 _AUDIO = "audio_"
+UNKNOWN_TRACK = "unknown"
+"""The track of a results file, because results files do not name it."""
 
 
 def track(*, subtitles: bool, audio: bool = False) -> str:
     """The name of a track, such as `with_subtitles` or `audio_without_subtitles`."""
     return f"{_AUDIO if audio else ''}{'with' if subtitles else 'without'}_subtitles"
+
+
+TRACKS = tuple(track(subtitles=s, audio=a) for a in (False, True) for s in (False, True))
 
 
 def is_with_subtitles(name: str) -> bool:

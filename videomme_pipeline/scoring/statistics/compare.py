@@ -13,7 +13,7 @@ from statistics import fmean
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_audio
+from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     PairedDifference,
@@ -112,11 +112,11 @@ def compare(
 
     Raises:
         ScoringError: if they are of different benchmarks (or splits), if no question was answered
-            in both, if one side has duplicate rows or rows of several evaluations, or if only one
-            side is with audio.
+            in both, if one side has duplicate rows or rows of several evaluations, or if the tracks
+            differ and something else, too.
     """
     _require_one_benchmark(rows_a, rows_b)
-    _refuse_other_track(rows_a, rows_b)
+    _require_one_track(rows_a, rows_b)
     by_key_a, by_key_b = _by_question(rows_a), _by_question(rows_b)
     shared = [key for key in by_key_a if key in by_key_b]
     pairs = [(by_key_a[key], by_key_b[key]) for key in shared]
@@ -174,18 +174,22 @@ def _accuracy(right: Sequence[float], videos: Sequence[str], questions: int) -> 
     return replace(estimate, low=interval.low, high=interval.high)
 
 
-def require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
+def _require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
     """Check that two evaluations are of one track, or differ only in their subtitles.
+
+    An unknown track may be any track.
 
     Raises:
         ScoringError: if they differ in the track and in something else.
     """
-    tracks = {(row.track, row.pairing) for row in (*rows_a[:1], *rows_b[:1])}
-    if len({track for track, _ in tracks}) > 1 and len({pair for _, pair in tracks}) > 1:
-        names = ", ".join(sorted(track.replace("_", " ") for track, _ in tracks))
+    both = (*rows_a[:1], *rows_b[:1])
+    tracks = {row.track for row in both} - {UNKNOWN_TRACK}
+    pairings = {row.pairing for row in both}
+    if len(tracks) > 1 and (len(pairings) > 1 or None in pairings):
+        names = ", ".join(sorted(track.replace("_", " ") for track in tracks))
         raise ScoringError(
             f"{rows_a[0].evaluation} and {rows_b[0].evaluation} are of different tracks ({names}) "
-            "and differ in other settings too, so their difference has no single cause; compare "
+            "and differ in other settings too, so their difference has several causes; compare "
             "evaluations of one track, or two that differ only in `subtitles`"
         )
 
@@ -215,15 +219,6 @@ def changed_settings(
         for key in dict.fromkeys((*flat_a, *flat_b))
         if flat_a.get(key) != flat_b.get(key)
     )
-
-
-def _refuse_other_track(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> None:
-    """Raise ScoringError if only one of the evaluations is with audio."""
-    if a and b and is_with_audio(a[0].track) != is_with_audio(b[0].track):
-        raise ScoringError(
-            f"{a[0].evaluation} and {b[0].evaluation}: one is with audio ({a[0].track} and "
-            f"{b[0].track}); compare evaluations that both have it, or neither"
-        )
 
 
 def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], ScoredQuestion]:
