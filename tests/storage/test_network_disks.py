@@ -15,7 +15,7 @@ from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.storage import content, parquet, sqlite
+from videomme_pipeline.storage import parquet, sqlite
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import LEFT_BY_OTHERS_SECONDS
 from videomme_pipeline.storage.sqlite import network_kind
@@ -103,7 +103,7 @@ def test_a_stale_handle_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
         return bytes(read(self))
 
     monkeypatch.setattr(type(path), "read_bytes", sometimes_stale)
-    monkeypatch.setattr(content, "_STALE_PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(parquet, "_STALE_PAUSES_SECONDS", (0, 0))
     assert parquet.read_table(path)["a"].to_pylist() == [1]
     failures[0] = 3
     with pytest.raises(StorageError, match="Stale file handle"):

@@ -1,9 +1,9 @@
 """Child processes, each of which may crash, hang or run out of memory without affecting others.
 
-A child reads one task at a time from its standard input and writes the result to its standard
-output. A child that dies or takes too long is replaced. Only its own task fails, and the error
-of that task has the reason. Children end when their parent ends, for any reason. This module
-does not depend on the kind of the tasks. `processes.tasks` runs many tasks at the same time.
+A child receives one task at a time and sends the result back. A child that dies or takes too long
+is replaced. Only its own task fails, and the error of that task has the reason. Children end when
+their parent ends, for any reason. This module does not depend on the kind of the tasks.
+`processes.tasks` runs many tasks at the same time.
 
 `multiprocessing` is not used for the processes: its pools lose every task when one child dies,
 and its children import the parent's main module first, which in a Dagster run is all of Dagster.
@@ -20,9 +20,10 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes.lifeline import end_with_parent
@@ -30,8 +31,6 @@ from videomme_pipeline.processes.secrets import child_environment
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
-
-_LENGTH_BYTES = 8
 
 
 class ChildFailedError(VideoMMEError):
@@ -89,7 +88,7 @@ class Child:
 
 
 class _Process:
-    """The operating system's side of a child: a process, its streams and its log.
+    """The operating system's side of a child: a process, the connection to it, and its log.
 
     A lifeline ends the child when this process ends.
     """
@@ -97,20 +96,22 @@ class _Process:
     def __init__(self, memory_limit_bytes: int | None) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         lifeline, self._lifeline = os.pipe()
-        command = [sys.executable, "-c", f"from {__name__} import main; main()", str(lifeline)]
-        limit = [] if memory_limit_bytes is None else [str(memory_limit_bytes)]
+        self._connection, connection = Pipe()
+        descriptors = [lifeline, connection.fileno()]
+        limit = [] if memory_limit_bytes is None else [memory_limit_bytes]
         self._process = subprocess.Popen(
-            [*command, *limit],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [
+                *(sys.executable, "-c", f"from {__name__} import main; main()"),
+                *map(str, descriptors + limit),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
             stderr=self._log,
-            pass_fds=[lifeline],
+            pass_fds=descriptors,
             env={**child_environment(), "PYTHONPATH": os.pathsep.join(_import_path())},
         )
         os.close(lifeline)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._tasks, self._results = self._process.stdin, self._process.stdout
+        connection.close()
 
     @property
     def has_ended(self) -> bool:
@@ -118,11 +119,11 @@ class _Process:
 
     def run(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> Any:
         """Run one task as `Child.run` does. The process ends if the task has no result."""
-        with contextlib.suppress(BrokenPipeError):  # the child died; reading its result shows it
-            _send(self._tasks, (function, task))
+        with contextlib.suppress(ConnectionError):  # the child died; reading its result shows it
+            self._connection.send((function, task))
         try:
-            if wait([self._results.fileno()], limit_seconds):
-                is_value, value = _receive(self._results)
+            if self._connection.poll(limit_seconds):
+                is_value, value = self._connection.recv()
             else:
                 self.end()
                 is_value, value = (
@@ -132,7 +133,7 @@ class _Process:
                         "raise the time limit if the machine is slow"
                     ),
                 )
-        except (EOFError, pickle.UnpicklingError):
+        except (EOFError, OSError, pickle.UnpicklingError):
             raise ChildFailedError(self.exit_report()) from None
         except (KeyboardInterrupt, SystemExit):
             self.end()  # its result must not be taken for that of the next task
@@ -151,9 +152,8 @@ class _Process:
     def close(self) -> None:
         self.end()
         os.close(self._lifeline)
-        for stream in (self._tasks, self._results, self._log):
-            with contextlib.suppress(OSError):
-                stream.close()
+        self._connection.close()
+        self._log.close()
 
     def exit_report(self) -> str:
         """Exit status and last output line of the process, in words. Wait until it has ended."""
@@ -169,22 +169,17 @@ class _Process:
 
 
 def main() -> None:
-    """Run the child: read tasks from standard input, and write results to standard output."""
+    """Run the child. Arguments: LIFELINE CONNECTION [MEMORY_LIMIT_BYTES]"""
     end_with_parent(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent reacts to an interrupt
     _prefer_this_process_as_oom_victim()
-    if len(sys.argv) > 2:
-        limit = int(sys.argv[2])
+    if len(sys.argv) > 3:
+        limit = int(sys.argv[3])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    tasks, results = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # output that decoders print must not mix with the results
-    with os.fdopen(tasks, "rb") as source, os.fdopen(results, "wb") as sink:
+    with Connection(int(sys.argv[2])) as parent, contextlib.suppress(EOFError):
         while True:
-            try:
-                function, task = _receive(source)
-            except EOFError:
-                return
-            _send(sink, _do(function, task))
+            function, task = parent.recv()
+            parent.send(_do(function, task))
 
 
 def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
@@ -196,20 +191,6 @@ def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
         return False, "it ran out of memory"
     except Exception as error:  # noqa: BLE001 - any error concerns only this task
         return False, f"{type(error).__name__}: {error}"
-
-
-def _send(sink: IO[bytes], message: Any) -> None:
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    sink.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
-    sink.flush()
-
-
-def _receive(source: IO[bytes]) -> Any:
-    head = source.read(_LENGTH_BYTES)
-    if len(head) < _LENGTH_BYTES:
-        raise EOFError
-    data = source.read(int.from_bytes(head, "big"))
-    return pickle.loads(data)
 
 
 def _import_path() -> list[str]:

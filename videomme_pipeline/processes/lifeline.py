@@ -54,11 +54,6 @@ class ProcessGroup:
         os.close(lifeline)
 
     @property
-    def pid(self) -> int:
-        """The id of the program, which is also the id of its group."""
-        return self._process.pid
-
-    @property
     def exit_status(self) -> int | None:
         """The exit status of the program, or None while it runs."""
         return self._process.poll()
@@ -80,7 +75,7 @@ class ProcessGroup:
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
+            os.killpg(self._process.pid, number)  # the program is the leader of its group
 
 
 def main() -> None:

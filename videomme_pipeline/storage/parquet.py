@@ -11,11 +11,12 @@ does not verify them.) A table without a trailer is damaged. Files of other prog
 are read by `read_foreign_table`.
 """
 
+import errno
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,8 +24,15 @@ from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
-from videomme_pipeline.storage.content import read, read_copy, read_end, remove_copies
-from videomme_pipeline.storage.objects import FileState
+from videomme_pipeline.storage.copies import local_copies
+from videomme_pipeline.storage.objects import (
+    WHAT_TO_CHECK,
+    FileState,
+    cannot,
+    get,
+    is_local,
+    reaching,
+)
 
 _MARK = b"CHECKSUM"
 _DIGEST_BYTES = 32
@@ -37,6 +45,8 @@ _CHUNK_BYTES = 1 << 20
 _PLAIN_BYTES = 1 << 14
 """A smaller table is stored without what helps only large ones: compression, dictionaries and
 statistics. They take longer to read than its values."""
+_STALE_PAUSES_SECONDS = (0.1, 0.4, 1.6)
+"""Pauses before a file is read again that is being replaced on a network file system."""
 
 
 def encode(table: pa.Table) -> bytes:
@@ -51,12 +61,12 @@ def encode(table: pa.Table) -> bytes:
         write_statistics=is_large,
     )
     data, footer = _split(memoryview(sink.getvalue()))
-    return b"".join((data, _trailer(_digest(data), footer), footer))
+    return b"".join((data, _trailer(blake3(data).digest(), footer), footer))
 
 
 def add_checksums(path: Path) -> None:
     """Add the checksum trailer to a Parquet file that is not published yet."""
-    footer = _split(memoryview(_tail(path))).footer
+    _, footer = _split(memoryview(_tail(path)))
     with path.open("r+b") as file:
         file.seek(-len(footer), os.SEEK_END)
         file.truncate()
@@ -75,7 +85,7 @@ def read_table(path: UPath | Path, columns: list[str] | None = None) -> pa.Table
         DamagedFileError: if the file is damaged, has no checksums, or is not Parquet.
         StorageError: if the file cannot be read for another reason.
     """
-    return _decoded(path, read(path), columns)
+    return _decoded(path, _read(path), columns)
 
 
 def read_foreign_table(path: Path) -> pa.Table:
@@ -83,7 +93,7 @@ def read_foreign_table(path: Path) -> pa.Table:
 
     Errors are those of `read_table`.
     """
-    content = read(path)
+    content = _read(path)
     with _explained(path):
         return _open(content).read(use_threads=False)
 
@@ -95,11 +105,11 @@ def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.
     the object), or if the copy is damaged. Errors are those of `read_table`.
     """
     try:
-        return _decoded(path, read_copy(path, state))
+        return _decoded(path, _read_copy(path, state))
     except DamagedFileError:
-        if not remove_copies(path):
+        if is_local(path) or not local_copies().remove(path):
             raise
-        return _decoded(path, read_copy(path, state))
+        return _decoded(path, _read_copy(path, state))
 
 
 def read_metadata(path: UPath | Path) -> dict[str, str]:
@@ -120,7 +130,7 @@ def metadata_of(table: pa.Table) -> dict[str, str]:
 
 def read_bytes(path: UPath | Path) -> bytes:
     """All bytes of the file at `path`, verified. Errors are those of `read_table`."""
-    content = read(path)
+    content = _read(path)
     with _explained(path):
         _verify(content)
     return content
@@ -152,13 +162,6 @@ def _text(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
 
 
-class _Parts(NamedTuple):
-    """The parts of a file, or of its end: the footer with its length and `PAR1`, and the rest."""
-
-    before: memoryview
-    footer: memoryview
-
-
 def _verify(content: bytes) -> None:
     """Compare all bytes of a file with its checksums.
 
@@ -166,8 +169,8 @@ def _verify(content: bytes) -> None:
         pa.ArrowInvalid: if they differ, or the file has no checksums.
     """
     trailer = _verify_footer(content)
-    data = _split(memoryview(content)).before[:-_TRAILER_BYTES]
-    if _digest(data) != trailer[len(_MARK) : -_DIGEST_BYTES]:
+    before, _ = _split(memoryview(content))
+    if blake3(before[:-_TRAILER_BYTES]).digest() != trailer[len(_MARK) : -_DIGEST_BYTES]:
         raise pa.ArrowInvalid("its checksum does not match")
 
 
@@ -186,12 +189,12 @@ def _verify_footer(content: bytes) -> bytes:
     return trailer
 
 
-def _split(content: memoryview) -> _Parts:
-    """The parts of a file, from its bytes or from enough bytes of its end."""
+def _split(content: memoryview) -> tuple[memoryview, memoryview]:
+    """The footer of a file with its length and `PAR1`, and all bytes before it."""
     footer_bytes = _footer_bytes(content)
     if bytes(content[-4:]) != b"PAR1" or footer_bytes > len(content):
         raise pa.ArrowInvalid("its end is not that of a Parquet file")
-    return _Parts(content[:-footer_bytes], content[-footer_bytes:])
+    return content[:-footer_bytes], content[-footer_bytes:]
 
 
 def _footer_bytes(content: memoryview | bytes) -> int:
@@ -203,7 +206,7 @@ def _tail(path: UPath | Path) -> bytes:
     """The end of a file, with at least the trailer and the footer."""
     count = _TAIL_BYTES
     while True:
-        tail = read_end(path, count)
+        tail = _read_end(path, count)
         needed = _footer_bytes(tail) + _TRAILER_BYTES
         if needed <= count or len(tail) < count:
             return tail
@@ -215,10 +218,6 @@ def _trailer(data_digest: bytes, footer: memoryview) -> bytes:
     return _MARK + data_digest + footer_digest
 
 
-def _digest(data: memoryview) -> bytes:
-    return blake3(data).digest()
-
-
 @contextmanager
 def _explained(path: UPath | Path) -> Iterator[None]:
     """Turn errors about the content of `path` into errors that name it."""
@@ -227,3 +226,53 @@ def _explained(path: UPath | Path) -> Iterator[None]:
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         # Some errors of Arrow about content are OSErrors.
         raise DamagedFileError(f"{path}: the file is damaged ({str(error).strip()})") from error
+
+
+def _read(path: UPath | Path) -> bytes:
+    return _reading(path, lambda: path.read_bytes() if is_local(path) else get(path))
+
+
+def _read_end(path: UPath | Path, count: int) -> bytes:
+    """The last bytes of one version of a file, even if the file is replaced meanwhile."""
+
+    def read_once() -> bytes:
+        if not is_local(path):
+            return get(path, last_bytes=count)
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - count))
+            return file.read()
+
+    return _reading(path, read_once)
+
+
+def _read_copy(path: UPath | Path, state: FileState | None) -> bytes:
+    """All bytes of a file, from a local copy if the file is in an object store."""
+    if is_local(path):
+        return _read(path)
+    remote = path
+
+    def read_once() -> bytes:
+        with reaching(remote), local_copies().hold(remote, state) as copy:
+            return copy.read_bytes()
+
+    return _reading(path, read_once)
+
+
+def _reading(path: UPath | Path, read_once: Callable[[], bytes]) -> bytes:
+    """The result of `read_once`. Errors are those of `read_table`."""
+    try:
+        for pause_seconds in _STALE_PAUSES_SECONDS:
+            try:
+                return read_once()
+            except OSError as error:
+                if error.errno != errno.ESTALE:
+                    raise
+                time.sleep(pause_seconds)
+        return read_once()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.EISDIR, errno.ELOOP):
+            raise DamagedFileError(f"{path}: the file is damaged ({error.strerror})") from error
+        advice = "check the file and its permissions" if is_local(path) else WHAT_TO_CHECK
+        raise cannot("read", path, error, advice) from error
