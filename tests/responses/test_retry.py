@@ -25,7 +25,7 @@ def delay(
     retry_after: float | None = None,
     generated: int = 0,
 ) -> float | None:
-    pending = PendingRequest.of(PLANNED, PLAN, "served")
+    pending = PendingRequest.of(PLANNED, PLAN, "served", 2)
     pending.first_sent = 1000.0
     for failed in [FailureKind.EMPTY] * generated + [FailureKind.TIMEOUT] * (attempts - generated):
         pending.add_attempt(

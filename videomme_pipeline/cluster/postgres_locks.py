@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
@@ -47,16 +46,13 @@ class PostgresLocks(Locks):
 
     def users(self, resource: Resource) -> tuple[str, ...]:
         with self._engine.connect() as connection:
-            names = (
-                connection.execute(_USER, _lock_key(resource, slot)).scalar()
-                for slot in range(resource.slots)
-            )
+            names = (connection.execute(_USER, name).scalar() for name in _slots(resource))
             return tuple(name for name in names if name is not None)
 
     def _lock_slot(self, resource: Resource) -> _Session | None:
         connection = self._engine.connect()
-        for slot in range(resource.slots):
-            if connection.execute(_LOCK, _lock_key(resource, slot)).scalar():
+        for name in _slots(resource):
+            if connection.execute(_LOCK, name).scalar():
                 return _Session(connection)
         connection.close()
         return None
@@ -69,21 +65,15 @@ _OPTIONS = (
 """The server detects within a minute that the machine of a session is gone."""
 _CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_timeout": 60_000}
 """This process detects within a minute that the server cannot be reached any more."""
-_LOCK = text("select pg_try_advisory_lock(:first, :second)")
+_LOCK = text("select pg_try_advisory_lock(hashtextextended(:name, 0))")
 _UNLOCK = text("select pg_advisory_unlock_all()")
 _USER = text(
     "select application_name from pg_locks join pg_stat_activity using (pid) "
-    "where locktype = 'advisory' and granted and objsubid = 2 "
-    "and (classid::bigint, objid::bigint) = (:first & x'ffffffff'::bigint, "
-    ":second & x'ffffffff'::bigint)"
+    "where locktype = 'advisory' and granted and objsubid = 1 "
+    "and (classid::bigint << 32 | objid::bigint) = hashtextextended(:name, 0)"
 )
 
 
-def _lock_key(resource: Resource, slot: int) -> dict[str, int]:
-    """The two signed 32-bit numbers that identify a slot in the database."""
-    digest = blake2b(f"videomme {resource.file_stem} {slot}".encode(), digest_size=8).digest()
-    first, second = digest[:4], digest[4:]
-    return {
-        "first": int.from_bytes(first, "big", signed=True),
-        "second": int.from_bytes(second, "big", signed=True),
-    }
+def _slots(resource: Resource) -> list[dict[str, str]]:
+    """The names of the slots, whose hashes are the keys of their locks."""
+    return [{"name": f"videomme {resource.file_stem} {slot}"} for slot in range(resource.slots)]

@@ -14,7 +14,7 @@ import asyncio
 import random
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
@@ -175,7 +175,9 @@ class _Collection:
         requests = planned_requests(
             video, self._model.identity, self._plan, needs_frames=self._model.needs_frames
         )
-        return [PendingRequest.of(planned, self._plan, self._model.name) for planned in requests]
+        num_frames = len(video.frame_digests) if self._model.needs_frames else 0
+        name = self._model.name
+        return [PendingRequest.of(planned, self._plan, name, num_frames) for planned in requests]
 
     def _deliver_stored(self, pending: Sequence[PendingRequest]) -> list[PendingRequest]:
         """Deliver the responses that are in the journal, and return the other requests."""
@@ -281,7 +283,7 @@ class _Collection:
         None if the collection stopped before, or if a retry was not admitted before the deadline.
         """
         result: Reply | ResponseFailure | None = None
-        request = pending.request(video.frames, self._plan)
+        request = replace(pending.planned, frames=video.frames)
         tokens = _expected_tokens(request)
         try:
             while result is None and self._stopped_by is None:

@@ -94,18 +94,15 @@ class ConcurrencyLimit:
         """
         now = self._clock()
         if retry_after_seconds is not None:
-            self._pause(min(retry_after_seconds, self._longest_pause_seconds))
+            seconds = min(retry_after_seconds, self._longest_pause_seconds)
+            if now + seconds > self._paused_until:
+                self._paused_until, self._pause_seconds = now + seconds, seconds
+                asyncio.get_running_loop().call_later(seconds + 0.01, self._admit)
         if self._fixed or now - self._decreased_at < _SECONDS_BETWEEN_DECREASES:
             return
         self._starting = False
         self._decreased_at = now
         self._allowed = max(self._allowed / 2, 1.0)
-
-    def _pause(self, seconds: float) -> None:
-        until = self._clock() + seconds
-        if until > self._paused_until:
-            self._paused_until, self._pause_seconds = until, seconds
-            asyncio.get_running_loop().call_later(seconds + 0.01, self._admit)
 
     def _admit(self) -> None:
         if self._clock() < self._paused_until:

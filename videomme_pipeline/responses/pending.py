@@ -4,10 +4,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
-from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.responses.requests import PlannedRequest, RequestPlan
+from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Attempt, Response, Served
 
 FIRST_BACKOFF_SECONDS = 0.5
@@ -18,19 +17,20 @@ LONGEST_BACKOFF_SECONDS = 60.0
 class PendingRequest:
     """A request that is not settled.
 
-    `response` is the response until the request is sent. `first_sent` is the time of the first
+    `planned` is the request without its frames. `response` is the response until the request is
+    sent. `first_sent` is the time of the first
     attempt by the clock of the event loop, or None before it.
     """
 
-    planned: PlannedRequest
+    planned: Request
     response: Response
     limits: Limits
     attempts: list[Attempt] = field(default_factory=list)
     first_sent: float | None = None
 
     @classmethod
-    def of(cls, planned: PlannedRequest, plan: RequestPlan, model: str) -> Self:
-        """A request that was not sent."""
+    def of(cls, planned: Request, plan: RequestPlan, model: str, num_frames: int) -> Self:
+        """A request to `model` that was not sent, with so many frames."""
         response = Response.not_asked(
             planned.question,
             evaluation=plan.evaluation,
@@ -41,7 +41,7 @@ class PendingRequest:
         response = replace(
             response,
             request_fingerprint=planned.fingerprint,
-            num_frames=planned.num_frames,
+            num_frames=num_frames,
             observation=plan.observation,
         )
         return cls(planned=planned, response=response, limits=plan.limits)
@@ -54,17 +54,6 @@ class PendingRequest:
     def deadline(self) -> float | None:
         """The time at which the request fails, or None before its first attempt."""
         return None if self.first_sent is None else self.first_sent + self.limits.deadline_seconds
-
-    def request(self, frames: FrameSet, plan: RequestPlan) -> Request:
-        """The request with its frames."""
-        return Request(
-            question=self.planned.question,
-            prompt=self.planned.prompt,
-            frames=frames,
-            decoding=plan.decoding,
-            repeat=self.planned.repeat,
-            fingerprint=self.fingerprint,
-        )
 
     def add_attempt(
         self,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.spec import Limits, Schedule
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Decoding, Request
 from videomme_pipeline.prompts.render import Prompt
 
 RESPONSE_VERSION = 1
@@ -50,37 +50,30 @@ class RequestPlan:
     max_cost_dollars: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRequest:
-    """One repeat of one question. `repeat` is the number of the repeat, from 0."""
-
-    question: Question
-    prompt: Prompt
-    repeat: int
-    fingerprint: str
-    num_frames: int
-
-
 def planned_requests(
     video: VideoRequests,
     identity: Mapping[str, object],
     plan: RequestPlan,
     *,
     needs_frames: bool = True,
-) -> list[PlannedRequest]:
-    """Return one request per repeat and question of `video`, for the model with `identity`."""
-    digests = list(video.frame_digests) if needs_frames else []
+) -> list[Request]:
+    """Return one request per repeat and question of `video`, for the model with `identity`.
+
+    The frames are not loaded yet, so the requests have none.
+    """
     video_part = fingerprint(
         version=RESPONSE_VERSION,
         model=identity,
         decoding=plan.decoding,
         observation=plan.observation,
-        frames=digests,
+        frames=list(video.frame_digests) if needs_frames else [],
     )
     return [
-        PlannedRequest(
+        Request(
             question=question,
             prompt=prompt,
+            frames=NO_FRAMES,
+            decoding=plan.decoding,
             repeat=repeat,
             fingerprint=fingerprint(
                 video_part,
@@ -92,7 +85,6 @@ def planned_requests(
                 prompt.after_frame,
                 repeat,
             ),
-            num_frames=len(digests),
         )
         for repeat in range(plan.repeats)
         for question, prompt in video.questions

@@ -25,9 +25,9 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.objects import (
     FileState,
     RemoteFile,
-    get_file,
     is_local,
     object_state,
+    reaching,
 )
 
 FOLDER_VARIABLE = "VIDEOMME_CACHE"
@@ -96,7 +96,8 @@ class LocalCopies:
             new = Path(locked.name)
             fcntl.flock(locked, fcntl.LOCK_EX)
             try:
-                get_file(path, new)
+                with reaching(path):
+                    path.fs.get_file(path.path, str(new))
                 current = object_state(path)
                 if current == state and new.stat().st_size == state.bytes:
                     new.replace(self._copy_of(path, state))

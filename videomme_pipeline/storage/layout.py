@@ -67,10 +67,14 @@ class Store:
         return self._paths[parts]
 
     def local(self, *parts: str) -> Path:
-        """A folder or file that must be on a local disk (videos, SQLite, DuckDB)."""
+        """A folder or file that must be on a local disk (videos, SQLite, DuckDB).
+
+        The local files of an object store are in `~/.cache/videomme`.
+        """
         path = self.path(*parts)
         if not is_local(path):
-            path = UPath(_local_companion(str(self.root))).joinpath(*parts)
+            slug = "".join(c if c.isalnum() else "-" for c in str(self.root)).strip("-")
+            return Path.home().joinpath(".cache", "videomme", slug, *parts)
         return Path(path.path)
 
     # Paths. `fingerprint` parts are those of the stage's settings.
@@ -269,9 +273,3 @@ def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
         parts = name.split("/")
         if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):
             yield name
-
-
-def _local_companion(root: str) -> str:
-    """The local folder for the files of a remote store that need a local disk."""
-    slug = "".join(c if c.isalnum() else "-" for c in root).strip("-")
-    return str(Path.home() / ".cache" / "videomme" / slug)

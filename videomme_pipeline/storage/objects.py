@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -130,7 +129,7 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
     try:
         path = UPath(root)
         if not is_local(path):
-            _stop_thread_at_exit()
+            atexit.register(_stop_thread)
             path = UPath(path, use_listings_cache=False)
         files = path.fs  # loads the package of the file system
     except (ImportError, ValueError) as error:
@@ -143,17 +142,12 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
     return path
 
 
-@cache
-def _stop_thread_at_exit() -> None:
-    """Stop the thread of fsspec when the process ends.
+def _stop_thread() -> None:
+    """Stop the thread of fsspec before the interpreter ends.
 
     The thread keeps references to what its callers used. If these objects are alive when the
     interpreter ends, DuckDB prints its types as leaked.
     """
-    atexit.register(_stop_thread)
-
-
-def _stop_thread() -> None:
     from fsspec.asyn import iothread, loop  # noqa: PLC0415 - slow to import
 
     if loop[0] is not None:
@@ -223,12 +217,6 @@ def get(path: UPath, last_bytes: int | None = None) -> bytes:
     with reaching(path):
         data: bytes = path.fs.cat_file(path.path, start=None if last_bytes is None else -last_bytes)
         return data
-
-
-def get_file(path: UPath, file: Path) -> None:
-    """Write the content of an object to `file`. Errors are those of `get`."""
-    with reaching(path):
-        path.fs.get_file(path.path, str(file))
 
 
 def list_folders(folder: UPath) -> list[str]:

@@ -129,7 +129,7 @@ class RowFolder(Generic[Row]):
         return {
             name.removesuffix(".parquet"): states[name]
             for name in sorted(states)
-            if _is_table(name)
+            if name.endswith(".parquet") and not name.startswith(".")
         }
 
     def _read(self, name: str, state: FileState) -> StoredRow[Row] | None:
@@ -143,10 +143,6 @@ class RowFolder(Generic[Row]):
         except DamagedFileError as error:
             _log.warning("%s", error)
             return None
-
-
-def _is_table(name: str) -> bool:
-    return name.endswith(".parquet") and not name.startswith(".")
 
 
 def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
