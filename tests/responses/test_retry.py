@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 from tests.support.made_up_requests import videos
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
-from videomme_pipeline.responses.pending import LONGEST_BACKOFF_SECONDS, PendingRequest
-from videomme_pipeline.responses.requests import RequestPlan, planned_requests
+from videomme_pipeline.responses.requests import (
+    LONGEST_BACKOFF_SECONDS,
+    PendingRequest,
+    RequestPlan,
+    planned_requests,
+)
 
 LIMITS = Limits(deadline_seconds=900, max_attempts=12, max_attempts_generated=3)
 PLAN = RequestPlan(evaluation="test", limits=LIMITS)
@@ -28,12 +32,7 @@ def delay(
     pending = PendingRequest.of(PLANNED, PLAN, "served", 2)
     pending.first_sent = 1000.0
     for failed in [FailureKind.EMPTY] * generated + [FailureKind.TIMEOUT] * (attempts - generated):
-        pending.add_attempt(
-            ResponseFailure(failed, "made up"),
-            cost_name="test",
-            started_at=datetime.now(UTC),
-            latency_seconds=0.0,
-        )
+        pending.add_attempt(ResponseFailure(failed, "made up"), datetime.now(UTC), 0.0)
     failure = ResponseFailure(kind, "made up", retry_after_seconds=retry_after)
     return pending.retry_delay(failure, 1000.0 + elapsed, chance)
 

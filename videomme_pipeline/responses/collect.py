@@ -39,8 +39,13 @@ from videomme_pipeline.responses.delivery import AskingProgress, Delivery
 from videomme_pipeline.responses.endpoints import Affinity, Endpoints
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.limits import Budget, Clock
-from videomme_pipeline.responses.pending import PendingRequest, completion_of
-from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
+from videomme_pipeline.responses.requests import (
+    PendingRequest,
+    RequestPlan,
+    VideoRequests,
+    completion_of,
+    planned_requests,
+)
 from videomme_pipeline.responses.response import Response
 
 CLAIM_SECONDS = 60.0
@@ -113,7 +118,7 @@ class _Collection:
         self._journal = journal
         self._plan = plan
         self._clock = clock
-        spent = journal.spent_dollars(self._cost_name)
+        spent = journal.spent_dollars(plan.cost_name)
         budget = Budget(_max_dollars(plan, spent), spent)
         self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
         self.delivery = Delivery(self._endpoints, on_progress)
@@ -122,12 +127,6 @@ class _Collection:
         self._in_memory = asyncio.Semaphore(self._endpoints.max_in_flight + prefetched)
         self._failed_in_a_row = 0
         self._first_sent: float | None = None
-
-    @property
-    def _cost_name(self) -> str:
-        """The name under which costs are counted. Each observation has the full budget."""
-        name, observation = self._plan.evaluation, self._plan.observation
-        return name if observation is None else f"{name}@{observation}"
 
     async def start(self, videos: Iterable[VideoRequests]) -> None:
         """Ask all questions in a task of the running event loop."""
@@ -315,12 +314,7 @@ class _Collection:
                 result = await _respond(model, request)
         except TimeoutError:
             result = pending.too_late()
-        pending.add_attempt(
-            result,
-            cost_name=self._cost_name,
-            started_at=started_at,
-            latency_seconds=self._clock() - sent,
-        )
+        pending.add_attempt(result, started_at, self._clock() - sent)
         self.delivery.count_request(completion_of(result))
         return result
 

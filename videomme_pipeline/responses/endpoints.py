@@ -13,7 +13,7 @@ from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, VideoLLM
 from videomme_pipeline.responses.breaker import CircuitBreaker
 from videomme_pipeline.responses.limits import Budget, Clock, ConcurrencyLimit, RateLimit
-from videomme_pipeline.responses.pending import completion_of
+from videomme_pipeline.responses.requests import completion_of
 
 
 class Endpoint:

@@ -66,6 +66,7 @@ class Journal:
         self._lock = threading.Lock()
         # Claims may be lost in a power failure, so they do not wait for the disk.
         self._connection = open_file(path, "normal")
+        self._connection.row_factory = sqlite3.Row
         synchronous = "full" if flushes_every_commit else "normal"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._writer = threading.Thread(
@@ -101,19 +102,15 @@ class Journal:
         sql = f"select {', '.join(RESPONSE_COLUMNS)} from responses where {_LISTED}"
         results = {}
         for row in self._rows(sql, by_fingerprint):
-            stored = dict(zip(RESPONSE_COLUMNS, row, strict=True))
-            fingerprint = stored["request_fingerprint"]
+            fingerprint = row["request_fingerprint"]
             unanswered_values = to_values(by_fingerprint[fingerprint])
-            results[fingerprint] = _from_sql(unanswered_values | stored, Response)
+            results[fingerprint] = _from_sql(unanswered_values | dict(row), Response)
         return results
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
         sql = f"select {', '.join(ATTEMPT_COLUMNS)} from attempts where {_LISTED} order by rowid"
-        return [
-            _from_sql(dict(zip(ATTEMPT_COLUMNS, row, strict=True)), Attempt)
-            for row in self._rows(sql, fingerprints)
-        ]
+        return [_from_sql(dict(row), Attempt) for row in self._rows(sql, fingerprints)]
 
     def spent_dollars(self, evaluation: str) -> float:
         """The cost of all attempts of `evaluation` so far, in every run and process."""
@@ -179,7 +176,7 @@ class Journal:
                 (self.owner, json.dumps(list(fingerprints))),
             )
 
-    def _rows(self, sql: str, fingerprints: Iterable[str]) -> list[tuple[Any, ...]]:
+    def _rows(self, sql: str, fingerprints: Iterable[str]) -> list[sqlite3.Row]:
         with self._lock, explaining(self.path):
             return self._connection.execute(sql, (json.dumps(list(fingerprints)),)).fetchall()
 

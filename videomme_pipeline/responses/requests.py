@@ -1,18 +1,29 @@
-"""The requests about one video, and the fingerprints that identify them in the journal.
+"""The requests about one video: their fingerprints in the journal, attempts and retries.
 
 No request is sent here. `collect`, cost estimates and judges use these types.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Self
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.spec import Limits, Schedule
-from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.models.video_llm import (
+    Decoding,
+    FailureKind,
+    Reply,
+    Request,
+    ResponseFailure,
+)
 from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.response import Attempt, Response, Served
 
+FIRST_BACKOFF_SECONDS = 0.5
+LONGEST_BACKOFF_SECONDS = 60.0
 RESPONSE_VERSION = 1
 """Part of every request's fingerprint. Increase it when the same request is sent differently."""
 
@@ -36,9 +47,9 @@ class VideoRequests:
 class RequestPlan:
     """Settings of the requests of one evaluation, except the questions and the model.
 
-    Responses contain the name `evaluation`, and costs are counted under it. Each question is
-    asked `repeats` times. With a new `observation` (for example a date), an unchanged evaluation
-    is asked again. `max_cost_dollars` limits one collection. `limits` limit the whole evaluation.
+    Responses contain the name `evaluation`. Each question is asked `repeats` times. With a new
+    `observation` (for example a date), an unchanged evaluation is asked again. `max_cost_dollars`
+    limits one collection. `limits` limit the whole evaluation.
     """
 
     evaluation: str
@@ -48,6 +59,12 @@ class RequestPlan:
     observation: str | None = None
     limits: Limits = field(default_factory=Limits)
     max_cost_dollars: float | None = None
+
+    @property
+    def cost_name(self) -> str:
+        """The name under which costs are counted. Each observation has the full budget."""
+        observation = "" if self.observation is None else f"@{self.observation}"
+        return self.evaluation + observation
 
 
 def planned_requests(
@@ -89,3 +106,121 @@ def planned_requests(
         for repeat in range(plan.repeats)
         for question, prompt in video.questions
     ]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingRequest:
+    """A request that is not settled.
+
+    `planned` is the request without its frames. `response` is the response until the request is
+    sent. `first_sent` is the time of the first
+    attempt by the clock of the event loop, or None before it.
+    """
+
+    planned: Request
+    response: Response
+    plan: RequestPlan
+    attempts: list[Attempt] = field(default_factory=list)
+    first_sent: float | None = None
+
+    @classmethod
+    def of(cls, planned: Request, plan: RequestPlan, model: str, num_frames: int) -> Self:
+        """A request to `model` that was not sent, with so many frames."""
+        response = Response.not_asked(
+            planned.question,
+            evaluation=plan.evaluation,
+            model=model,
+            repeat=planned.repeat,
+            error="not asked",
+        )
+        response = replace(
+            response,
+            request_fingerprint=planned.fingerprint,
+            num_frames=num_frames,
+            observation=plan.observation,
+        )
+        return cls(planned=planned, response=response, plan=plan)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.planned.fingerprint
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which the request fails, or None before its first attempt."""
+        if self.first_sent is None:
+            return None
+        return self.first_sent + self.plan.limits.deadline_seconds
+
+    def add_attempt(
+        self, result: Reply | ResponseFailure, started_at: datetime, latency_seconds: float
+    ) -> None:
+        """Record an attempt."""
+        failure = result if isinstance(result, ResponseFailure) else None
+        reply = completion_of(result) or Reply(text="")
+        self.attempts.append(
+            Attempt(
+                request_fingerprint=self.fingerprint,
+                evaluation=self.plan.cost_name,
+                model=self.response.model,
+                question_id=self.planned.question.question_id,
+                repeat=self.planned.repeat,
+                started_at=started_at,
+                latency_seconds=latency_seconds,
+                status=200 if failure is None else failure.status,
+                failure=None if failure is None else failure.kind,
+                error=None if failure is None else str(failure),
+                usage=reply.usage,
+                cost_dollars=reply.cost_dollars,
+                usage_json=reply.usage_json,
+                body=reply.body,
+            )
+        )
+
+    def too_late(self) -> ResponseFailure:
+        """The failure of a request that was not answered before its deadline."""
+        message = f"no answer within {self.plan.limits.deadline_seconds:g} s"
+        if self.attempts:
+            message += f"; attempt {len(self.attempts)} failed with {self.attempts[-1].error}"
+        return ResponseFailure(FailureKind.DEADLINE, message)
+
+    def retry_delay(self, failure: ResponseFailure, now: float, chance: float) -> float | None:
+        """Seconds to wait before the next attempt, or None to give up.
+
+        `chance` is a random number in [0, 1). The delay is at least the Retry-After, if the
+        endpoint sent one. Otherwise it is between half and all of a maximum that doubles with each
+        attempt, so that questions that failed together are not retried together. A retry that
+        would start after the deadline is not made.
+        """
+        attempts, limits = len(self.attempts), self.plan.limits
+        generated = sum(bool(a.failure and a.failure.was_generated) for a in self.attempts)
+        if not failure.kind.is_transient or attempts >= limits.max_attempts:
+            return None
+        if failure.kind.was_generated and generated >= limits.max_attempts_generated:
+            return None
+        if failure.retry_after_seconds is not None:
+            delay = failure.retry_after_seconds + 0.25 * chance
+        else:
+            ceiling = min(FIRST_BACKOFF_SECONDS * 2.0 ** (attempts - 1), LONGEST_BACKOFF_SECONDS)
+            delay = ceiling * (0.5 + 0.5 * chance)
+        return None if self.deadline is not None and now + delay >= self.deadline else delay
+
+    def response_to(
+        self, result: Reply | ResponseFailure, answered_at: datetime | None
+    ) -> Response:
+        """The final response if the last result of the request is `result`."""
+        costs = [a.cost_dollars for a in self.attempts if a.cost_dollars is not None]
+        served = Served(
+            cost_dollars=sum(costs) if costs else None,
+            latency_seconds=self.attempts[-1].latency_seconds if self.attempts else None,
+            attempts=len(self.attempts),
+            answered_at=answered_at,
+        )
+        if isinstance(result, Reply):
+            return self.response.with_reply(result, served)
+        return self.response.with_failure(result, served)
+
+
+def completion_of(result: Reply | ResponseFailure | None) -> Reply | None:
+    """The completion that the endpoint charges for, or None. A failure can have one too."""
+    return result.reply if isinstance(result, ResponseFailure) else result
