@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
+from tests.support.made_up_results import PRIVATE_SETTINGS
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import questions_of, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks.question import Letter
@@ -58,6 +60,16 @@ def test_instances_score_like_the_evaluation_with_all_repeats(tmp_path: Path) ->
     assert [(row.question_id, row.repeat, row.outcome, row.facets) for row in found] == [
         (row.question_id, row.repeat, row.outcome, row.facets) for row in ROWS
     ]
+
+
+def test_published_files_have_no_address_path_or_price() -> None:
+    settings = {**SETTINGS, "model": PRIVATE_SETTINGS, "judge": {"model": PRIVATE_SETTINGS}}
+    failed = replace(NEVER_ASKED, error="http://gpu7.private.example:8000/v1 did not answer")
+    scored = replace(V1, rows=[failed, *ROWS[1:]], settings=settings)
+    for name, write in PUBLICATIONS.items():
+        text = write(replace(scored, rows=ROWS) if name == "hugging_face" else scored)
+        assert not re.search(r"private|PRIVATE|7\.7177", text), name
+    assert json.loads(PUBLICATIONS["every_eval_ever"](scored))["evaluation_results"]
 
 
 def test_an_instance_says_how_its_letter_was_read() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.support.made_up_results import (
     EVALUATIONS,
+    PRIVATE_SETTINGS,
     MadeUpEvaluation,
     store_evaluation,
     store_nightly_run,
@@ -255,6 +256,30 @@ def test_a_shared_page_has_no_text_of_the_benchmark(store: Store, shared_file: P
         row.raw_output for row in read_rows(store.scores("videomme", "model-a"), ScoredQuestion)
     }
     assert not any(raw in content for raw in responses if raw is not None and len(raw) > 2)
+
+
+def test_a_shared_page_and_the_citation_have_no_address_path_or_price(tmp_path: Path) -> None:
+    store, questions = Store.at(tmp_path), v1_questions(2)
+    store_questions(store, questions)
+    private = MadeUpEvaluation(
+        name="own",
+        model_settings=PRIVATE_SETTINGS,
+        responses={"001-1": None},
+        error="http://gpu7.private.example:8000/v1 did not answer",
+    )
+    store_evaluation(store, questions, private)
+    shared = json.dumps(packed(build_page(store, share=True), "summary"))
+    assert not re.search(r"private|PRIVATE|7\.7177", shared)
+    (benchmark,) = packed(build_page(store), "summary")["benchmarks"]
+    (evaluation,) = benchmark["evaluations"]
+    assert evaluation["spec"]["model.base_url"] == PRIVATE_SETTINGS["base_url"]
+    model = {k: v for k, v in evaluation["public_spec"].items() if k.startswith("model.")}
+    assert model == {
+        "model.kind": "openai_compatible",
+        "model.name": "model-a",
+        "model.model": "model-a",
+        "model.revision": "r7",
+    }
 
 
 def test_the_page_requests_no_other_file(html: str) -> None:

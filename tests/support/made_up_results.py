@@ -86,6 +86,7 @@ class MadeUpEvaluation:
 
     name: str
     model: str = "model-a"
+    model_settings: Mapping[str, object] = field(default_factory=dict)
     sampling: str = "uniform_n-8"
     subtitles: str | None = None
     skill: float = 0.6
@@ -110,7 +111,7 @@ class MadeUpEvaluation:
         frames = None if self.sampling == "none" else parse_sampling(self.sampling)
         alignment = None if self.subtitles is None else parse_alignment(self.subtitles)
         return {
-            "model": {"name": self.model},
+            "model": {"name": self.model, **self.model_settings},
             "sampling": frames and frames.model_dump(mode="json"),
             "alignment": alignment and alignment.model_dump(mode="json"),
             "template": parse_template("contract_v1").model_dump(mode="json"),
@@ -432,6 +433,18 @@ EVALUATIONS = (
     MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
 )
 """Evaluations of the made-up store."""
+
+PRIVATE_SETTINGS = {
+    "kind": "openai_compatible",
+    "model": "/private/weights/model-a",
+    "revision": "r7",
+    "base_url": "http://gpu7.private.example:8000/v1",
+    "api_key_env": "PRIVATE_KEY",
+    "prices": {"prompt": 7.7177},
+    "shared_folder": "/private/frames",
+    "serve": {"vllm": "/private/weights/model-a"},
+}
+"""An endpoint of a lab, with everything that other people need not know."""
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",

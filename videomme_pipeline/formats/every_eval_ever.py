@@ -19,6 +19,7 @@ from videomme_pipeline.formats.results_format import (
     json_lines,
     mapping_or_empty,
 )
+from videomme_pipeline.models.public_settings import public_settings, without_urls
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 
@@ -143,7 +144,7 @@ def _instance(scored: Scored, question: Question, row: ScoredQuestion) -> Row:
         "output": {"raw": [] if row.raw_output is None else [row.raw_output]},
         "answer_attribution": _attribution(row),
         "evaluation": {"score": float(row.is_correct), "is_correct": row.is_correct},
-        "error": row.error,
+        "error": row.error and without_urls(row.error),
         "metadata": metadata,
     }
     usage = row.usage
@@ -184,7 +185,7 @@ def _settings(scored: Scored) -> dict[str, str]:
         "track": row.track,
         **{
             name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for name, value in scored.settings.items()
+            for name, value in public_settings(scored.settings).items()
         },
         "sampling": row.sampling,
         "reader": row.reader,

@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.identity import described
+from videomme_pipeline.models.public_settings import public_server, public_settings
 from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.citation_checks import Status
@@ -347,12 +347,12 @@ def chance_group_score(questions: Sequence[Question]) -> float | None:
     return sum(complete) / len(complete) / 100 if complete else None
 
 
-def specification_of(evaluation: ScoredEvaluation) -> Json:
-    """The specification as a flat mapping with keys such as `sampling.frames`.
+def specification_of(specification: Mapping[str, Any]) -> Json:
+    """`specification` as a flat mapping with keys such as `sampling.frames`.
 
     Limits of local models are left out, because limits cannot change an answer.
     """
-    settings = _flat(evaluation.specification)
+    settings = _flat(specification)
     return {key: value for key, value in settings if not key.startswith("model.limits.")}
 
 
@@ -381,7 +381,8 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
         "input_key": evaluation.input_key,
         "pairing": _family(evaluation, "alignment"),
         "frames_family": _family(evaluation, "sampling"),
-        "spec": specification_of(evaluation),
+        "spec": specification_of(evaluation.specification),
+        "public_spec": specification_of(public_settings(evaluation.specification)),
     }
 
 
@@ -434,7 +435,7 @@ def _scores(row: Mapping[str, Any]) -> Json:
         "latency_p50_seconds": rounded(row["latency_p50_seconds"]),
         "latency_p95_seconds": rounded(row["latency_p95_seconds"]),
         "date": _iso(row["answered_at"]),
-        "servers": [described(server) for server in row["servers"] or ()],
+        "servers": [public_server(server) for server in row["servers"] or ()],
     }
 
 

@@ -307,11 +307,20 @@ def _own_bibtex() -> str:
     return "\n".join(lines)
 
 
+def _shared(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """`summary` with the settings that other people may see."""
+    evaluations = [
+        evaluation | {"spec": evaluation["public_spec"]} for evaluation in summary["evaluations"]
+    ]
+    return {**summary, "evaluations": evaluations}
+
+
 def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
     cells = [cell for page in pages for cell in page.cells]
     names = [page.benchmark for page in pages]
+    summaries = [page.summary for page in pages]
     return {
         "share": share,
-        "benchmarks": [page.summary for page in pages],
+        "benchmarks": [_shared(summary) for summary in summaries] if share else summaries,
         "across": across_rows(cells, names, average=False) if len(pages) > 1 else [],
     }

@@ -65,7 +65,7 @@ function scoreSentences(benchmark, item) {
 
 /** One line for each setting that can change the score, and for each server that answered. */
 function settingLines(item) {
-  const settings = Object.entries(item.spec)
+  const settings = Object.entries(item.public_spec)
     .filter(([, value]) => known(value))
     .map(([key, value]) => `${key}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
   return [...settings, ...item.servers.map((server) => `server: ${server}`)].join("\n");
