@@ -16,7 +16,7 @@ USES = {
         "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
     ),
     "charts": "import videomme_pipeline.reports.charts",
-    "demo": ("from videomme_pipeline.demo.embedded.pictures import PictureReader\nPictureReader()"),
+    "demo": ("from videomme_pipeline.demo.embedded.pictures import load_ocr\nload_ocr()"),
 }
 
 

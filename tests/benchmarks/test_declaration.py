@@ -111,7 +111,7 @@ def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:
         ("q.json, row 3, question 12", "`options` must have at least two options, found ['Red']"),
         (
             "q.json, row 4, question 13",
-            "the path '../a.mp4' leads out of the folder; name a file inside of it",
+            "the path '../a.mp4' leads out of the folder; name a path inside of it",
         ),
         ("q.json, row 5, question 14", "6 options, but `letters` is 4; raise it"),
     ]

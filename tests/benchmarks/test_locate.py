@@ -6,7 +6,6 @@ import pytest
 
 from videomme_pipeline.benchmarks.locate import (
     index_media,
-    locate_subtitle,
     locate_video,
     unused_files,
 )
@@ -59,12 +58,12 @@ def test_v2_videos_are_found(place: str, tmp_path: Path) -> None:
 )
 def test_subtitles_are_found(video: VideoReference, place: str, tmp_path: Path) -> None:
     path = touch(tmp_path / place)
-    assert locate_subtitle(index_media([tmp_path]), video) == path
+    assert index_media([tmp_path]).subtitles.get(video.file_stem) == path
 
 
 def test_a_video_without_subtitles_has_none(tmp_path: Path) -> None:
     touch(tmp_path / "subtitle" / "other.srt")
-    assert locate_subtitle(index_media([tmp_path]), V1) is None
+    assert index_media([tmp_path]).subtitles.get(V1.file_stem) is None
 
 
 def test_a_v1_video_is_not_found_by_its_number(tmp_path: Path) -> None:

@@ -180,11 +180,6 @@ class Benchmark:
         """Facets that have a breakdown, in display order."""
         return tuple(facet for facet in self.facets if facet.is_shown)
 
-    @property
-    def media_folder_name(self) -> str:
-        """Name of the folder of its videos and subtitles."""
-        return self.media_folder or self.name
-
     def facet(self, column: str) -> Facet:
         """The facet stored in `column`.
 

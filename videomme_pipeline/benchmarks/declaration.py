@@ -22,14 +22,19 @@ PUBLISHED = Path(__file__).with_name("published")
 """The folder of the declarations of published benchmarks."""
 
 
-def _inside(path: str) -> str:
+def inside(path: str) -> str:
+    """`path`, which must not lead out of its folder.
+
+    Raises:
+        ValueError: if it does.
+    """
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts:
-        raise ValueError(f"{path} leads out of the folder; name a path inside of it")
+        raise ValueError(f"the path {path!r} leads out of the folder; name a path inside of it")
     return path
 
 
-RelativePath = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_inside)]
+RelativePath = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(inside)]
 """A path in the folder of the benchmark."""
 
 
@@ -65,11 +70,6 @@ class FacetSpec(Spec):
         if len({type(value) for value in self.values or ()}) > 1:
             raise ValueError("`values` are texts or numbers, not both; quote those that are texts")
         return self
-
-    @property
-    def kind(self) -> type[str] | type[int]:
-        """Type of the values."""
-        return int if self.values and isinstance(self.values[0], int) else str
 
 
 class AnnotationFile(Spec):
@@ -245,7 +245,6 @@ def _facets(column: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
             column=column,
             title=title,
             values=spec.values,
-            kind=spec.kind,
             measure=measure,
             is_tested=spec.tested,
             is_shown=spec.shown,

@@ -68,7 +68,12 @@ class DeclaredSource(Source):
         )
 
     def questions(self) -> Sequence[Question]:
-        annotated = self.stored_questions() or self._read(self._fetched_annotations())
+        annotated = self.stored_questions()
+        if annotated is None:
+            from videomme_pipeline.fetch.download import fetch_files  # noqa: PLC0415 - loads httpx
+
+            assert self.release is not None, "a benchmark that is fetched has a release"
+            annotated = self._read(fetch_files(self.release, self.folder, self._annotation_names))
         self.hidden_answers = annotated.hidden
         return self.settings.select(annotated.require())
 
@@ -89,13 +94,6 @@ class DeclaredSource(Source):
     @property
     def _annotation_names(self) -> list[str]:
         return [annotations.file for annotations in self.declaration.annotations]
-
-    def _fetched_annotations(self) -> tuple[Path, ...]:
-        """The annotation files, which are fetched from the hub."""
-        from videomme_pipeline.fetch.download import fetch_files  # noqa: PLC0415 - loads httpx
-
-        assert self.release is not None, "a benchmark that is fetched has a release"
-        return fetch_files(self.release, self.folder, self._annotation_names)
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
         """The annotation files on disk, or none if they have yet to be fetched.

@@ -60,7 +60,6 @@ class Facet:
     column: str
     title: str
     values: tuple[FacetValue, ...] | None = None
-    kind: type[str] | type[int] = str
     measure: Measure = Measure.ACCURACY
     is_tested: bool = True
     is_shown: bool = True
@@ -80,6 +79,11 @@ class Facet:
                 f"facet column {self.column!r}: a number beside the facets has this name; choose "
                 "another one"
             )
+
+    @property
+    def kind(self) -> type[str] | type[int]:
+        """Type of the values. Declared numbers make it a facet of numbers."""
+        return int if self.values and isinstance(self.values[0], int) else str
 
     @property
     def view(self) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 import yaml
 
-from videomme_pipeline.benchmarks.annotation_files import SUFFIXES, read_rows
 from videomme_pipeline.benchmarks.columns import (
+    SUFFIXES,
     AnswerKind,
     Columns,
     answer_in,
     question_and_options,
+    read_rows,
     seconds_in,
     text_in,
 )
@@ -129,8 +130,9 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "subtitle_file": subtitles.column if subtitles and subtitles.share else None,
     }
     columns = {key: value for key, value in columns.items() if value is not None}
-    options, kind = _answers(rows, Columns(**columns))
-    used = {name for value in columns.values() for name in _listed(value)}
+    declared = Columns(**columns)
+    options, kind = _answers(rows, declared)
+    used = {*declared.names, declared.clip_start, declared.clip_end}
     facets = {
         facet: None if facet == name else {"column": name}
         for name in names
@@ -169,11 +171,11 @@ def _column_of_files(
     rows: Rows, names: Sequence[str], usual: Sequence[str], folder: Path, files: Sequence[Path]
 ) -> _FileColumn | None:
     """The column whose values name the most of `files`, or the first one with a usual name."""
-    candidates = sorted((name for name in names if _plain(name) in usual), key=_order(usual))
+    candidates = _with_usual_names(names, usual)
     others = [name for name in names if name not in candidates]
     best: _FileColumn | None = None
     for column in (*candidates, *others):
-        values = {text for row in rows if (text := _file_name(row.get(column))) is not None}
+        values = {text for row in rows if (text := text_in(row.get(column))) is not None}
         for base in dict.fromkeys(("", *(_folder(file, folder) for file in files))):
             inside = f"{base}/" if base else ""
             paths = {
@@ -190,10 +192,6 @@ def _column_of_files(
     if best is None and candidates:
         return _FileColumn(candidates[0], ".", 0.0)
     return best
-
-
-def _file_name(cell: object) -> str | None:
-    return text_in(cell) if isinstance(cell, str | int | float) else None
 
 
 def _folder(file: Path, folder: Path) -> str:
@@ -214,13 +212,12 @@ def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:
 
 
 def _named(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The first of the `usual` names of a column that is among `names`."""
-    columns = sorted((name for name in names if _plain(name) in usual), key=_order(usual))
-    return columns[0] if columns else None
+    return next(iter(_with_usual_names(names, usual)), None)
 
 
-def _order(usual: Sequence[str]) -> Any:
-    return lambda name: usual.index(_plain(name))
+def _with_usual_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """The columns among `names` with one of the `usual` names, in the order of `usual`."""
+    return [name for word in usual for name in names if _plain(name) == word]
 
 
 def _plain(name: str) -> str:
@@ -254,10 +251,6 @@ def _seconds(rows: Rows, column: str | None) -> str | None:
     except ValueError:
         return None
     return column if any(seconds is not None for seconds in times) else None
-
-
-def _listed(names: str | list[str]) -> list[str]:
-    return [names] if isinstance(names, str) else names
 
 
 def _answers(rows: Rows, columns: Columns) -> tuple[int, AnswerKind]:

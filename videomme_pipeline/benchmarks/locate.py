@@ -10,6 +10,7 @@ files end in `.MP4` or `.mkv`. No file is opened.
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +32,6 @@ VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
 VIDEO_SUFFIXES = (".mp4", ".mkv")
 SUBTITLE_SUFFIXES = (".srt", ".jsonl")
-
-
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
@@ -141,28 +140,14 @@ def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -
     Raises:
         StorageError: if an object store cannot be reached.
     """
-    candidates = (path.with_name(path.name + suffix) for path in paths for suffix in suffixes)
-    return next((file for path in candidates if (file := find_file(path))), None)
-
-
-def locate_subtitle(media: MediaIndex, video: VideoReference) -> MediaFile | None:
-    """The subtitle file of `video`, or None if it has none (156 of v1's 900 videos)."""
-    return media.subtitles.get(video.file_stem)
-
-
-def find_file(path: Path | UPath) -> MediaFile | None:
-    """The file at `path`, or None if there is none.
-
-    Raises:
-        StorageError: if the object store cannot be reached.
-    """
-    if is_local(path):
-        return path if path.is_file() else None
-    try:
-        with listing(path):
-            return RemoteFile(path, object_state(path))
-    except FileNotFoundError:
-        return None
+    for candidate in (path.with_name(path.name + suffix) for path in paths for suffix in suffixes):
+        if is_local(candidate):
+            if candidate.is_file():
+                return candidate
+            continue
+        with suppress(FileNotFoundError), listing(candidate):
+            return RemoteFile(candidate, object_state(candidate))
+    return None
 
 
 def state_of(file: MediaFile) -> FileState:

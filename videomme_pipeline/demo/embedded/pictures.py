@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,48 +58,43 @@ class PictureFacts:
 
 def read_pictures(pictures: Sequence[Picture]) -> tuple[PictureFacts, ...]:
     """The facts about each picture."""
-    return tuple(_reader().read(picture) for picture in pictures)
+    return tuple(_read(picture) for picture in pictures)
 
 
 @cache
-def _reader() -> "PictureReader":
-    return PictureReader()
+def load_ocr() -> Any:
+    """PP-OCR with onnxruntime. The package contains the networks."""
+    with needs_extra("demo", "the embedded model"):
+        from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
+
+    return RapidOCR(
+        params={
+            "Global.log_level": "error",
+            "Global.use_cls": False,
+            "Det.limit_side_len": 448,
+            "Det.limit_type": "max",
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
 
 
-class PictureReader:
-    """Reads the text in pictures (PP-OCR with onnxruntime; its package contains the networks)."""
-
-    def __init__(self) -> None:
-        with needs_extra("demo", "the embedded model"):
-            from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
-
-        self._ocr = RapidOCR(
-            params={
-                "Global.log_level": "error",
-                "Global.use_cls": False,
-                "Det.limit_side_len": 448,
-                "Det.limit_type": "max",
-                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-            }
+def _read(picture: Picture) -> PictureFacts:
+    pixels = np.asarray(Image.open(io.BytesIO(picture.data)).convert("RGB"))
+    height, width = pixels.shape[:2]
+    result = load_ocr()(np.ascontiguousarray(pixels[..., ::-1]))
+    boxes = [] if result.boxes is None else [np.asarray(box) for box in result.boxes]
+    read = [pair for pair in zip(result.txts or (), boxes, strict=True) if _is_text(pair[0])]
+    texts = tuple(
+        PictureText(
+            text=text,
+            x=round(float(box[:, 0].mean()) / width, 3),
+            y=round(float(box[:, 1].mean()) / height, 3),
         )
-
-    def read(self, picture: Picture) -> PictureFacts:
-        pixels = np.asarray(Image.open(io.BytesIO(picture.data)).convert("RGB"))
-        height, width = pixels.shape[:2]
-        result = self._ocr(np.ascontiguousarray(pixels[..., ::-1]))
-        boxes = [] if result.boxes is None else [np.asarray(box) for box in result.boxes]
-        read = [pair for pair in zip(result.txts or (), boxes, strict=True) if _is_text(pair[0])]
-        texts = tuple(
-            PictureText(
-                text=text,
-                x=round(float(box[:, 0].mean()) / width, 3),
-                y=round(float(box[:, 1].mean()) / height, 3),
-            )
-            for text, box in read
-        )
-        shapes = equal_shapes(pixels, [box for _, box in read])
-        return PictureFacts(seconds=picture.seconds, texts=texts, shapes=shapes)
+        for text, box in read
+    )
+    shapes = equal_shapes(pixels, [box for _, box in read])
+    return PictureFacts(seconds=picture.seconds, texts=texts, shapes=shapes)
 
 
 def distinct(pictures: Sequence[Picture]) -> list[Picture]:

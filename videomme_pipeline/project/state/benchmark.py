@@ -97,7 +97,9 @@ class BenchmarkState:
         """
         benchmark = find_benchmark(self.name)
         spec = self._configuration.benchmarks[self.name]
-        return benchmark.open_source(spec, self.store.media(benchmark.media_folder_name))
+        return benchmark.open_source(
+            spec, self.store.media(benchmark.media_folder or benchmark.name)
+        )
 
     def read_questions(self) -> tuple[Question, ...]:
         """The stored questions. A file that has not changed is not read again.
