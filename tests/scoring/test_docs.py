@@ -10,8 +10,8 @@ from tests.support.paths import ROOT
 from tests.support.subtitle_files import sampled_frames, srt_file
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
-from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
 from videomme_pipeline.scoring.statistics.groups import GroupRule
+from videomme_pipeline.scoring.statistics.power import PowerAnalysis
 from videomme_pipeline.subtitles.align import align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_srt
 
@@ -89,9 +89,7 @@ def test_the_docs_show_the_accuracy_of_each_reader(reader: ReaderName) -> None:
 @pytest.mark.parametrize(("questions", "videos"), [(2_700, 900), (900, 300), (3_200, 800)])
 def test_the_docs_show_the_detectable_effects(questions: int, videos: int) -> None:
     effects = [
-        minimal_detectable_effect(
-            questions=questions, videos=videos, discordance=share, intra_video_correlation=0.2
-        )
+        PowerAnalysis(questions=questions, videos=videos, discordance=share).effect
         for share in (0.05, 0.12, 0.25)
     ]
     cells = " | ".join(f"{100 * effect:.1f}" for effect in effects)

@@ -23,10 +23,8 @@ from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, AlarmSpec, NightlyCheck
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.estimates import (
-    minimal_detectable_effect,
-    paired_difference,
-)
+from videomme_pipeline.scoring.statistics.estimates import paired_difference
+from videomme_pipeline.scoring.statistics.power import PowerAnalysis
 
 UNCERTAIN = 0.2
 """Share of the questions whose answer is a toss-up."""
@@ -68,11 +66,12 @@ class SimulatedBenchmark:
     @property
     def detectable_drop(self) -> float:
         """The drop that one comparison of two runs detects with 80% power at a 5% level."""
-        return minimal_detectable_effect(
+        return PowerAnalysis(
             questions=self.videos * self.per_video,
             videos=self.videos,
             discordance=self.discordance,
-        )
+            correlation=0,
+        ).effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,17 @@ def test_a_real_drop_is_significant_only_in_its_domain() -> None:
     assert "Life Record" not in significant
     assert found.accuracy.p_value < 1e-3
     assert not found.won
-    assert all(m.adjusted_p_value >= m.difference.p_value for m in found.marginals)
+    ranked = sorted(found.marginals, key=lambda marginal: marginal.difference.p_value)
+    raised = [51 * m.difference.p_value / rank for rank, m in enumerate(ranked, start=1)]
+    adjusted = [min(1, *raised[place:]) for place in range(51)]
+    assert [m.adjusted_p_value for m in ranked] == pytest.approx(adjusted)
+
+
+def test_the_flip_rate_counts_changed_answers_not_changed_scores() -> None:
+    a = [scored(f"001-{number}", extracted_answer=letter) for number, letter in enumerate("AAAA")]
+    b = [scored(f"001-{number}", extracted_answer=letter) for number, letter in enumerate("ACAC")]
+    assert compare(a, b).flip_rate.mean == 0.5
+    assert compare(a, b).accuracy.difference.mean == 0
 
 
 def test_row_order_does_not_matter() -> None:

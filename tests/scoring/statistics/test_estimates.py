@@ -13,15 +13,11 @@ from scipy import stats
 from tests.support.paths import GOLDEN
 from videomme_pipeline.scoring.statistics.estimates import (
     LEAST_P_VALUE,
-    Estimate,
     IntervalKind,
     accuracy_interval,
-    benjamini_hochberg,
     clustered_mean,
-    flip_rate,
     group_score_interval,
     mcnemar,
-    minimal_detectable_effect,
     p_value_text,
     paired_difference,
     sign_flip_test,
@@ -295,56 +291,3 @@ def test_group_score_intervals_are_clustered_and_within_0_and_100() -> None:
 @pytest.mark.parametrize("scores", [[25.0], [100 / 12] * 7])
 def test_group_scores_that_do_not_vary_have_no_interval(scores: list[float]) -> None:
     assert group_score_interval(clustered_mean(scores, range(len(scores)))) is None
-
-
-def test_benjamini_hochberg_has_known_values() -> None:
-    p_values = [0.0005, 0.009, 0.012, 0.021, 0.04, 0.049, 0.2, 0.5, 0.8, 0.95]
-    found = benjamini_hochberg(p_values, 0.05)
-    adjusted = [0.005, 0.04, 0.04, 0.0525, 0.08, 0.081667, 0.285714, 0.625, 0.888889, 0.95]
-    assert found.adjusted == pytest.approx(adjusted, abs=5e-7)
-    assert found.rejected == (True,) * 3 + (False,) * 7
-    assert benjamini_hochberg([]).adjusted == ()
-
-
-def test_minimal_detectable_effect_equals_lmms_evals_for_independent_questions() -> None:
-    theirs = LMMS_EVAL["power_2pct"]
-    ours = minimal_detectable_effect(questions=2_700, videos=2_700, discordance=0.25)
-    assert round(ours, 3) == theirs["min_detectable_effect"]
-
-
-def test_the_detectable_effect_is_detected_with_its_power() -> None:
-    effect = minimal_detectable_effect(questions=300, videos=100, discordance=0.2)
-    chance = np.random.default_rng(5)
-    shares = (0.1 + effect / 2, 0.1 - effect / 2, 0.8)
-    found = 0
-    for _ in range(400):
-        differences = chance.choice([1, -1, 0], 300, p=shares)
-        test = paired_difference(differences, np.zeros(300), np.arange(100).repeat(3).tolist())
-        found += test.p_value <= 0.05
-    assert 0.72 <= found / 400 <= 0.88
-
-
-def test_correlated_questions_need_a_larger_effect() -> None:
-    plain = minimal_detectable_effect(questions=2_700, videos=900, discordance=0.2)
-    correlated = minimal_detectable_effect(
-        questions=2_700, videos=900, discordance=0.2, intra_video_correlation=0.5
-    )
-    assert correlated == pytest.approx(plain * 2**0.5)
-    with pytest.raises(ValueError, match="5 videos: with fewer than 6"):
-        minimal_detectable_effect(questions=15, videos=5, discordance=0.2)
-
-
-def test_no_effect_is_detectable_that_the_exact_test_cannot_reject() -> None:
-    effect = minimal_detectable_effect(questions=2_700, videos=900, discordance=0.0)
-    assert effect == 6 / 2_700
-    clusters = np.arange(900).repeat(3).tolist()
-    for wrong, significant in ((6, True), (5, False)):
-        after = np.ones(2_700)
-        after[: 3 * wrong : 3] = 0
-        assert (paired_difference(np.ones(2_700), after, clusters).p_value <= 0.05) == significant
-
-
-def test_flip_rate_counts_changed_answers_not_changed_scores() -> None:
-    found = flip_rate(["A", "B", "C", None], ["A", "C", "C", "A"], [1, 1, 2, 2])
-    assert isinstance(found, Estimate)
-    assert found.mean == 0.5

@@ -1,5 +1,6 @@
 """Power analyses, and the noise that they assume."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,13 +8,14 @@ import numpy as np
 import pytest
 
 from tests.support.cli import videomme
+from tests.support.paths import GOLDEN
 from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation
 from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.demo.smoke.declaration import SMOKE
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
+from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.power import (
     Noise,
     PowerAnalysis,
@@ -39,9 +41,6 @@ def with_outcomes(rows: list[ScoredQuestion], right: list[bool]) -> list[ScoredQ
 def test_an_analysis_states_its_assumptions() -> None:
     found = PowerAnalysis(questions=2_700, videos=900, discordance=0.12)
     assert (found.correlation, found.alpha, found.power) == (0.2, 0.05, 0.8)
-    assert found.effect == minimal_detectable_effect(
-        questions=2_700, videos=900, discordance=0.12, intra_video_correlation=0.2
-    )
     assumed = {
         "questions": 90,
         "videos": 30,
@@ -52,8 +51,42 @@ def test_an_analysis_states_its_assumptions() -> None:
     }
     found = PowerAnalysis(**assumed)  # type: ignore[arg-type]
     assert {name: getattr(found, name) for name in assumed} == assumed
-    with pytest.raises(ScoringError, match="use more videos"):
+    with pytest.raises(ScoringError, match=r"5 videos: with fewer than 6.*use more videos"):
         PowerAnalysis(questions=15, videos=5, discordance=0.12)
+
+
+def test_the_detectable_difference_equals_lmms_evals_for_independent_questions() -> None:
+    theirs = json.loads((GOLDEN / "scores" / "lmms_eval_aggregate.json").read_text())["power_2pct"]
+    ours = PowerAnalysis(questions=2_700, videos=2_700, discordance=0.25)
+    assert round(ours.effect, 3) == theirs["min_detectable_effect"]
+
+
+def test_the_detectable_difference_is_detected_with_its_power() -> None:
+    effect = PowerAnalysis(questions=300, videos=100, discordance=0.2, correlation=0).effect
+    chance = np.random.default_rng(5)
+    shares = (0.1 + effect / 2, 0.1 - effect / 2, 0.8)
+    detected = 0
+    for _ in range(400):
+        differences = chance.choice([1, -1, 0], 300, p=shares)
+        test = paired_difference(differences, np.zeros(300), np.arange(100).repeat(3).tolist())
+        detected += test.p_value <= 0.05
+    assert 0.72 <= detected / 400 <= 0.88
+
+
+def test_correlated_questions_need_a_larger_difference() -> None:
+    plain = PowerAnalysis(questions=2_700, videos=900, discordance=0.2, correlation=0)
+    correlated = PowerAnalysis(questions=2_700, videos=900, discordance=0.2, correlation=0.5)
+    assert correlated.effect == pytest.approx(plain.effect * 2**0.5)
+
+
+def test_no_difference_is_detectable_that_the_exact_test_cannot_reject() -> None:
+    analysis = PowerAnalysis(questions=2_700, videos=900, discordance=0.0)
+    assert analysis.effect == 6 / 2_700
+    clusters = np.arange(900).repeat(3).tolist()
+    for wrong, significant in ((6, True), (5, False)):
+        after = np.ones(2_700)
+        after[: 3 * wrong : 3] = 0
+        assert (paired_difference(np.ones(2_700), after, clusters).p_value <= 0.05) == significant
 
 
 def test_noise_is_measured_on_questions_that_both_answered() -> None:

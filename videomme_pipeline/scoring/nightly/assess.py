@@ -29,10 +29,9 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
 from videomme_pipeline.scoring.statistics.estimates import (
     PairedDifference,
-    least_significant_videos,
-    minimal_detectable_effect,
     p_value_text,
 )
+from videomme_pipeline.scoring.statistics.power import PowerAnalysis
 
 _DEFAULT_DISCORDANCE = 0.25
 
@@ -143,14 +142,18 @@ def detectable_drop(
     The share of answers that change between right and wrong is taken from `compared`. It is
     assumed to be 0.25 if `compared` is None.
     """
-    videos = len({row.video_id for row in rows})
-    if videos < least_significant_videos():
-        return None
     discordance = _DEFAULT_DISCORDANCE
     if compared is not None:
         changed = len(compared.won) + len(compared.lost)
         discordance = changed / compared.accuracy.difference.values
-    return minimal_detectable_effect(questions=len(rows), videos=videos, discordance=discordance)
+    videos = len({row.video_id for row in rows})
+    try:
+        analysis = PowerAnalysis(
+            questions=len(rows), videos=videos, discordance=discordance, correlation=0
+        )
+    except ScoringError:
+        return None
+    return analysis.effect
 
 
 def runs_per_false_alarm(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.scoring.nightly.alarm import (
@@ -13,7 +14,6 @@ from videomme_pipeline.scoring.nightly.alarm import (
     exchangeability_test,
 )
 from videomme_pipeline.scoring.nightly.history import History
-from videomme_pipeline.scoring.statistics.estimates import benjamini_hochberg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,19 +57,17 @@ def marginal_tests(
                 most = float(selected.sum() / videos.sum())
             cells.append((column, value, counts, valid, most))
     p_values = [exchangeability_test(counts, valid).p_value for *_, counts, valid, _ in cells]
-    corrected = benjamini_hochberg(p_values, rate)
+    adjusted = scipy.stats.false_discovery_control(p_values)
     return tuple(
         MarginalTest(
             column=column,
             value=value,
             current=_score(counts[-1:], valid[-1:], most),
             before=_score(counts[:-1], valid[:-1], most),
-            adjusted_p_value=adjusted,
-            significant=significant,
+            adjusted_p_value=float(p_value),
+            significant=bool(p_value <= rate),
         )
-        for (column, value, counts, valid, most), adjusted, significant in zip(
-            cells, corrected.adjusted, corrected.rejected, strict=True
-        )
+        for (column, value, counts, valid, most), p_value in zip(cells, adjusted, strict=True)
         if valid[-1].any() and valid[:-1].any()
     )
 

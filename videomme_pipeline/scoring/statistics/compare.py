@@ -10,6 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+import scipy  # submodules are imported on first use
+
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
@@ -18,9 +20,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     PairedDifference,
     accuracy_interval,
-    benjamini_hochberg,
     clustered_mean,
-    flip_rate,
     mcnemar,
     paired_difference,
 )
@@ -36,7 +36,7 @@ FALSE_DISCOVERY_RATE = 0.05
 class Marginal:
     """The comparison on one value of one facet.
 
-    `significant` is the decision after Benjamini–Hochberg correction over all marginals.
+    `significant` is the decision after Benjamini–Hochberg correction (1995) over all marginals.
     """
 
     column: str
@@ -151,9 +151,7 @@ def compare(
         group_score=_difference(groups, are_groups=True) if groups else None,
         mean_over=_mean_over(answered, benchmark.mean_of),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
-        flip_rate=flip_rate(
-            [_answer(a) for a, _ in answered], [_answer(b) for _, b in answered], videos
-        ),
+        flip_rate=clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
         marginals=_marginals(units, are_groups=bool(groups)),
         won=won,
         lost=lost,
@@ -277,7 +275,7 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
         for column, value in unit.labels.items():
             by_value[column, value].append(unit)
     differences = [_difference(group, are_groups=are_groups) for group in by_value.values()]
-    tests = benjamini_hochberg([test.p_value for test in differences], FALSE_DISCOVERY_RATE)
+    adjusted = scipy.stats.false_discovery_control([test.p_value for test in differences])
     return tuple(
         Marginal(
             column=column,
@@ -285,11 +283,11 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
             accuracy_a=fmean(unit.a for unit in group),
             accuracy_b=fmean(unit.b for unit in group),
             difference=difference,
-            adjusted_p_value=adjusted,
-            significant=rejected,
+            adjusted_p_value=float(p_value),
+            significant=bool(p_value <= FALSE_DISCOVERY_RATE),
         )
-        for ((column, value), group), difference, adjusted, rejected in zip(
-            by_value.items(), differences, tests.adjusted, tests.rejected, strict=True
+        for ((column, value), group), difference, p_value in zip(
+            by_value.items(), differences, adjusted, strict=True
         )
     )
 

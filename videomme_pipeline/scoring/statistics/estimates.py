@@ -3,15 +3,15 @@
 Pure functions on arrays, with one value per question (or per group) and one cluster label per
 value. The cluster is the video: its questions are not independent. Sources: CR1 as in Cameron &
 Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015); clustered errors for
-evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); Benjamini & Hochberg
-(1995); McNemar (1947), exact form; Clopper & Pearson (1934).
+evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); McNemar (1947), exact
+form; Clopper & Pearson (1934).
 """
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import ceil, log2, sqrt
+from math import sqrt
 
 import numpy as np
 import scipy  # submodules are imported on first use: scipy.stats alone takes most of a second
@@ -41,7 +41,7 @@ class IntervalKind(StrEnum):
     CLUSTERED_T = "clustered_t"
     WILSON = "wilson"
     EXACT = "exact"
-    """From the exact bound on the share of videos that differ (`exact_difference`)."""
+    """From the exact bound on the share of videos that differ (`paired_difference`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +91,6 @@ class SignFlip:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FalseDiscoveries:
-    """Adjusted p-values and decisions of Benjamini–Hochberg, in the order of the tests."""
-
-    adjusted: tuple[float, ...]
-    rejected: tuple[bool, ...]
-
-
 def clustered_mean(
     values: ArrayLike, clusters: Sequence[Hashable], confidence: float = CONFIDENCE
 ) -> Estimate:
@@ -126,8 +118,10 @@ def paired_difference(
     difference, which limits the interval.
 
     The interval is Student's t with the clustered error. If fewer than `FEW_DIFFERENCES` videos
-    differ, or all differ by the same amount, it contains `exact_difference` too: a small error
-    would claim more than so few differences can show.
+    differ, or all differ by the same amount, a small error would claim more than so few differences
+    can show. Then the interval contains the exact one too: with 95% confidence, at most a share of
+    1 - 0.05^(1/clusters) of all clusters differs from the observed ones (the bound of Clopper and
+    Pearson for none), each by at most `largest` in either direction.
 
     Raises:
         ValueError: if there are no values, or the three do not have the same length.
@@ -151,17 +145,6 @@ def paired_difference(
         p_value=flip.p_value,
         exact=flip.exact,
     )
-
-
-def exact_difference(mean: float, clusters: int, largest: float = 1.0) -> tuple[float, float]:
-    """The 95% interval of a mean difference that is the same in all of `clusters`.
-
-    With 95% confidence, at most a share of 1 - 0.05^(1/clusters) of all clusters differs from the
-    observed ones (the exact bound of Clopper and Pearson for none). Each of those can differ by
-    `largest` in either direction.
-    """
-    share = float((1 - CONFIDENCE) ** (1 / clusters))
-    return share * mean - (1 - share) * largest, share * mean + (1 - share) * largest
 
 
 def sign_flip_test(
@@ -254,79 +237,11 @@ def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
     )
 
 
-def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> FalseDiscoveries:
-    """The decisions of many tests at a false discovery rate of `rate`."""
-    if not p_values:
-        return FalseDiscoveries(adjusted=(), rejected=())
-    adjusted = scipy.stats.false_discovery_control(np.asarray(p_values), method="bh")
-    return FalseDiscoveries(
-        adjusted=tuple(float(p) for p in adjusted),
-        rejected=tuple(bool(p <= rate) for p in adjusted),
-    )
-
-
 def p_value_text(p_value: float) -> str:
     """A p-value for people: "0.0031", "2.5e-07", "< 1e-12"."""
     if p_value <= LEAST_P_VALUE:
         return f"< {LEAST_P_VALUE:.0e}"
     return f"{p_value:.4f}" if p_value >= 0.001 else f"{p_value:.1e}"
-
-
-def least_significant_videos(alpha: float = 0.05) -> int:
-    """The smallest number of videos that can make a two-sided sign-flip test significant.
-
-    If n videos differ, all in the same direction, the p-value is 2^(1 - n).
-    """
-    return 1 + ceil(-log2(alpha))
-
-
-def minimal_detectable_effect(  # noqa: PLR0913 - the assumptions of a power analysis, by name
-    *,
-    questions: int,
-    videos: int,
-    discordance: float,
-    intra_video_correlation: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> float:
-    """The smallest true difference of two evaluations that a paired test detects with `power`.
-
-    `discordance` is the share of questions that exactly one of them answers correctly, which is
-    the variance of the difference of one question. If unknown, use 0.25: two evaluations with an
-    accuracy of 0.5 and a correlation of 0.5. `intra_video_correlation` of these differences
-    widens the error by the design effect 1 + (questions per video - 1) × correlation. The result
-    is at least one question in each of `least_significant_videos`, the smallest difference that
-    the exact test can reject.
-
-    Raises:
-        ValueError: if there are fewer videos than `least_significant_videos`.
-    """
-    least = least_significant_videos(alpha)
-    if videos < least:
-        raise ValueError(
-            f"{videos} videos: with fewer than {least}, no difference can be significant at a "
-            f"level of {alpha:g}; use more videos"
-        )
-    design_effect = 1 + (questions / videos - 1) * intra_video_correlation
-    standard_error = sqrt(discordance * design_effect / questions)
-    quantiles = scipy.special.stdtrit(videos - 1, [1 - alpha / 2, power])
-    return max(float(quantiles.sum() * standard_error), least / questions)
-
-
-def flip_rate(
-    first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[Hashable]
-) -> Estimate:
-    """The share of questions with a different answer in a second run, clustered by video.
-
-    The flip rate of two runs of the same evaluation (A/A) is the noise floor of every comparison.
-
-    Raises:
-        ValueError: if there are no values, or the three do not have the same length.
-    """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} answers against {len(second)}: they cannot be paired")
-    flipped = [float(before != after) for before, after in zip(first, second, strict=True)]
-    return clustered_mean(flipped, clusters)
 
 
 def _cluster_sums(
@@ -374,8 +289,10 @@ def _limited(
         return difference, None
     differing = int(np.count_nonzero(np.abs(sums) > _ROUNDING))
     if differing < FEW_DIFFERENCES or difference.standard_error < _ROUNDING:
-        exact_low, exact_high = exact_difference(difference.mean, difference.clusters, largest)
-        low, high, kind = min(low, exact_low), max(high, exact_high), IntervalKind.EXACT
+        same = (1 - CONFIDENCE) ** (1 / difference.clusters)
+        low = min(low, same * difference.mean - (1 - same) * largest)
+        high = max(high, same * difference.mean + (1 - same) * largest)
+        kind = IntervalKind.EXACT
     return replace(difference, low=max(-largest, low), high=min(largest, high)), kind
 
 

@@ -5,12 +5,14 @@ The assumptions are stated, or measured on two evaluations or two repeats of one
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil, log2, sqrt
 
 import numpy as np
+import scipy  # submodules are imported on first use
 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.estimates import clustered_mean, minimal_detectable_effect
+from videomme_pipeline.scoring.statistics.estimates import clustered_mean
 
 USUAL_DISCORDANCES = (0.05, 0.12, 0.25)
 """Two runs of one model, two similar models, and two unrelated models of medium accuracy."""
@@ -21,9 +23,10 @@ USUAL_CORRELATION = 0.2
 class PowerAnalysis:
     """The smallest true difference that the paired test detects with `power` at level `alpha`.
 
-    `discordance` is the share of questions that exactly one of two evaluations answers correctly.
-    `correlation` is the correlation of the differences within a video. `effect` is computed from
-    these assumptions. It is a difference of accuracies, as a fraction of 1.
+    `discordance` is the share of questions that exactly one of two evaluations answers correctly,
+    which is the variance of the difference of one question. `correlation` is the correlation of
+    these differences within a video. `effect` is a difference of accuracies, as a fraction of 1. It
+    is at least one question in each of the fewest videos that the exact test can reject.
 
     Raises:
         ScoringError: if there are too few videos for any significant difference.
@@ -38,18 +41,25 @@ class PowerAnalysis:
     effect: float = field(init=False)
 
     def __post_init__(self) -> None:
-        try:
-            effect = minimal_detectable_effect(
-                questions=self.questions,
-                videos=self.videos,
-                discordance=self.discordance,
-                intra_video_correlation=self.correlation,
-                alpha=self.alpha,
-                power=self.power,
+        least = least_significant_videos(self.alpha)
+        if self.videos < least:
+            raise ScoringError(
+                f"{self.videos} videos: with fewer than {least}, no difference can be significant "
+                f"at a level of {self.alpha:g}; use more videos"
             )
-        except ValueError as error:
-            raise ScoringError(str(error)) from error
+        design_effect = 1 + (self.questions / self.videos - 1) * self.correlation
+        standard_error = sqrt(self.discordance * design_effect / self.questions)
+        quantiles = scipy.special.stdtrit(self.videos - 1, [1 - self.alpha / 2, self.power])
+        effect = max(float(quantiles.sum() * standard_error), least / self.questions)
         object.__setattr__(self, "effect", effect)
+
+
+def least_significant_videos(alpha: float) -> int:
+    """The smallest number of videos that can make a two-sided sign-flip test significant.
+
+    If n videos differ, all in the same direction, the p-value is 2^(1 - n).
+    """
+    return 1 + ceil(-log2(alpha))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
