@@ -15,7 +15,7 @@ from videomme_pipeline.scoring.citation_checks import (
     Answer,
     CitationCheck,
     CitationEvidence,
-    CitationFinding,
+    CitationFindingRow,
     Status,
     findings,
 )
@@ -24,8 +24,8 @@ from videomme_pipeline.scoring.scored_question import Outcome
 GOLDEN = Path(__file__).parents[1] / "golden" / "citation_findings.txt"
 
 
-def found(check: CitationCheck, stored: CitationEvidence) -> CitationFinding:
-    (finding,) = (one for one in findings(stored) if one.check is check)
+def found(check: CitationCheck, stored: CitationEvidence) -> CitationFindingRow:
+    (finding,) = (one for one in findings(stored, None) if one.check_name is check)
     return finding
 
 
@@ -38,7 +38,7 @@ def changed(number: int, **facts: Any) -> list[Answer]:
 
 def test_a_complete_evaluation_passes_every_check() -> None:
     every = {check: Status.OK for check in CitationCheck if check is not CitationCheck.SAMENESS}
-    assert {one.check: one.status for one in findings(evidence())} == every
+    assert {one.check_name: one.status for one in findings(evidence(), None)} == every
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_frames_without_a_stored_plan_are_unknown() -> None:
 def test_an_evaluation_without_frames_has_no_check_of_frames() -> None:
     blind = [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS]
     videos = [video(video_id, planned_frames=0, frame_tokens=0) for video_id in VIDEOS]
-    checks = {one.check for one in findings(evidence(blind, videos))}
+    checks = {one.check_name for one in findings(evidence(blind, videos), None)}
     without = {CitationCheck.FRAMES, CitationCheck.PROMPT_TOKENS, CitationCheck.LETTERS}
     assert not checks & without
 
@@ -250,12 +250,12 @@ def cases() -> Mapping[str, CitationEvidence]:
 
 def test_each_finding_says_what_is_wrong_and_what_to_do() -> None:
     """The file contains the sentences of these checks. Read it again after a change."""
-    complete = findings(evidence())
+    complete = list(findings(evidence(), None))
     lines: list[str] = []
     for name, stored in cases().items():
         lines.append(f"# {name}")
-        for one in findings(stored):
+        for one in findings(stored, None):
             if name == "complete" or one not in complete:
-                lines.append(f"{one.check} {one.status}: {one.summary}")
+                lines.append(f"{one.check_name} {one.status}: {one.summary}")
                 lines.extend([f"    {one.advice}"] if one.advice else [])
     assert "\n".join(lines) + "\n" == GOLDEN.read_text(encoding="utf-8")

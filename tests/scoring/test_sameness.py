@@ -10,8 +10,8 @@ from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.citation_checks import (
     Answer,
+    CheckResult,
     CitationEvidence,
-    CitationFinding,
     Status,
 )
 from videomme_pipeline.scoring.sameness import is_same, sameness_findings
@@ -75,7 +75,7 @@ def evaluation(
     )
 
 
-def finding_of(*evaluations: CitationEvidence) -> CitationFinding:
+def finding_of(*evaluations: CitationEvidence) -> CheckResult:
     return sameness_findings(evaluations)[evaluations[0].evaluation]
 
 

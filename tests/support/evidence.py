@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.support.made_up_results import made_up_video
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import group_by_video
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.scoring.citation_checks import (
     Answer,
     CitationEvidence,
     EvaluatedVideo,
-    MediaHashes,
-    question_fingerprints,
 )
 from videomme_pipeline.scoring.scored_question import Outcome
 
@@ -57,13 +58,18 @@ def answer(asked: Question, repeat: int = 0, **facts: Any) -> Answer:
     return Answer(**values | facts)
 
 
+def fingerprints(questions: Sequence[Question]) -> dict[str, str]:
+    """The fingerprint of the questions on each video."""
+    return {video_id: fingerprint(asked) for video_id, asked in group_by_video(questions).items()}
+
+
 def video(video_id: str, **facts: Any) -> EvaluatedVideo:
     """A video with subtitles, except for the last one, and eight frames of 1,000 tokens."""
     values: dict[str, Any] = {
         "benchmark": "videomme",
         "evaluation": "made-up",
         "video_id": video_id,
-        "questions_fingerprint": question_fingerprints(QUESTIONS)[video_id],
+        "questions_fingerprint": fingerprints(QUESTIONS)[video_id],
         "video_hash": f"video {video_id}",
         "subtitle_hash": None if video_id == VIDEOS[-1] else f"subtitles {video_id}",
         "planned_frames": 8,
@@ -85,13 +91,15 @@ def evidence(
         benchmark=benchmark,
         evaluation="made-up",
         questions=questions,
-        question_fingerprints=question_fingerprints(questions),
+        question_fingerprints=fingerprints(questions),
         answers=[answer(asked) for asked in questions] if answers is None else answers,
         specification={},
         videos={row.video_id: row for row in evaluated},
         media={
-            row.video_id: MediaHashes(
-                video_hash=row.video_hash or "", subtitle_hash=row.subtitle_hash
+            row.video_id: replace(
+                made_up_video(question(row.video_id, 1)),
+                content_hash=row.video_hash or "",
+                subtitle_hash=row.subtitle_hash,
             )
             for row in map(video, VIDEOS)
         },

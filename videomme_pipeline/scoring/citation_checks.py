@@ -7,10 +7,11 @@ something is not stored.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
+from typing import NamedTuple
 
 import scipy  # submodules are imported on first use
 
@@ -18,9 +19,9 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import listed
-from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
+from videomme_pipeline.videos.probe import Video
 
 BIASED_EFFECT = 0.3
 """Smallest effect size (Cohen's w, √(chi-square / n)) of a letter distribution that is reported."""
@@ -58,11 +59,9 @@ class Status(StrEnum):
     BLOCKED = "blocked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CitationFinding:
+class CheckResult(NamedTuple):
     """The result of one check: a sentence with numbers, and advice ("" if the status is `ok`)."""
 
-    check: CitationCheck
     status: Status
     summary: str
     advice: str = ""
@@ -111,14 +110,6 @@ class EvaluatedVideo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MediaHashes:
-    """Hashes of the current files of one video."""
-
-    video_hash: str
-    subtitle_hash: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The columns of a scored question that the checks read."""
 
@@ -139,8 +130,9 @@ class Answer:
 class CitationEvidence:
     """Everything that is stored about one evaluation.
 
-    `questions` and `media` (by video id) are the current ones. `videos` (by video id) are those
-    that the scores were computed from; it is empty if they are not stored.
+    `questions`, `question_fingerprints` (of the questions on each video, correct answers included)
+    and `media` (by video id) are the current ones. `videos` (by video id) are those that the scores
+    were computed from; it is empty if they are not stored.
     """
 
     benchmark: Benchmark
@@ -150,7 +142,7 @@ class CitationEvidence:
     answers: Sequence[Answer]
     specification: Mapping[str, object]
     videos: Mapping[str, EvaluatedVideo] = field(default_factory=dict)
-    media: Mapping[str, MediaHashes] = field(default_factory=dict)
+    media: Mapping[str, Video] = field(default_factory=dict)
 
     @property
     def answered(self) -> list[Answer]:
@@ -162,21 +154,27 @@ class CitationEvidence:
         return f"run it again (videomme run {self.evaluation})"
 
 
-def question_fingerprints(questions: Iterable[Question]) -> dict[str, str]:
-    """Fingerprint of the questions on each video, correct answers included."""
-    by_video: dict[str, list[Question]] = {}
-    for question in questions:
-        by_video.setdefault(question.video_id, []).append(question)
-    return {video_id: fingerprint(group) for video_id, group in by_video.items()}
+def findings(
+    evidence: CitationEvidence, sameness: CheckResult | None
+) -> Iterator[CitationFindingRow]:
+    """Yield the results of all checks that apply to an evaluation.
+
+    `sameness` is the result of the check that compares evaluations with each other.
+    """
+    results = {check: function(evidence) for check, function in _CHECKS.items()}
+    for check, result in (results | {CitationCheck.SAMENESS: sameness}).items():
+        if result is not None:
+            yield CitationFindingRow(
+                benchmark=evidence.benchmark.name,
+                evaluation=evidence.evaluation,
+                check_name=check,
+                status=result.status,
+                summary=result.summary,
+                advice=result.advice,
+            )
 
 
-def findings(evidence: CitationEvidence) -> list[CitationFinding]:
-    """The findings of all checks of a single evaluation that apply to it."""
-    results = (check(evidence) for check in _CHECKS)
-    return [finding for finding in results if finding is not None]
-
-
-def answered_once(evidence: CitationEvidence) -> CitationFinding:
+def answered_once(evidence: CitationEvidence) -> CheckResult:
     """Check that every question has one answer per repeat, read by the judge if there is one."""
     rows = Counter((row.question_id, row.repeat) for row in evidence.answers)
     repeats = 1 + max((row.repeat for row in evidence.answers), default=0)
@@ -192,32 +190,29 @@ def answered_once(evidence: CitationEvidence) -> CitationFinding:
     problems = [f"{count:,} {what}" for what, count in numbers.items() if count]
     times = "once" if repeats == 1 else f"{repeats} times"
     if not problems:
-        summary = f"{len(evidence.questions):,} questions are answered {times}"
-        return CitationFinding(check=CitationCheck.ANSWERS, status=Status.OK, summary=summary)
-    return CitationFinding(
-        check=CitationCheck.ANSWERS,
-        status=Status.BLOCKED,
-        summary=f"of {len(asked):,} answers, {', '.join(problems)}",
-        advice=f"{evidence.run_again}; only what is missing is asked",
+        return CheckResult(Status.OK, f"{len(evidence.questions):,} questions are answered {times}")
+    return CheckResult(
+        Status.BLOCKED,
+        f"of {len(asked):,} answers, {', '.join(problems)}",
+        f"{evidence.run_again}; only what is missing is asked",
     )
 
 
-def matches_release(evidence: CitationEvidence) -> CitationFinding:
+def matches_release(evidence: CitationEvidence) -> CheckResult:
     """Check that the questions are those that the benchmark declares, or name the chosen subset."""
-    size, check = evidence.benchmark.size, CitationCheck.RELEASE
+    size = evidence.benchmark.size
     by_video = Counter(
         video for video, _ in {(row.video_id, row.question_id) for row in evidence.answers}
     )
     counted = f"{by_video.total():,} questions on {len(by_video):,} videos"
     if size.questions is None:
-        return CitationFinding(
-            check=check,
-            status=Status.UNKNOWN,
-            summary=f"{counted}; the benchmark does not declare its size",
-            advice="declare its `size`: the numbers of videos and questions",
+        return CheckResult(
+            Status.UNKNOWN,
+            f"{counted}; the benchmark does not declare its size",
+            "declare its `size`: the numbers of videos and questions",
         )
     if by_video.total() == size.questions and size.videos in (None, len(by_video)):
-        return CitationFinding(check=check, status=Status.OK, summary=f"{counted}, as declared")
+        return CheckResult(Status.OK, f"{counted}, as declared")
     selected = Counter(question.video_id for question in evidence.questions)
     is_subset = by_video == selected and by_video.total() < size.questions
     declared = f"the benchmark has {size.questions:,}"
@@ -227,19 +222,17 @@ def matches_release(evidence: CitationEvidence) -> CitationFinding:
     if is_subset and (
         size.questions_per_video is None or set(selected.values()) == {size.questions_per_video}
     ):
-        return CitationFinding(
-            check=check,
-            status=Status.WARNING,
-            summary=f"{counted}: a subset{_keys(evidence)}, {declared}",
-            advice="name the subset beside the score, or remove the keys that select videos "
+        return CheckResult(
+            Status.WARNING,
+            f"{counted}: a subset{_keys(evidence)}, {declared}",
+            "name the subset beside the score, or remove the keys that select videos "
             "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
             "the evaluation, and run again",
         )
-    return CitationFinding(
-        check=check,
-        status=Status.BLOCKED,
-        summary=f"{counted}, but {declared}",
-        advice=f"build the questions again, then {evidence.run_again}",
+    return CheckResult(
+        Status.BLOCKED,
+        f"{counted}, but {declared}",
+        f"build the questions again, then {evidence.run_again}",
     )
 
 
@@ -250,9 +243,9 @@ def _keys(evidence: CitationEvidence) -> str:
     return f" ({keys})" if keys else ""
 
 
-def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
+def sent_planned_frames(evidence: CitationEvidence) -> CheckResult | None:
     """Check that every request had the planned number of frames. None without frames."""
-    check, answered = CitationCheck.FRAMES, evidence.answered
+    answered = evidence.answered
     planned = {video_id: video.planned_frames for video_id, video in evidence.videos.items()}
     if not any(row.num_frames or planned.get(row.video_id) for row in answered):
         return None
@@ -263,35 +256,30 @@ def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
         if row.num_frames != plan
     ]
     if other:
-        return CitationFinding(
-            check=check,
-            status=Status.BLOCKED,
-            summary=f"{len(other):,} of {len(answered):,} requests did not have the planned number "
+        return CheckResult(
+            Status.BLOCKED,
+            f"{len(other):,} of {len(answered):,} requests did not have the planned number "
             f"of frames: {listed(other)}",
-            advice="look for damaged videos (videomme doctor), replace them, and "
-            + evidence.run_again,
+            "look for damaged videos (videomme doctor), replace them, and " + evidence.run_again,
         )
     if len(stored) < len(answered):
-        return CitationFinding(
-            check=check,
-            status=Status.UNKNOWN,
-            summary=f"the planned number of frames of {len(answered) - len(stored):,} of "
+        return CheckResult(
+            Status.UNKNOWN,
+            f"the planned number of frames of {len(answered) - len(stored):,} of "
             f"{len(answered):,} requests is not stored",
-            advice=evidence.run_again,
+            evidence.run_again,
         )
     frames = sorted({row.num_frames for row in answered})
     span = f"{frames[0]} to {frames[-1]}" if len(frames) > 1 else f"{frames[0]}"
-    summary = f"{len(answered):,} requests had the planned {span} frames"
-    return CitationFinding(check=check, status=Status.OK, summary=summary)
+    return CheckResult(Status.OK, f"{len(answered):,} requests had the planned {span} frames")
 
 
-def counted_frame_tokens(evidence: CitationEvidence) -> CitationFinding | None:
+def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
     """Check that the endpoint counted the tokens of the frames. None if no endpoint gets frames.
 
     Without a published rule, a frame needs at least one token, which proves little. The result is
     then `unknown`, or `blocked` if the endpoint counted fewer tokens than frames.
     """
-    check = CitationCheck.PROMPT_TOKENS
     rows = [
         (row, evidence.videos[row.video_id])
         for row in evidence.answered
@@ -306,12 +294,11 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CitationFinding | None:
         if row.prompt_tokens is not None and row.prompt_tokens < least[row.video_id]
     ]
     if few:
-        return CitationFinding(
-            check=check,
-            status=Status.BLOCKED,
-            summary=f"{len(few):,} of {len(rows):,} requests have fewer prompt tokens than their "
+        return CheckResult(
+            Status.BLOCKED,
+            f"{len(few):,} of {len(rows):,} requests have fewer prompt tokens than their "
             f"frames need at least: {listed(few)}",
-            advice="the endpoint dropped or shrank frames; check its limit on images per prompt "
+            "the endpoint dropped or shrank frames; check its limit on images per prompt "
             f"(or `tokens_per_frame` in models.yaml), and {evidence.run_again}",
         )
     uncounted = sum(row.prompt_tokens is None for row, _ in rows)
@@ -322,15 +309,14 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CitationFinding | None:
             if uncounted
             else f"the tokens of a frame are unknown for {unruled:,}"
         )
-        return CitationFinding(
-            check=check,
-            status=Status.UNKNOWN,
-            summary=f"{reason} of {len(rows):,} requests",
-            advice="see that the endpoint reports `usage`, and set `tokens_per_frame` in "
-            "models.yaml",
+        return CheckResult(
+            Status.UNKNOWN,
+            f"{reason} of {len(rows):,} requests",
+            "see that the endpoint reports `usage`, and set `tokens_per_frame` in models.yaml",
         )
-    summary = f"{len(rows):,} requests have the prompt tokens that their frames need"
-    return CitationFinding(check=check, status=Status.OK, summary=summary)
+    return CheckResult(
+        Status.OK, f"{len(rows):,} requests have the prompt tokens that their frames need"
+    )
 
 
 def _least_tokens(video: EvaluatedVideo) -> int:
@@ -340,44 +326,42 @@ def _least_tokens(video: EvaluatedVideo) -> int:
     return round(LEAST_TOKEN_SHARE * video.frame_tokens)
 
 
-def covers_subtitles(evidence: CitationEvidence) -> CitationFinding | None:
+def covers_subtitles(evidence: CitationEvidence) -> CheckResult | None:
     """Check how many videos have subtitles. None for an evaluation without subtitles."""
-    check, size = CitationCheck.SUBTITLES, evidence.benchmark.size
+    size = evidence.benchmark.size
     if not is_with_subtitles(evidence.answers[0].track):
         return None
     if not evidence.videos:
-        return _not_stored(check, evidence)
+        return _not_stored(evidence)
     videos, declared = len(evidence.videos), size.videos_with_subtitles
     count = sum(video.subtitle_hash is not None for video in evidence.videos.values())
     counted = f"{count:,} of {videos:,} videos have subtitles"
     is_complete = videos == size.videos and declared is not None
     if count == 0 or (is_complete and count != declared):
         expected = "" if declared is None else f", but the benchmark has {declared:,}"
-        return CitationFinding(
-            check=check,
-            status=Status.BLOCKED,
-            summary=counted + (expected if is_complete else ""),
-            advice="fetch the subtitles of all videos (docs/data.md has the layouts), and "
+        return CheckResult(
+            Status.BLOCKED,
+            counted + (expected if is_complete else ""),
+            "fetch the subtitles of all videos (docs/data.md has the layouts), and "
             + evidence.run_again,
         )
     if is_complete:
-        return CitationFinding(check=check, status=Status.OK, summary=f"{counted}, as declared")
+        return CheckResult(Status.OK, f"{counted}, as declared")
     reason = (
         "the benchmark does not declare how many"
         if declared is None
         else f"the benchmark declares {declared:,} of {size.videos or 0:,}, but not which"
     )
-    return CitationFinding(
-        check=check,
-        status=Status.UNKNOWN,
-        summary=f"{counted}; {reason}",
-        advice="name the number beside the score"
+    return CheckResult(
+        Status.UNKNOWN,
+        f"{counted}; {reason}",
+        "name the number beside the score"
         if declared is not None
         else "declare `videos_with_subtitles` in its `size`",
     )
 
 
-def has_expected_letters(evidence: CitationEvidence) -> CitationFinding | None:
+def has_expected_letters(evidence: CitationEvidence) -> CheckResult | None:
     """Compare the letters of the answers with the correct ones by a chi-square test.
 
     None without frames, because a model that sees nothing has to guess. Only first repeats are
@@ -406,25 +390,23 @@ def has_expected_letters(evidence: CitationEvidence) -> CitationFinding | None:
         f"p {p_value:.2g}"
     )
     if p_value >= BIASED_P_VALUE or effect < BIASED_EFFECT:
-        return CitationFinding(check=CitationCheck.LETTERS, status=Status.OK, summary=summary)
-    return CitationFinding(
-        check=CitationCheck.LETTERS,
-        status=Status.WARNING,
-        summary=summary,
-        advice="read some responses: the model prefers letters, or the reader misreads its answers",
+        return CheckResult(Status.OK, summary)
+    return CheckResult(
+        Status.WARNING,
+        summary,
+        "read some responses: the model prefers letters, or the reader misreads its answers",
     )
 
 
-def has_same_media(evidence: CitationEvidence) -> CitationFinding:
+def has_same_media(evidence: CitationEvidence) -> CheckResult:
     """Check that videos, subtitles and questions are those that the score was computed from."""
-    check = CitationCheck.MEDIA
     if not evidence.videos:
-        return _not_stored(check, evidence)
+        return _not_stored(evidence)
     changed: dict[str, list[str]] = {"the file": [], "subtitles": [], "questions": []}
     with_subtitles = is_with_subtitles(evidence.answers[0].track)
     for video_id, video in evidence.videos.items():
         media = evidence.media.get(video_id)
-        if media and video.video_hash and media.video_hash != video.video_hash:
+        if media and video.video_hash and media.content_hash != video.video_hash:
             changed["the file"].append(video_id)
         if media and with_subtitles and media.subtitle_hash != video.subtitle_hash:
             changed["subtitles"].append(video_id)
@@ -437,31 +419,28 @@ def has_same_media(evidence: CitationEvidence) -> CitationFinding:
         if ids
     ]
     if not problems:
-        summary = f"the files and questions of {videos} are unchanged"
-        return CitationFinding(check=check, status=Status.OK, summary=summary)
-    return CitationFinding(
-        check=check,
-        status=Status.BLOCKED,
-        summary=f"changed since the score was computed: {', '.join(problems)}",
-        advice=f"{evidence.run_again}; only questions on what changed are asked",
+        return CheckResult(Status.OK, f"the files and questions of {videos} are unchanged")
+    return CheckResult(
+        Status.BLOCKED,
+        f"changed since the score was computed: {', '.join(problems)}",
+        f"{evidence.run_again}; only questions on what changed are asked",
     )
 
 
-_CHECKS: tuple[Callable[[CitationEvidence], CitationFinding | None], ...] = (
-    answered_once,
-    matches_release,
-    sent_planned_frames,
-    counted_frame_tokens,
-    covers_subtitles,
-    has_expected_letters,
-    has_same_media,
-)
+_CHECKS: Mapping[CitationCheck, Callable[[CitationEvidence], CheckResult | None]] = {
+    CitationCheck.ANSWERS: answered_once,
+    CitationCheck.RELEASE: matches_release,
+    CitationCheck.FRAMES: sent_planned_frames,
+    CitationCheck.PROMPT_TOKENS: counted_frame_tokens,
+    CitationCheck.SUBTITLES: covers_subtitles,
+    CitationCheck.LETTERS: has_expected_letters,
+    CitationCheck.MEDIA: has_same_media,
+}
 
 
-def _not_stored(check: CitationCheck, evidence: CitationEvidence) -> CitationFinding:
-    return CitationFinding(
-        check=check,
-        status=Status.UNKNOWN,
-        summary="the data that the score was computed from is not stored",
-        advice=f"{evidence.run_again}; no question is asked again",
+def _not_stored(evidence: CitationEvidence) -> CheckResult:
+    return CheckResult(
+        Status.UNKNOWN,
+        "the data that the score was computed from is not stored",
+        f"{evidence.run_again}; no question is asked again",
     )

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.citation_checks import (
-    CitationCheck,
+    CheckResult,
     CitationEvidence,
-    CitationFinding,
     Status,
 )
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -62,7 +61,7 @@ def is_same(informative: int, different: int) -> bool:
     return bool(scipy.special.bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
 
 
-def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, CitationFinding]:
+def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, CheckResult]:
     """The finding of every evaluation that can be compared, by name.
 
     All `evaluations` must be of one benchmark.
@@ -84,18 +83,17 @@ def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, Cita
 
 def _finding(
     evaluations: Sequence[CitationEvidence], index: int, same: Sequence[tuple[int, Sameness]]
-) -> CitationFinding:
-    check, own = CitationCheck.SAMENESS, evaluations[index]
+) -> CheckResult:
+    own = evaluations[index]
     if not same:
         if all(row.request_fingerprint is None for row in own.answers):
-            return CitationFinding(
-                check=check,
-                status=Status.UNKNOWN,
-                summary="the fingerprints of its requests are not stored",
-                advice=f"{own.run_again}; no question is asked again",
+            return CheckResult(
+                Status.UNKNOWN,
+                "the fingerprints of its requests are not stored",
+                f"{own.run_again}; no question is asked again",
             )
         summary = f"none of {len(evaluations) - 1:,} others has provably the same answers"
-        return CitationFinding(check=check, status=Status.OK, summary=summary)
+        return CheckResult(Status.OK, summary)
     sentences, shown_differs = [], False
     for other, compared in same:
         settings = _changed(own.specification, evaluations[other].specification)
@@ -107,11 +105,10 @@ def _finding(
             f"{100 * compared.explained:.0f}%), although other settings were used "
             f"({', '.join(sorted(settings)) or 'other requests'})"
         )
-    return CitationFinding(
-        check=check,
-        status=Status.BLOCKED if shown_differs else Status.WARNING,
-        summary="; ".join(sentences),
-        advice="see that the endpoint used what was sent (frames, subtitles), and that no "
+    return CheckResult(
+        Status.BLOCKED if shown_differs else Status.WARNING,
+        "; ".join(sentences),
+        "see that the endpoint used what was sent (frames, subtitles), and that no "
         "responses were copied; cite only one of these scores",
     )
 

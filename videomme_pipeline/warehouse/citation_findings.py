@@ -9,6 +9,7 @@ import duckdb
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import arrow_schema, from_table
 from videomme_pipeline.scoring.citation_checks import (
     Answer,
@@ -16,10 +17,8 @@ from videomme_pipeline.scoring.citation_checks import (
     CitationEvidence,
     CitationFindingRow,
     EvaluatedVideo,
-    MediaHashes,
     Status,
     findings,
-    question_fingerprints,
 )
 from videomme_pipeline.scoring.sameness import sameness_findings
 from videomme_pipeline.storage.layout import Store
@@ -48,16 +47,7 @@ def citation_findings(
         evaluations = _evidence(connection, store, benchmark)
         same = sameness_findings(evaluations)
         for evidence in evaluations:
-            own = [same[evidence.evaluation]] if evidence.evaluation in same else []
-            for finding in (*findings(evidence), *own):
-                yield CitationFindingRow(
-                    benchmark=benchmark,
-                    evaluation=evidence.evaluation,
-                    check_name=finding.check,
-                    status=finding.status,
-                    summary=finding.summary,
-                    advice=finding.advice,
-                )
+            yield from findings(evidence, same.get(evidence.evaluation))
 
 
 def _undeclared(
@@ -89,13 +79,8 @@ def _evidence(
 ) -> list[CitationEvidence]:
     """The stored evidence about each evaluation of `benchmark`, ordered by name."""
     questions = group_by_video(_rows(connection, "questions", Question, benchmark))
-    current = question_fingerprints(chain.from_iterable(questions.values()))
-    media = {
-        video.video_id: MediaHashes(
-            video_hash=video.content_hash, subtitle_hash=video.subtitle_hash
-        )
-        for video in _rows(connection, "videos", Video, benchmark)
-    }
+    current = {video_id: fingerprint(on_video) for video_id, on_video in questions.items()}
+    media = {video.video_id: video for video in _rows(connection, "videos", Video, benchmark)}
     settings = {
         name: stored_settings(store.scores(benchmark, name))
         for name in _evaluations(connection, benchmark)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain, product
+from itertools import product
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import ask_model
@@ -15,7 +16,7 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Partition, VideoVariantPartition
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.citation_checks import EvaluatedVideo, question_fingerprints
+from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -95,10 +96,9 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
     """The inputs from which the scores of an evaluation are computed now, one row per video."""
     snapshot = benchmark.snapshot
     selected = snapshot.questions_of(evaluation)
-    questions = question_fingerprints(chain.from_iterable(selected.values()))
     reads_video = evaluation.sampling is not None or evaluation.alignment is not None
     rows = []
-    for video_id in selected:
+    for video_id, questions in selected.items():
         video = snapshot.videos.get(video_id) if reads_video else None
         planned = _planned_frames(benchmark, video_id, video, evaluation)
         rows.append(
@@ -106,7 +106,7 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
                 benchmark=benchmark.name,
                 evaluation=evaluation.name,
                 video_id=video_id,
-                questions_fingerprint=questions[video_id],
+                questions_fingerprint=fingerprint(questions),
                 video_hash=video.content_hash if video else None,
                 subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
                 planned_frames=planned,
