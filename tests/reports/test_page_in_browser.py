@@ -755,6 +755,11 @@ def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Pat
     )
     [row] = table_rows(visit.open(file), "Repeats")
     assert tuple(cell.split("\n")[0] for cell in row) == expected
+    page = visit.open(file, f"question?id={questions[0].question_id}")
+    expect(page.get_by_role("heading", name="Repeat 1 of 3")).to_be_visible()
+    expect(page.get_by_role("heading", name="Repeat 2 of 3")).to_be_hidden()
+    page.get_by_text("2 more repeats").click()
+    expect(page.get_by_role("heading", name="Repeat 3 of 3")).to_be_visible()
 
 
 def test_a_notice_names_what_the_page_does_not_have(visit: Visit, small_file: Path) -> None:

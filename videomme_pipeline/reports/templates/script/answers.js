@@ -2,11 +2,12 @@
 
 import { outcomeMark, readAnswers } from "./data.js";
 import { h } from "./dom.js";
-import { count, dollars, known, seconds } from "./format.js";
+import { count, dollars, known, plural, seconds } from "./format.js";
 
 export function answerCard(benchmark, item, index, details) {
   const answers = readAnswers(benchmark.results[item.index][index]);
   const texts = details?.questions[index]?.answers?.[item.index] ?? [];
+  const [first, ...others] = texts.map((text, repeat) => answerBlock(text, repeat, texts.length));
   return h(
     "article",
     { class: "answer" },
@@ -25,7 +26,8 @@ export function answerCard(benchmark, item, index, details) {
         answers.length ? answers.map(outcomeMark) : h("span", { class: "soft" }, "not asked"),
       ),
     ),
-    texts.map((text, repeat) => answerBlock(text, repeat, texts.length)),
+    first,
+    others.length ? fold(plural(others.length, "more repeat"), others) : null,
   );
 }
 
