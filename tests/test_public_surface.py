@@ -15,6 +15,7 @@ import videomme_pipeline
 from tests.support.paths import ROOT, modules
 from videomme_pipeline import errors
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.reports.page import RELEASE_YEAR
 
 
 def test_public_names_are_sorted_and_documented() -> None:
@@ -55,11 +56,13 @@ def test_no_module_imports_itself_through_others() -> None:
     TopologicalSorter(imports).prepare()  # raises CycleError
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_the_citation_is_of_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert videomme_pipeline.__version__ == project["version"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == project["version"]
+    assert citation["date-released"].year == RELEASE_YEAR
+    assert citation["authors"] == project["authors"]
 
 
 def test_importing_the_package_imports_no_module_of_the_package() -> None:

@@ -48,6 +48,9 @@ from videomme_pipeline.storage.parquet import encode
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.warehouse.database import connect
 
+RELEASE_YEAR = 2026
+"""Year of this version, for citations."""
+
 
 def build_page(
     store: Store,
@@ -300,7 +303,9 @@ def _own_bibtex() -> str:
     name = package["Name"]
     lines = [
         f"@software{{{name},",
+        f"  author = {{{{{package['Author']}}}}},",
         f"  title = {{{name}: {package['Summary'].rstrip('.')}}},",
+        f"  year = {{{RELEASE_YEAR}}},",
         f"  version = {{{package['Version']}}},",
         "}",
     ]
