@@ -4,6 +4,7 @@ Paths depend on names and content hashes only, so any process finds the files of
 module does not decide which files are stale.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -25,6 +26,9 @@ from videomme_pipeline.storage.tables import SET_ASIDE
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
+_NAME = re.compile(r"[\w~-][\w.~-]*", re.ASCII)
+"""The names of benchmarks, variants, videos and failed partitions. Keys of an object store may have
+other parts, such as `..` or a line break, which no path of this module has."""
 _KINDS = ("subtitles", "prompts", "responses", "attempts", "nightly_runs", "findings", "baselines")
 """The kinds of tables with one folder per track or evaluation."""
 
@@ -247,7 +251,9 @@ class Store:
             return self._objects(folder, pattern[:fixed], pattern[fixed:])
         if not folder.is_dir():
             return []
-        return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
+        depth = len(pattern) - fixed
+        files = folder.glob("/".join(pattern[fixed:]))
+        return sorted((f for f in files if all(map(_is_name, f.parts[-depth:]))), key=str)
 
     def _objects(self, folder: UPath, fixed: Sequence[str], pattern: Sequence[str]) -> list[UPath]:
         """The objects under `folder` that match `pattern`, sorted. Few requests are sent.
@@ -263,13 +269,20 @@ class Store:
                 ]
             folders = list_folders(folder)
         others = () if fixed else NO_BENCHMARKS
-        names = [name for name in folders if fnmatchcase(name, pattern[0]) and name not in others]
+        names = [name for name in _matching(folders, pattern[:1]) if name not in others]
         return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
 
 
 def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
-    """Yield the paths with as many parts as `pattern`, if each part matches."""
+    """Yield the paths with as many parts as `pattern`, if each part is a name and matches."""
     for name in names:
         parts = name.split("/")
-        if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):
+        if len(parts) != len(pattern) or not all(map(_is_name, parts)):
+            continue
+        if all(map(fnmatchcase, parts, pattern)):
             yield name
+
+
+def _is_name(part: str) -> bool:
+    """True if a file or folder of a store can have this name."""
+    return _NAME.fullmatch(part) is not None

@@ -46,6 +46,35 @@ def test_a_copy_contains_every_table_and_resumes(tmp_path: Path, source: Store, 
         assert target.path(*parts).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "../scores/a.parquet",
+        "../smoke/scores/a.parquet",
+        "frames/../a.parquet",
+        "frames/abc/../../videos/a.parquet",
+        "smoke/scores/..parquet",
+        "smoke/scores/.a.parquet",
+        "smoke/scores/a\nb.parquet",
+        "smoke/scores/a\x1bb.parquet",
+        "smoke/../questions.parquet",
+    ],
+)
+def test_a_key_that_no_table_has_is_not_copied(tmp_path: Path, source: Store, key: str) -> None:
+    bucket = UPath(f"memory://keys{tmp_path}/evil")
+    for file in source.tables():
+        bucket.joinpath(*file.relative_to(source.root).parts).write_bytes(file.read_bytes())
+    bucket.fs.pipe_file(f"{bucket.path}/{key}", source.questions("smoke").read_bytes())
+    target = Store.at(tmp_path / "outer" / "data")
+    assert copy(Store.at(bucket), target).copied == 3
+    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert files == {
+        f"{folder}/{name}"
+        for folder in ("source", "outer/data")
+        for name in ("smoke/questions.parquet", "frames/abc/def.parquet", "smoke/scores/a.parquet")
+    }
+
+
 def test_another_content_is_replaced_only_on_request(tmp_path: Path, source: Store) -> None:
     target = Store.at(tmp_path / "target")
     table(target.scores("smoke", "a"), footer="newer")
