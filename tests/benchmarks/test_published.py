@@ -13,7 +13,7 @@ from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.locate import FrameFolder
 from videomme_pipeline.benchmarks.question import Letter, videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark, published_benchmarks
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.errors import ConfigurationError, DownloadError, LicenseNotAcceptedError
 from videomme_pipeline.subtitles.cues import read_subtitles
 

@@ -22,7 +22,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark, License
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.question import Question, videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (

@@ -6,8 +6,7 @@ from itertools import groupby
 import pytest
 
 from tests.support.scored_rows import questions_of, v1_evaluation
-from videomme_pipeline.benchmarks.selection import stratified_videos
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings, stratified_videos
 from videomme_pipeline.errors import ConfigurationError
 
 STRATA = ("duration", "domain")

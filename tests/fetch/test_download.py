@@ -30,7 +30,7 @@ from tests.support.published_data import (
     zip_bytes,
 )
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.errors import (
     DownloadError,
     LicenseNotAcceptedError,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from videomme_pipeline.benchmarks.facets import Facet, Measure
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name
 from videomme_pipeline.errors import AnnotationError, LicenseNotAcceptedError
@@ -186,10 +186,7 @@ class Benchmark:
         Raises:
             KeyError: if the benchmark does not declare it.
         """
-        for facet in self.facets:
-            if facet.column == column:
-                return facet
-        raise KeyError(column)
+        return {facet.column: facet for facet in self.facets}[column]
 
     def tested_facets(self, measure: Measure) -> tuple[str, ...]:
         """Columns of the facets with `measure` whose values comparisons test one by one.

@@ -1,6 +1,7 @@
 """The YAML file that declares a benchmark."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Self
@@ -229,27 +230,25 @@ class Declaration(Spec):
 
 def _facets(column: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
     """The facets that one entry of `facets` declares: one, or one per value."""
-    title = spec.title or column.replace("_", " ").capitalize()
-    if spec.each:
-        return [
-            Facet(
-                column=column_of(column, str(value)),
-                title=f"{title}: {value}",
-                values=(value,),
-                measure=measure,
-            )
-            for value in spec.values or ()
-        ]
+    facet = Facet(
+        column=column,
+        title=spec.title or column.replace("_", " ").capitalize(),
+        values=spec.values,
+        measure=measure,
+        is_tested=spec.tested,
+        is_shown=spec.shown,
+        is_of_video=spec.of_video,
+        value_title=spec.value_title,
+        derivation=spec.derivation,
+    )
+    if not spec.each:
+        return [facet]
     return [
-        Facet(
-            column=column,
-            title=title,
-            values=spec.values,
-            measure=measure,
-            is_tested=spec.tested,
-            is_shown=spec.shown,
-            is_of_video=spec.of_video,
-            value_title=spec.value_title,
-            derivation=spec.derivation,
+        replace(
+            facet,
+            column=column_of(column, str(value)),
+            title=f"{facet.title}: {value}",
+            values=(value,),
         )
+        for value in spec.values or ()
     ]

@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.questions import read_questions
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings, SourceKind
 from videomme_pipeline.benchmarks.source import Annotated, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
@@ -44,6 +44,7 @@ class DeclaredSource(Source):
         super().__init__(name, settings, folder)
         self.declaration = declaration
         self.release = declaration.release(name, settings.revision)
+        self._annotation_names = [annotations.file for annotations in declaration.annotations]
 
     @property
     def is_fetched(self) -> bool:
@@ -90,10 +91,6 @@ class DeclaredSource(Source):
         with ExitStack() as opened:
             paths = [opened.enter_context(on_local_disk(file)) for file in files]
             return read_questions(self.declaration, paths, self.name)
-
-    @property
-    def _annotation_names(self) -> list[str]:
-        return [annotations.file for annotations in self.declaration.annotations]
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
         """The annotation files on disk, or none if they have yet to be fetched.
@@ -220,14 +217,13 @@ class DeclaredSource(Source):
             return {}
         if not (self.release.hub.has_videos and self.release.hub.archives):
             return {}
-        from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
+        from videomme_pipeline.fetch import download  # noqa: PLC0415 - loads httpx
 
-        problems = fetch_media(
-            self.release,
-            videos,
-            self.folder,
-            on_progress,
-            keep_archives=self.settings.keep_archives,
+        keep_archives = self.settings.keep_archives
+        problems = download.fetch_videos(
+            self.release, videos, self.folder, on_progress, keep_archives=keep_archives
         )
+        if self.release.hub.subtitles:
+            problems |= download.fetch_subtitles(self.release, videos, self.folder)
         self.invalidate()
         return problems

@@ -122,10 +122,4 @@ def without_spaces(structure: object) -> str:
 
 
 def _steps(structure: str) -> list[list[int]]:
-    """The question numbers of each step.
-
-    Raises:
-        ValueError: if `structure` is not JSON.
-        TypeError: if it is not a list.
-    """
     return [step if isinstance(step, list) else [step] for step in json.loads(structure)]

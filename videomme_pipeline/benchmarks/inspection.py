@@ -180,8 +180,8 @@ def _column_of_files(
             inside = f"{base}/" if base else ""
             paths = {
                 name.removeprefix(inside)
-                for file in files
-                for name in _names(file, folder)
+                for path in (file.relative_to(folder) for file in files)
+                for name in (str(path), str(path.with_suffix("")))
                 if name.startswith(inside)
             }
             share = len(values & paths) / max(len(values), 1)
@@ -197,12 +197,6 @@ def _column_of_files(
 def _folder(file: Path, folder: Path) -> str:
     parent = str(file.parent.relative_to(folder))
     return "" if parent == "." else parent
-
-
-def _names(file: Path, folder: Path) -> tuple[str, str]:
-    """The path of a file in `folder`, with and without its suffix."""
-    path = file.relative_to(folder)
-    return str(path), str(path.with_suffix(""))
 
 
 def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:

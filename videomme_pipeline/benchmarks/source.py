@@ -15,7 +15,7 @@ from videomme_pipeline.benchmarks.locate import (
     locate_video,
 )
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fetch.release import VideoReference
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, register_declared
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml, shown
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.evaluation import Evaluation

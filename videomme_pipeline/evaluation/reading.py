@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.selection import Selection
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings, Selection
 from videomme_pipeline.configuration import (
     MAX_NAME_CHARACTERS,
     is_name,

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -334,21 +334,19 @@ class JoinedFile(RandomAccessFile):
     """The bytes of `parts` in order. Each part has its file and its size."""
 
     def __init__(self, parts: Sequence[tuple[BinaryFile, int]]) -> None:
-        bounds = [0, *accumulate(size for _, size in parts)]
-        super().__init__(bounds[-1])
-        self._parts = [
-            (file, *span) for (file, _), span in zip(parts, pairwise(bounds), strict=True)
-        ]
+        super().__init__(sum(size for _, size in parts))
+        self._parts = parts
 
     def _range(self, start: int, stop: int) -> bytes:
-        read = []
-        for file, first, end in self._parts:
-            if start < end and first < stop:
-                file.seek(max(start, first) - first)
-                read.append(file.read(min(stop, end) - max(start, first)) or b"")
+        read, first = [], 0
+        for file, size in self._parts:
+            if start < first + size and first < stop:
+                file.seek(max(start - first, 0))
+                read.append(file.read(min(stop, first + size) - max(start, first)) or b"")
+            first += size
         return b"".join(read)
 
     def close(self) -> None:
-        for file, _, _ in self._parts:
+        for file, _ in self._parts:
             file.close()
         super().close()

@@ -53,24 +53,6 @@ def fetch_files(release: Release, folder: Path, names: Sequence[str]) -> tuple[P
         return tuple(mirror.file(name) for name in names)
 
 
-def fetch_media(
-    release: Release,
-    videos: Sequence[VideoReference],
-    folder: Path,
-    on_progress: Callable[[int, int], None] = lambda *_: None,
-    *,
-    keep_archives: bool = True,
-) -> dict[str, str]:
-    """Fetch `videos` and their subtitles, if the release has any. Return the problems by video id.
-
-    Calls `on_progress(done, total)`. Raises as `fetch_videos` and `fetch_subtitles` do.
-    """
-    problems = fetch_videos(release, videos, folder, on_progress, keep_archives=keep_archives)
-    if release.hub.subtitles:
-        problems |= fetch_subtitles(release, videos, folder)
-    return problems
-
-
 def fetch_subtitles(
     release: Release, videos: Iterable[VideoReference], folder: Path
 ) -> dict[str, str]:

@@ -67,7 +67,7 @@ class HubRepository:
             )
         return {file.path: file for file in reported if isinstance(file, RepoFile)}
 
-    def download(self, file: RepoFile, target: Path) -> Path:
+    def download(self, file: RepoFile, target: Path) -> None:
         """Download `file` to `target`, resuming an earlier attempt, and verify its checksum.
 
         Raises:
@@ -92,7 +92,6 @@ class HubRepository:
                     "help, look for a proxy or mirror that changes files (HF_ENDPOINT)."
                 )
             partial.replace(target)
-        return target
 
     def open(self, file: RepoFile) -> "HubStream":
         """`file` as a seekable binary file that reads by HTTP ranges."""

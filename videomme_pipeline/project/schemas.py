@@ -8,7 +8,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from videomme_pipeline.benchmarks.declaration import Declaration
-from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.evaluation.evaluation import NONE
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile

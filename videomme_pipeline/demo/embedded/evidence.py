@@ -60,9 +60,8 @@ def choose_evidence(
     best = [number for number in ranked[:MAX_EVIDENCE_LINES] if weight(number) > 0]
     if not best:
         return _seen_throughout(facts)
-    if best and best[0] < len(described) and nearest is None:
-        following = best[0] + 1
-        best = [best[0], *([following] if following < len(described) else [])]
+    if best[0] < len(described) and nearest is None:
+        best = [*range(best[0], min(best[0] + 2, len(described)))]
     return tuple(lines[number] for number in sorted(best))
 
 

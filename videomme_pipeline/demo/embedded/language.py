@@ -4,7 +4,7 @@ llama.cpp is native code, so `score_options` runs in a child process. This modul
 so that the child starts quickly.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,7 @@ class ScoringTask:
 
 def score_options(task: ScoringTask) -> dict[str, float]:
     """The score of each option, as `LanguageModel.score` returns it."""
-    return _model(task.weights).score(task.question, task.options, task.evidence)
+    return _model(task.weights).score(task)
 
 
 @cache
@@ -60,17 +60,15 @@ class LanguageModel:
         self._http = httpx2.Client(trust_env=False, timeout=60)
         self._tokens: dict[str, tuple[int, ...]] = {}
 
-    def score(
-        self, question: str, options: Mapping[str, str], evidence: Sequence[str]
-    ) -> dict[str, float]:
+    def score(self, task: ScoringTask) -> dict[str, float]:
         """Increase of each option's log-likelihood due to the evidence and the question.
 
         Only the tokens that distinguish an option from the others count, so that long options
         have no disadvantage.
         """
-        tokens = {letter: self.tokens(f" {option}") for letter, option in options.items()}
-        lines = "".join(f"{line}\n" for line in evidence)
-        informed = self._walk(self.tokens(f"{lines}Question: {question}\nAnswer:"), tokens)
+        tokens = {letter: self.tokens(f" {option}") for letter, option in task.options.items()}
+        lines = "".join(f"{line}\n" for line in task.evidence)
+        informed = self._walk(self.tokens(f"{lines}Question: {task.question}\nAnswer:"), tokens)
         free = self._walk(self.tokens("Question: What is right?\nAnswer:"), tokens)
         return {letter: informed[letter] - free[letter] for letter in tokens}
 

@@ -3,7 +3,6 @@
 A scene is drawn once. Then only its moving shapes and the clock are updated in the same YUV
 picture, so that an hour of video takes about a minute of CPU.
 """
-# ruff: noqa: PLR0913, PLR0917 - drawing functions take a pen, a position, an object and its style
 
 import json
 import math
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from pysubs2.formats.subrip import SubripFormat
 
-from videomme_pipeline.demo.smoke.scripts import Scene, Script, clock_text
+from videomme_pipeline.demo.smoke.scripts import Scene, Script
 
 GOP_FRAMES = 250
 ENCODER = {"preset": "superfast", "crf": "27", "threads": "1"}
@@ -44,6 +43,7 @@ _BACKDROPS = (
     ((214, 193, 209), (160, 134, 158)),
     ((199, 203, 214), (136, 143, 163)),
 )
+"""Colors at the top and at the bottom of a scene."""
 _INK = (24, 30, 44)
 _PAPER = (246, 244, 238)
 
@@ -117,12 +117,11 @@ def draw_scene(script: Script, scene: Scene) -> Image.Image:
     pen = ImageDraw.Draw(picture)
     _text(pen, (width / 2, height * 0.11), scene.heading, height * 0.13)
     _text(pen, (width / 2, height * 0.225), script.title, height * 0.065)
-    _label(pen, script, scene.left_sign, (width * 0.03, height * 0.32), anchor="lm")
-    _label(pen, script, scene.right_sign, (width * 0.97, height * 0.32), anchor="rm")
+    _draw_label(picture, scene.left_sign, 0.03, 0.32)
+    _draw_label(picture, scene.right_sign, 0.97, 0.32)
     is_left, is_top = scene.corner.endswith("left"), scene.corner.startswith("The top")
-    where = (width * (0.03 if is_left else 0.97), height * (0.09 if is_top else 0.92))
-    anchor = "lm" if is_left else "rm"
-    _label(pen, script, scene.code, where, anchor=anchor, ink=_PAPER, paper=_INK)
+    across, down = 0.03 if is_left else 0.97, 0.09 if is_top else 0.92
+    _draw_label(picture, scene.code, across, down, is_dark=True)
     return picture
 
 
@@ -134,10 +133,8 @@ def draw_shapes(script: Script, scene: Scene) -> Image.Image:
     canvas = Image.new(
         "RGBA", (fine * (step * (scene.count - 1) + size), fine * size), (*_PAINT[scene.colour], 0)
     )
-    pen = ImageDraw.Draw(canvas)
-    outline = _PAPER if scene.colour == "black" else _INK
     for number in range(scene.count):
-        _shape(pen, scene.shape, fine * number * step, fine * size, _PAINT[scene.colour], outline)
+        _draw_shape(ImageDraw.Draw(canvas), scene, fine * number * step, fine * size)
     return canvas.resize((canvas.width // fine, canvas.height // fine), Image.Resampling.LANCZOS)
 
 
@@ -208,7 +205,8 @@ def _frames(script: Script) -> Iterator[av.VideoFrame]:
 def _clock(height: int, second: int) -> _Sprite:
     size = (_even(height * 0.26), _even(height * 0.1))
     picture = Image.new("RGBA", size, (*_PAPER, 255))
-    _text(ImageDraw.Draw(picture), (size[0] / 2, size[1] / 2), clock_text(second), height * 0.08)
+    clock = f"{second // 60:02d}:{second % 60:02d}"
+    _text(ImageDraw.Draw(picture), (size[0] / 2, size[1] / 2), clock, height * 0.08)
     return _sprite(picture)
 
 
@@ -246,17 +244,11 @@ def _backdrop(script: Script, number: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def _shape(
-    pen: ImageDraw.ImageDraw,
-    shape: str,
-    x: int,
-    size: int,
-    paint: tuple[int, int, int],
-    outline: tuple[int, int, int],
-) -> None:
+def _draw_shape(pen: ImageDraw.ImageDraw, scene: Scene, x: int, size: int) -> None:
+    paint, outline = _PAINT[scene.colour], _PAPER if scene.colour == "black" else _INK
     line = max(1, size // 24)
     box = (x + line, line, x + size - line, size - line)
-    match shape:
+    match scene.shape:
         case "circles":
             pen.ellipse(box, fill=paint, outline=outline, width=line)
         case "rings":
@@ -271,7 +263,7 @@ def _shape(
             pen.rectangle(box, fill=paint, outline=outline, width=line)
         case _:
             pen.polygon(
-                [(x + size / 2 + size * a, size / 2 + size * b) for a, b in _OUTLINES[shape]],
+                [(x + size / 2 + size * a, size / 2 + size * b) for a, b in _OUTLINES[scene.shape]],
                 fill=paint,
                 outline=outline,
                 width=line,
@@ -303,28 +295,22 @@ _OUTLINES: dict[str, tuple[tuple[float, float], ...]] = {
 }  # fmt: skip
 
 
-def _label(
-    pen: ImageDraw.ImageDraw,
-    script: Script,
-    text: str,
-    where: tuple[float, float],
-    *,
-    anchor: str,
-    ink: tuple[int, int, int] = _INK,
-    paper: tuple[int, int, int] = _PAPER,
+def _draw_label(
+    picture: Image.Image, text: str, across: float, down: float, *, is_dark: bool = False
 ) -> None:
-    """Draw a word on a small plate. `where` is the middle of its left or right edge."""
-    size = script.height * 0.075
-    pad = size * 0.4
-    inset = where[0] + (pad if anchor[0] == "l" else -pad)
-    box = pen.textbbox((inset, where[1]), text, font=_font(size), anchor=anchor)
-    pen.rounded_rectangle(
-        (box[0] - pad, where[1] - size * 0.75, box[2] + pad, where[1] + size * 0.75),
-        radius=size * 0.3,
-        fill=paper,
-        outline=_INK,
-    )
-    pen.text((inset, where[1]), text, fill=ink, font=_font(size), anchor=anchor)
+    """Draw a word on a small plate.
+
+    `across` and `down` are the middle of the plate's outer edge, as shares of the picture.
+    """
+    pen, size = ImageDraw.Draw(picture), picture.height * 0.075
+    pad, y = size * 0.4, picture.height * down
+    x = picture.width * across + (pad if across < 0.5 else -pad)
+    anchor = "lm" if across < 0.5 else "rm"
+    paper, ink = (_INK, _PAPER) if is_dark else (_PAPER, _INK)
+    box = pen.textbbox((x, y), text, font=_font(size), anchor=anchor)
+    plate = (box[0] - pad, y - size * 0.75, box[2] + pad, y + size * 0.75)
+    pen.rounded_rectangle(plate, radius=size * 0.3, fill=paper, outline=_INK)
+    pen.text((x, y), text, fill=ink, font=_font(size), anchor=anchor)
 
 
 def _text(pen: ImageDraw.ImageDraw, where: tuple[float, float], text: str, size: float) -> None:

@@ -88,8 +88,3 @@ def scripts() -> tuple[Script, ...]:
         )
         for row in rows
     )
-
-
-def clock_text(second: int) -> str:
-    """Text of the clock: "01:05" at 65 seconds."""
-    return f"{second // 60:02d}:{second % 60:02d}"
