@@ -23,7 +23,7 @@ from tests.support.made_up_results import (
 )
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.reports.page import write_folder, write_page
-from videomme_pipeline.scoring.nightly.findings import NightlyFindingRow
+from videomme_pipeline.scoring.nightly.assess import NightlyFindingRow
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows

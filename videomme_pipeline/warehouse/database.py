@@ -23,7 +23,7 @@ from videomme_pipeline.storage.listing import Listing
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.tables import set_aside
 from videomme_pipeline.warehouse.citation_findings import citation_findings
-from videomme_pipeline.warehouse.definitions import SCALAR_MACROS, definitions, sql_files, views
+from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, sql_files, views
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
 from videomme_pipeline.warehouse.quoting import identifier, literal
 from videomme_pipeline.warehouse.reference import benchmarks_table, group_outcomes, t_quantiles
@@ -181,7 +181,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     create_table(connection, "benchmarks", benchmarks_table())
     create_table(connection, "t_quantiles", t_quantiles())
     create_table(connection, "group_outcomes", group_outcomes())
-    connection.execute(SCALAR_MACROS)
+    connection.execute(scalar_macros())
     macros = sql_files("macros")
     for name, sql in definitions().items():
         kind = f"macro {name}(cell) as table" if name in macros else f"view {identifier(name)} as"
@@ -196,6 +196,7 @@ def _fingerprint(store: Store) -> str:
         digest.update(module.read_bytes())
     for name, sql in definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
+    digest.update(scalar_macros().encode())
     listing = Listing(store.root)
     digest.update(repr((benchmarks_table().to_pylist(), facet_types())).encode())
     for _, list_files in TABLES.values():

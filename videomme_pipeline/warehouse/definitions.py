@@ -6,6 +6,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import duckdb
@@ -14,7 +15,11 @@ from scipy.special import ndtri
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
+from videomme_pipeline.scoring.statistics.estimates import (
+    CONFIDENCE,
+    FEW_DIFFERENCES,
+    SMALL_CELL_CLUSTERS,
+)
 from videomme_pipeline.warehouse.quoting import identifier, literal
 
 _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
@@ -23,59 +28,17 @@ _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_
 GROUP_FACETS_MARK = ", /* facets */"
 """Mark in `sql/group_scores.sql` for the facets that benchmarks declare."""
 
-SMALL_CELL_VIDEOS = 10
-"""With fewer videos, an accuracy has a Wilson interval (`statistics.accuracy_interval`)."""
 
-_Z_975 = float(ndtri(0.975))
-
-# The standard error takes the sum `s` and the count `n` of one cluster (video) per row; rows with a
-# null `n` do not count. Tests compare all macros with `scoring.statistics`.
-SCALAR_MACROS = f"""
-create macro clustered_standard_error(s, n) as
-    sqrt(greatest(0, sum(s * s) - 2 * (sum(s) / sum(n)) * sum(s * n)
-                     + (sum(s) / sum(n)) ** 2 * sum(n * n))
-         * count(n) / nullif(count(n) - 1, 0)) / sum(n);
-
-create macro interval_kind(clusters, standard_error) as
-    case when clusters >= {SMALL_CELL_VIDEOS} and standard_error > 0
-         then 'clustered_t' else 'wilson' end;
-
-create macro wilson_middle(s, n) as
-    (s + {_Z_975**2 / 2}) / (n + {_Z_975**2});
-
-create macro wilson_half_width(s, n) as
-    {_Z_975} / (n + {_Z_975**2}) * sqrt(s * (n - s) / n + {_Z_975**2 / 4});
-
-create macro interval_low(s, n, clusters, standard_error, t) as
-    case interval_kind(clusters, standard_error)
-        when 'wilson' then wilson_middle(s, n) - wilson_half_width(s, n)
-        else greatest(s / n - t * standard_error, 0) end;
-
-create macro interval_high(s, n, clusters, standard_error, t) as
-    case interval_kind(clusters, standard_error)
-        when 'wilson' then wilson_middle(s, n) + wilson_half_width(s, n)
-        else least(s / n + t * standard_error, 1) end;
-
-create macro difference_kind(clusters, differing, standard_error) as
-    case when clusters < 2 then null
-         when differing < {FEW_DIFFERENCES} or standard_error < 1e-9 then 'exact'
-         else 'clustered_t' end;
-
-create macro same_share(clusters) as
-    {1 - CONFIDENCE} ** (1 / clusters);
-
-create macro difference_low(mean, clusters, differing, standard_error, t) as
-    case difference_kind(clusters, differing, standard_error)
-        when 'exact' then greatest(-1, least(mean - t * standard_error,
-                                             same_share(clusters) * (mean + 1) - 1))
-        when 'clustered_t' then greatest(-1, mean - t * standard_error) end;
-
-create macro difference_high(mean, clusters, differing, standard_error, t) as
-    case difference_kind(clusters, differing, standard_error)
-        when 'exact' then least(1, greatest(mean + t * standard_error,
-                                            same_share(clusters) * (mean - 1) + 1))
-        when 'clustered_t' then least(1, mean + t * standard_error) end;
-"""
+@cache
+def scalar_macros() -> str:
+    """The SQL that creates the macros for errors and intervals."""
+    text = files("videomme_pipeline.warehouse").joinpath("scalar_macros.sql")
+    return Template(text.read_text(encoding="utf-8")).substitute(
+        z=f"{ndtri(0.5 + CONFIDENCE / 2)}e0",  # with an exponent, not a decimal
+        confidence=f"{CONFIDENCE}e0",
+        small_cell=SMALL_CELL_CLUSTERS,
+        few_differences=FEW_DIFFERENCES,
+    )
 
 
 def views() -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import (
     BUDGET_SHARES,
+    RULE_VERSION,
     AlarmSpec,
     NightlyCheck,
     Severity,
@@ -37,17 +38,27 @@ _DEFAULT_DISCORDANCE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NightlyFinding:
-    """The result of one check of one run.
+class NightlyFindingRow:
+    """The stored result of one check of one nightly run.
 
-    `is_new` is True for a failure that the previous run did not have.
+    `is_new` is True for a failure that the previous run did not have. `rule_version` is the version
+    of the rules that decided it.
     """
 
-    check: NightlyCheck
-    severity: Severity
+    check: str
+    severity: str
     passed: bool
     is_new: bool
     summary: str
+    rule_version: int = RULE_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightlyFinding(NightlyFindingRow):
+    """The result of one check of the assessed run, with its numbers."""
+
+    check: NightlyCheck
+    severity: Severity
     measures: Mapping[str, float]
 
 
