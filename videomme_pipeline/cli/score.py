@@ -130,7 +130,7 @@ def score(
     }
     write(render(scored, kind, [column for column, is_set in flags.items() if is_set]))
     if kind is ReportKind.OFFICIAL:  # the other formats contain the notes
-        for message in scored.notes:
+        for message in (*scored.notes, *scored.remarks):
             note(f"Note: {message}")
 
 

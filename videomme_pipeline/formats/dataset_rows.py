@@ -4,8 +4,7 @@ All formats share these columns; only the names and the nesting differ.
 """
 
 import ast
-import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,14 +13,14 @@ from typing import Any
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
-from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import Row
-from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _BLANK = {"", "none", "nan", "null"}
-TEXT_COLUMNS = ("prediction", "response", "raw_output")
-"""Names of the column with the model's response, in the order in which they are looked up."""
+
+
+SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
+"""The numbers of the questions on each video, by text and options."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,10 @@ class Annotations:
         return self.questions[int(text)] if exists else None
 
 
-def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
+def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     """The question in `row`.
 
-    `seen` counts the rows of each video and is updated. Without a `question_id`, a question is
-    numbered within its video.
+    `seen` is updated. Without a `question_id`, the different questions on a video are numbered.
 
     Raises:
         ValueError: if `row` has no usable video id, options or answer, or an unknown label.
@@ -53,20 +51,21 @@ def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
     video_id = text_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
-    seen[video_id] += 1
     answer = (text_of(row, "answer") or "").strip()
     if answer not in set(Letter):
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N")
-    options = _options(row)
+    options, text = _options(row), text_of(row, "question") or ""
     if answer not in tuple(Letter)[: len(options)]:
         raise ValueError(f"`answer` is {answer}, and it has {len(options)} options")
+    numbers = seen[video_id]
+    number = numbers.setdefault((text, options), 1 + len(numbers))
     return Question(
         benchmark=benchmark,
-        question_id=text_of(row, "question_id") or f"{video_id}-{seen[video_id]}",
+        question_id=text_of(row, "question_id") or f"{video_id}-{number}",
         video_id=video_id,
         youtube_id=text_of(row, "videoID"),
         url=text_of(row, "url"),
-        question=text_of(row, "question") or "",
+        question=text,
         options=options,
         answer=Letter(answer),
         facets=_facets(row, benchmark),
@@ -96,31 +95,6 @@ def annotated(row: Row, annotations: Annotations) -> Question:
 def has_options(row: Row) -> bool:
     """True if `row` contains the options of its question."""
     return bool(row.get("options")) and text_of(row, "video_id") is not None
-
-
-def has_response(row: Row) -> bool:
-    """True if `row` has a column for the response, even if it is empty."""
-    return any(name in row for name in TEXT_COLUMNS)
-
-
-def response_of(question: Question, row: Row, evaluation: str) -> Response:
-    """The response in `row`. Null and NaN become a failed request."""
-    value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
-    absent = value is None or (isinstance(value, float) and math.isnan(value))
-    raw_output = None if absent else str(value)
-    return Response(
-        benchmark=question.benchmark,
-        evaluation=evaluation,
-        video_id=question.video_id,
-        question_id=question.question_id,
-        repeat=_repeat(row),
-        request_fingerprint=fingerprint(evaluation, question.question_id, raw_output),
-        model=evaluation,
-        num_frames=0,
-        raw_output=raw_output,
-        error="no response in the results file" if absent else None,
-        served=Served(attempts=1),
-    )
 
 
 def dataset_row(question: Question) -> dict[str, Any]:
@@ -158,12 +132,6 @@ def text_of(row: Row, column: str) -> str | None:
     if value is None or str(value).strip().lower() in _BLANK:
         return None
     return str(value)
-
-
-def _repeat(row: Row) -> int:
-    """The number of the repeat in `row`, or 0 if `row` has no readable number."""
-    text = text_of(row, "repeat") or ""
-    return int(text) if text.isdecimal() else 0
 
 
 def _facets(row: Row, benchmark: str) -> Facets:

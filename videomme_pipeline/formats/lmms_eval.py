@@ -10,6 +10,7 @@ from videomme_pipeline.formats.results_format import ResultsFormat, Row, objects
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _TEXTS = ("resps", "filtered_resps")
+"""The columns with the texts of a sample, before and after the filters of the task."""
 
 
 def _is_log(row: Row) -> bool:
@@ -27,7 +28,10 @@ def _read(row: Row) -> Iterator[Row]:
 
 
 def _dataset_rows_of(sample: Row) -> Iterator[Row]:
-    """Yield one row per repeat: the row under `doc`, or the ids of the question, with the text.
+    """Yield one row per text: the row under `doc`, or the ids of the question, with the text.
+
+    `filtered_resps` has one entry per answer. `resps` may have more, because batches of several
+    GPUs are padded with copies.
 
     Current versions of lmms-eval do not write `doc`. The question id is then in the entry of the
     metric. These versions write `resps` only if a filter changed the texts.
@@ -40,11 +44,11 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
             "question_id": next((m["question_id"] for m in metrics if "question_id" in m), None),
             "answer": sample.get("target"),
         }
-    values = list(_leaves(next((sample[name] for name in _TEXTS if name in sample), None)))
-    are_texts = all(value is None or isinstance(value, str) for value in values)
-    texts = (values if are_texts else values[:1]) or [None]
-    for repeat, text in enumerate(texts):
-        yield {**doc, "repeat": repeat, "prediction": text}
+    texts = [list(_leaves(sample[name])) for name in _TEXTS if name in sample] or [[None]]
+    answers = max(1, len(texts[-1]))
+    are_texts = all(value is None or isinstance(value, str) for value in texts[0])
+    for number, text in enumerate((texts[0] if are_texts else texts[0][:1]) or [None]):
+        yield {**doc, "copy": number % answers, "prediction": text}
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Question
@@ -17,18 +17,16 @@ from videomme_pipeline.formats import (
     official,
     vlmevalkit,
 )
+from videomme_pipeline.formats.answers import TEXT_COLUMNS, Answers, answers_of, has_response
 from videomme_pipeline.formats.dataset_rows import (
-    TEXT_COLUMNS,
     Annotations,
+    SeenQuestions,
     annotated,
     has_options,
-    has_response,
     question_of,
-    response_of,
 )
 from videomme_pipeline.formats.files import read_rows_of
 from videomme_pipeline.formats.results_format import ResultsFormat, Row, Scored
-from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
@@ -56,25 +54,14 @@ PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
 """Functions that write the score of an evaluation for a public collection of scores, by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedResults:
-    """Pairs of question and response in the order of the file.
-
-    `notes` are sentences about rows and videos that were left out or look wrong.
-    """
-
-    pairs: tuple[tuple[Question, Response], ...]
-    notes: tuple[str, ...]
-
-
 def read_results(
     path: Path, benchmark: str, *, annotations: Path | None = None, skip_missing: bool = True
-) -> ImportedResults:
+) -> Answers:
     """The results in `path`, a file in any registered format. Nothing is scored.
 
-    A row that cannot be used is left out and reported in the notes. Videos that the official
-    template marks as `"missing": true` are left out, as in the official script with
-    `--skip_missing`, unless `skip_missing` is False.
+    A row that cannot be used is left out and reported in the notes. Copies of rows count once.
+    Videos that the official template marks as `"missing": true` are left out, as in the official
+    script with `--skip_missing`, unless `skip_missing` is False.
 
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
@@ -91,8 +78,8 @@ def read_results(
             "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
             "it to the official template"
         )
-    pairs: list[tuple[Question, Response]] = []
-    seen: Counter[str] = Counter()
+    questions: list[tuple[Question, Row]] = []
+    seen: SeenQuestions = defaultdict(dict)
     for number, row in enumerate(rows, start=1):
         try:
             if dataset is None or has_options(row):
@@ -102,20 +89,14 @@ def read_results(
         except ValueError as error:
             notes.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
-        pairs.append((question, response_of(question, row, path.stem)))
-    if not pairs:
+        questions.append((question, row))
+    if not questions:
         raise ScoringError(
             f"{path}: recognized as {form.name}, but no row can be used; "
             f"{notes[0] if notes else 'it is empty'}"
         )
-    counts = Counter((question.question_id, response.repeat) for question, response in pairs)
-    repeated = [question_id for (question_id, _), count in counts.items() if count > 1]
-    if repeated:
-        notes.append(
-            f"{len(repeated)} questions occur more than once and every occurrence counts: "
-            f"{listed(repeated)}"
-        )
-    return ImportedResults(pairs=tuple(pairs), notes=tuple(notes))
+    answers = answers_of(questions, path.stem)
+    return replace(answers, notes=(*notes, *answers.notes))
 
 
 def _dataset_rows(path: Path, skip_missing: bool) -> tuple[ResultsFormat, list[Row], list[str]]:
@@ -157,7 +138,7 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
     Raises:
         ScoringError: if the file cannot be read or a row is not a question.
     """
-    seen: Counter[str] = Counter()
+    seen: SeenQuestions = defaultdict(dict)
     try:
         return Annotations([question_of(row, benchmark, seen) for row in read_rows_of(path)])
     except ValueError as error:

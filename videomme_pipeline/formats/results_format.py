@@ -38,7 +38,7 @@ class ResultsFormat:
     questions in one object: rows with the columns of the published dataset and the model's text
     (`prediction`). A row without options is completed from the annotations, by `question_id` or
     else by `doc_id`, the number of the question in the dataset. `repeat` is the number of the
-    repeat, from 0.
+    repeat, from 0. `copy` numbers the texts of a file that does not say whether they are repeats.
 
     `rows(questions, answers)` returns the rows of a written file, or is None if the format is only
     read. `answers` are scored rows by question id, possibly not for all questions. `text(rows)`

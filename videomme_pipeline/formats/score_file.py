@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -60,7 +60,8 @@ class ScoreReport:
     """All results of a results file. Breakdowns have the names of the warehouse's views.
 
     Only v2 has `rating` and `group_breakdowns`. `notes` are the reasons not to publish the score:
-    failures, an incomplete set of questions, rows that were left out.
+    failures, an incomplete set of questions, rows that were left out. `remarks` are none: they say
+    how the file was read.
     """
 
     options: ScoreOptions
@@ -71,6 +72,7 @@ class ScoreReport:
     judge: JudgeSummary | None
     unscored_groups: tuple[UnscoredGroup, ...]
     notes: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = None) -> ScoreReport:
@@ -115,7 +117,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     rows = [row for _, row in scored]
     if ask_judge is not None and options.judge is not None:
         rows = judge_rows(scored, options.judge, ask_judge)
-    return score_rows(rows, options, imported.notes)
+    return replace(score_rows(rows, options, imported.notes), remarks=imported.remarks)
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
@@ -221,19 +223,23 @@ def _group_notes(
 def _size_notes(
     rows: Sequence[ScoredQuestion], benchmark: Benchmark, durations: Sequence[Duration]
 ) -> list[str]:
-    """One note for each part of the benchmark that is not complete."""
+    """One note for each part of the benchmark that is not complete, or the number of questions."""
     size = benchmark.size
+    notes = []
     if not size.videos_by:
         videos = len({row.video_id for row in rows})
-        is_complete = size.videos in (None, videos)
-        return [] if is_complete else [f"{videos} videos, but the benchmark has {size.videos}"]
-    notes = []
+        if size.videos not in (None, videos):
+            notes.append(f"{videos} videos, but the benchmark has {size.videos}")
     for column, expected in size.videos_by.items():
         values = durations if column == "duration" else benchmark.facet(column).values or ()
         for value in dict.fromkeys(values):
             videos = len({row.video_id for row in rows if row.facets.get(column) == value})
             if videos != expected:
                 notes.append(f"{videos} {value} videos, but the benchmark has {expected}")
+    questions = len({row.question_id for row in rows})
+    is_whole = set(durations) == set(Duration)
+    if not notes and size.questions is not None and questions != size.questions and is_whole:
+        notes.append(f"{questions:,} questions, but the benchmark has {size.questions:,}")
     return notes
 
 

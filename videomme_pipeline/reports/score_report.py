@@ -92,6 +92,7 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
         "outcomes": _outcomes(report),
         "publishable": not report.notes,
         "notes": list(report.notes),
+        "remarks": list(report.remarks),
         "breakdowns": {
             name: [_named(columns[name], row) for row in rows]
             for name, rows in report.breakdowns.items()
@@ -188,7 +189,7 @@ def _closing_lines(report: ScoreReport) -> list[str]:
     return [
         f"reader {report.options.reader}{rule}: {counts}",
         *_judge_lines(report.judge),
-        *(f"note: {note}" for note in report.notes),
+        *(f"note: {note}" for note in (*report.notes, *report.remarks)),
     ]
 
 

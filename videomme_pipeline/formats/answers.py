@@ -1,0 +1,120 @@
+"""The answers in a results file: at most one to each question and repeat.
+
+Logs of several GPUs pad their batches, and a resumed run may append rows that exist already. Equal
+copies are one answer. Different answers are repeats only if the file numbers them, or has the same
+number of texts for every question. Otherwise nobody knows which one counts, and none does.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.errors import listed
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.formats.dataset_rows import text_of
+from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.responses.response import Response, Served
+
+TEXT_COLUMNS = ("prediction", "response", "raw_output")
+"""Names of the column with the model's response, in the order in which they are looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Pairs of question and response, in the order of the file.
+
+    `remarks` say which copies were left out. `notes` are reasons not to publish the score.
+    """
+
+    pairs: tuple[tuple[Question, Response], ...]
+    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers:
+    """The answers in the rows of a file, whose order does not matter."""
+    numbers_copies = _numbers_copies(rows)
+    videos: dict[str, set[str]] = defaultdict(set)
+    for question, _ in rows:
+        videos[question.question_id].add(question.video_id)
+    given: dict[tuple[str, int], list[tuple[Question, str | None]]] = defaultdict(list)
+    for question, row in rows:
+        if len(videos[question.question_id]) > 1:  # numbers within a video
+            own_id = f"{question.video_id}-{question.question_id}"
+            question = replace(question, question_id=own_id)  # noqa: PLW2901
+        repeat = row["copy"] if numbers_copies and "copy" in row else _repeat(row)
+        given[question.question_id, repeat].append((question, _response_text(row)))
+    pairs: list[tuple[Question, Response]] = []
+    copied, contradicted = Counter[str](), list[str]()
+    for (question_id, repeat), copies in given.items():
+        question = copies[0][0]
+        texts = {(other.answer, text) for other, text in copies if text is not None}
+        if len(texts) > 1:
+            error = f"{len(texts)} different answers in the results file"
+            contradicted.append(question_id)
+        else:
+            error = "no response in the results file"
+            if len(copies) > 1:
+                copied[question_id] += len(copies) - 1
+        text = next(iter(texts))[1] if len(texts) == 1 else None
+        pairs.append((question, _response(question, repeat, text, error, evaluation)))
+    remarks, notes = [], []
+    if copied:
+        remarks.append(
+            f"{copied.total():,} answers are copies of another answer to the same question, which "
+            f"counts once: {listed(list(copied))}"
+        )
+    if contradicted:
+        notes.append(
+            f"{len(contradicted):,} questions have several different answers, and the file does "
+            f"not number them, so none of them counts: {listed(contradicted)}; add a column "
+            "`repeat` (0, 1, …) if they are repeats, or keep one answer per question"
+        )
+    return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes))
+
+
+def has_response(row: Row) -> bool:
+    """True if `row` has a column for the response, even if it is empty."""
+    return any(name in row for name in TEXT_COLUMNS)
+
+
+def _numbers_copies(rows: Sequence[tuple[Question, Row]]) -> bool:
+    """True if every question has the same number of texts (`copy`), so that they are repeats."""
+    copies: dict[str, int] = defaultdict(int)
+    for question, row in rows:
+        copies[question.question_id] = max(copies[question.question_id], row.get("copy", 0))
+    return len(set(copies.values())) == 1
+
+
+def _response_text(row: Row) -> str | None:
+    """The response in `row`; None for null and NaN."""
+    value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
+    is_absent = value is None or (isinstance(value, float) and math.isnan(value))
+    return None if is_absent else str(value)
+
+
+def _repeat(row: Row) -> int:
+    """The number of the repeat in `row`, or 0 if `row` has no readable number."""
+    text = text_of(row, "repeat") or ""
+    return int(text) if text.isdecimal() else 0
+
+
+def _response(
+    question: Question, repeat: int, text: str | None, error: str, evaluation: str
+) -> Response:
+    """The response `text`, or a failed one with `error`."""
+    return Response(
+        benchmark=question.benchmark,
+        evaluation=evaluation,
+        video_id=question.video_id,
+        question_id=question.question_id,
+        repeat=repeat,
+        request_fingerprint=fingerprint(evaluation, question.question_id, text),
+        model=evaluation,
+        num_frames=0,
+        raw_output=text,
+        error=error if text is None else None,
+        served=Served(attempts=1),
+    )
