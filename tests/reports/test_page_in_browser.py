@@ -802,6 +802,23 @@ def test_a_table_is_copied_as_markdown_and_latex(
     assert len(markdown) + 4 == len(latex)
 
 
+def test_the_leaderboard_is_copied_with_one_value_per_cell(
+    visit: Visit, context: BrowserContext, page_file: Path, store: Store
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit.open(page_file)
+    page.get_by_role("button", name="LaTeX of evaluations").click()
+    expect(page.locator("#announcer")).to_have_text("LaTeX of evaluations copied")
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    [expected] = view_rows(
+        store,
+        "select printf('%.1f & %.1f--%.1f & %d', 100 * accuracy, 100 * accuracy_low, "
+        "100 * accuracy_high, questions) from leaderboard where evaluation = 'model-b'",
+    )
+    assert lines[2] == r"Evaluation & Subtitles & Accuracy (\%) & 95\% CI & n \\"
+    assert lines[4] == rf"model-b & without & {expected[0]} \\"
+
+
 def test_a_benchmark_with_only_groups_has_a_page(visit: Visit, tmp_path: Path) -> None:
     store = Store.at(tmp_path / "groups")
     questions = v2_questions(6)
