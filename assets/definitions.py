@@ -1,35 +1,34 @@
 """Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
+import os
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import cast
 
 import dagster as dg
+from dagster import DagsterInvalidConfigError
 
 from assets.dagster_internals.events import EventBatch, output_without_event
-from assets.executor import find_executor
+from assets.instance import POSTGRES_VARIABLE
 from assets.planning.freshness import newest_event, recorded_versions
-from assets.servers import SERVERS, servers_resource
-from assets.stages.base import (
-    DATA_VERSION_TAG,
-    OWNERS,
-    AnyStage,
-    SharedStage,
-    group_name,
-    refresh,
-)
+from assets.processes import recording_process
+from assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
 from assets.stages.chain import all_stages, steps
 from assets.stages.checks import check_events, check_specs
 from assets.stages.metadata import column_schema
 from assets.stages.nightly import nightly_asset, nightly_key
-from assets.step import within_step
+from assets.stages.refresh import DATA_VERSION_TAG, refresh
+from assets.step import SERVERS, servers_resource, within_step
 from assets.triggers.automation import automation_sensors, when_inputs_changed, when_results_changed
 from assets.triggers.jobs import refresh_job
 from assets.triggers.retention import retention_job
 from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.triggers.sensors import sensors
 from assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
+from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.nightly.tracked import read_nightly, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
@@ -49,7 +48,7 @@ def build_definitions(
     return dg.Definitions(
         assets=[
             *(
-                _asset(stage, keys, nightly_keys, leaderboard_freshness(nightly), project)
+                _asset(stage, keys, nightly_keys, leaderboard_freshness(nightly))
                 for stage in stages
             ),
             *(nightly_asset(evaluation) for evaluation in tracked),
@@ -67,12 +66,43 @@ def build_definitions(
     )
 
 
+def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
+    """The executor of `spec` with its configuration.
+
+    Raises:
+        ConfigurationError: if there is no such executor, its configuration has mistakes, or its
+            processes could not share the limits of their run.
+    """
+    module, _, name = spec.executor.rpartition(".")
+    try:
+        executor = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{RUNS_FILE}: `executor: {spec.executor}` cannot be imported ({error}); install its "
+            "package, or leave it out"
+        ) from error
+    if not isinstance(executor, dg.ExecutorDefinition):
+        raise ConfigurationError(
+            f"{RUNS_FILE}: `executor: {spec.executor}` is not a Dagster executor; use one such as "
+            "dagster.multiprocess_executor"
+        )
+    if spec.executor != IN_PROCESS and not os.environ.get(POSTGRES_VARIABLE):
+        raise ConfigurationError(
+            f"{RUNS_FILE}: `executor: {spec.executor}` starts several processes per run, which "
+            f"share their cost limit through PostgreSQL; set {POSTGRES_VARIABLE}"
+        )
+    executor = recording_process(executor)
+    try:
+        return executor.configured(spec.executor_config) if spec.executor_config else executor
+    except DagsterInvalidConfigError as error:
+        raise ConfigurationError(f"{RUNS_FILE}: `executor_config`: {error}") from error
+
+
 def _asset(
     stage: AnyStage,
     stage_keys: set[dg.AssetKey],
     nightly_keys: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
-    project: Project,
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
 
@@ -102,7 +132,7 @@ def _asset(
         metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,
-        required_resource_keys=set(stage.resources),
+        required_resource_keys={SERVERS} if stage.asks_models else set(),
         check_specs=check_specs(stage),
     )
     def compute(
@@ -114,7 +144,7 @@ def _asset(
             else [WHOLE]
         )
         several = len(requested) > 1
-        with within_step(project, context, needs_machine=stage.needs_machine):
+        with within_step(stage.project, context, needs_machine=not stage.asks_models):
             stage.invalidate()
             recorded = recorded_versions(context.instance, stage)
             newest = newest_event(context.instance)
@@ -127,10 +157,10 @@ def _asset(
             else:
                 yield from map(_result, built)
         stage.update_partition_keys(context.instance)
-        checks = check_events(stage, requested, failed_before)
-        for evaluation in checks.partitions:
+        of_partitions, of_asset = check_events(stage, requested, failed_before)
+        for evaluation in of_partitions:
             context.log_event(evaluation)
-        yield from checks.whole
+        yield from of_asset
         if several:
             yield output_without_event()
 

@@ -15,14 +15,7 @@ import dagster as dg
 
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.project.state.partitions import (
-    Dimension,
-    Partition,
-    partition_of,
-    variant_in,
-    variant_of,
-    video_of,
-)
+from videomme_pipeline.project.state.partitions import Dimension, variant_in
 
 
 @dataclass(frozen=True)
@@ -120,21 +113,3 @@ class Partitions:
             if parent and child:
                 children[parent].add(child)
         return dict(children)
-
-
-def partition_key(partition: Partition, variant_dimension: Dimension | None) -> str | None:
-    """Dagster's key of a partition, or None for an asset without partitions."""
-    video, variant = video_of(partition), variant_of(partition)
-    if video is None or variant is None or variant_dimension is None:
-        return video or variant
-    return dg.MultiPartitionKey({"video": video, variant_dimension.value: variant})
-
-
-def parse_key(key: str, variant_dimension: Dimension | None, *, per_video: bool) -> Partition:
-    """The partition of Dagster's key: "uniform_n-16|001" is a sampling and a video."""
-    if not per_video:
-        return partition_of(variant=key)
-    if variant_dimension is None:
-        return partition_of(video=key)
-    variant, _, video = key.partition("|")  # Dagster sorts dimensions by name: "video" is last
-    return partition_of(video=video, variant=variant)

@@ -113,13 +113,6 @@ def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: process.as_json()})
 
 
-def record_evaluations(
-    instance: dg.DagsterInstance, run: dg.DagsterRun, evaluations: Sequence[str]
-) -> None:
-    """Record on a run the evaluations that the run builds."""
-    instance.add_run_tags(run.run_id, {EVALUATIONS_TAG: ", ".join(evaluations)})
-
-
 def cancel_own_runs(instance: dg.DagsterInstance) -> None:
     """Mark every run that this process works on as canceled."""
     for run in instance.get_runs(dg.RunsFilter(statuses=_OPEN)):

@@ -1,11 +1,11 @@
-"""The context of every step of a run: its locks, cost limit, progress and cancellation."""
+"""The context of every step of a run: its locks, servers, cost limit, progress and cancellation."""
 
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dagster as dg
 
@@ -13,7 +13,7 @@ from assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
-from videomme_pipeline.project.runs.spending import ComputeTime
+from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.reports.terminal.progress import PlainLines
 
 SPENT_TAG = "videomme/spent_dollars"
@@ -22,6 +22,9 @@ LIMIT_TAG = "videomme/cost_limit"
 """The run tag with the value `reached` if the cost limit of the run is used up."""
 CPU_TAG, NODE_TAG = "videomme/cpu_seconds", "videomme/node_hours"
 """The run tags with the compute time of the extraction of frames."""
+SERVERS = "model_servers"
+"""The Dagster resource of the servers that runs start for models with `serve`. Everything that asks
+models requires it."""
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
@@ -82,19 +85,17 @@ class _RunTag:
 @contextmanager
 def _recording_compute(project: Project, context: StepContext) -> Iterator[None]:
     """Add the compute time of the block to the tags of the run."""
-    instance, run_id, before = context.instance, context.run.run_id, project.compute
+    instance, run_id, compute = context.instance, context.run.run_id, project.compute
+    before = replace(compute)
     try:
         yield
     finally:
-        used = project.compute - before
-        if used != ComputeTime():
+        if compute != before:
             run = instance.get_run_by_id(run_id)
             tags = run.tags if run else {}
-            cpu_seconds = float(tags.get(CPU_TAG, 0.0)) + used.cpu_seconds
-            node_hours = float(tags.get(NODE_TAG, 0.0)) + used.node_hours
-            instance.add_run_tags(
-                run_id, {CPU_TAG: f"{cpu_seconds:.2f}", NODE_TAG: f"{node_hours:.6f}"}
-            )
+            cpu = float(tags.get(CPU_TAG, 0.0)) + compute.cpu_seconds - before.cpu_seconds
+            node = float(tags.get(NODE_TAG, 0.0)) + compute.node_hours - before.node_hours
+            instance.add_run_tags(run_id, {CPU_TAG: f"{cpu:.2f}", NODE_TAG: f"{node:.6f}"})
 
 
 @contextmanager
@@ -140,3 +141,14 @@ def _canceling(context: StepContext) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def servers_resource(project: Project) -> dg.ResourceDefinition:
+    """The servers of `project`, which start when they are needed and stop with the run."""
+
+    @dg.resource(description="Starts the servers of models with `serve`, and stops them.")
+    def model_servers(_: dg.InitResourceContext) -> Iterator[ModelServers]:
+        with project.servers as servers:
+            yield servers
+
+    return model_servers

@@ -38,7 +38,6 @@ from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.state.partitions import video_of
 
 VIDEOS = 900
 QUICK_VIDEOS = 30
@@ -136,7 +135,7 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
         best(costs, "plan, one video changed", lambda: plan_project(project, instance))
         stale = [s for s in plan_project(project, instance) if s.freshness is not Freshness.FRESH]
         by_stage = Counter(state.stage.name for state in stale)
-        assert {video_of(s.partition) for s in stale} == {f"{number + 1:03d}", None}
+        assert {s.partition.video for s in stale} == {f"{number + 1:03d}", None}
     finally:
         changed.write_bytes(before)
     job = build_definitions(project).resolve_implicit_global_asset_job_def()

@@ -13,7 +13,8 @@ from videomme_pipeline.extras import EXTRAS
 USES = {
     "alerts": (
         "from videomme_pipeline.project.nightly.alerts import Alert, send\n"
-        "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
+        "import os\nos.environ['VIDEOMME_ALERT_URLS'] = 'json://127.0.0.1'\n"
+        "send(Alert(title='title', body='body'))"
     ),
     "charts": "import videomme_pipeline.reports.charts",
     "demo": ("from videomme_pipeline.demo.embedded.pictures import load_ocr\nload_ocr()"),

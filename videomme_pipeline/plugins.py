@@ -52,9 +52,10 @@ def find(
     if name not in points:
         hint = nearest(name, tuple(points)) if points else "reinstall videomme-pipeline"
         raise ConfigurationError(f"{title}: no installed package has it, {hint}")
-    package = package_of(group, name)
+    point = points[name]
+    package = point.dist.name if point.dist else point.module
     try:
-        part = points[name].load()
+        part = point.load()
     except Exception as error:
         raise ConfigurationError(
             f"{title} needs the package {package}, which cannot be loaded "
@@ -81,9 +82,3 @@ def find_class(group: str, name: str, base: type, title: str) -> Any:
         title=title,
         expected=f"a subclass of {base.__module__}.{base.__name__}",
     )
-
-
-def package_of(group: str, name: str) -> str:
-    """The package with the part `name` of a group."""
-    point = installed(group)[name]
-    return point.dist.name if point.dist else point.module

@@ -13,25 +13,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
+from statistics import fmean
+from typing import TypeAlias
 
 import dagster as dg
 
 from assets.instance import History
 from assets.planning.freshness import Freshness, PartitionState
-from assets.stages.base import BUILD_SECONDS, FILE_BYTES, AnyStage, BenchmarkStage
+from assets.stages.base import AnyStage, BenchmarkStage
+from assets.stages.refresh import BUILD_SECONDS, FILE_BYTES
 from assets.stages.responses import Responses
 from assets.stages.scores import Scores
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.answers.costs import PendingRequests
-from videomme_pipeline.project.state.partitions import (
-    WHOLE,
-    VariantPartition,
-    VideoVariantPartition,
-    variant_of,
-)
+from videomme_pipeline.project.state.partitions import WHOLE, VariantPartition, VideoVariant
 
+Cost: TypeAlias = tuple[float, float]
+"""Wall-clock seconds and bytes of one partition."""
 _NEWEST_EVENTS = 500
-"""Unit costs are means over the measured partitions among this many events. If none of them was
+"""Mean costs are means over the measured partitions among this many events. If none of them was
 measured, older events are read."""
 
 
@@ -46,15 +46,6 @@ class Work(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitCost:
-    """The mean time and size of one partition, over `partitions` measured partitions."""
-
-    seconds: float
-    bytes: float
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshEstimate:
     """The work of a refresh on one asset.
 
@@ -65,11 +56,11 @@ class RefreshEstimate:
     """
 
     asset: str
-    partitions: int | None
-    is_upper_bound: bool
-    already_stored: int
-    seconds: float | None
-    bytes: float | None
+    partitions: int | None = None
+    is_upper_bound: bool = False
+    already_stored: int = 0
+    seconds: float | None = None
+    bytes: float | None = None
 
 
 def estimate(states: Iterable[PartitionState], history: History) -> list[RefreshEstimate]:
@@ -90,18 +81,18 @@ def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
             partition = state.partition
             if work is Work.REPORT:
                 continue
-            if isinstance(partition, VideoVariantPartition):
+            if isinstance(partition, VideoVariant):
                 pending.videos.setdefault(partition.variant, []).append(partition.video)
             elif isinstance(partition, VariantPartition):
                 pending.scores.append(partition.variant)
     return [part for part in by_benchmark.values() if part.videos or part.scores]
 
 
-def unit_costs(history: History, stage: AnyStage) -> dict[str | None, UnitCost]:
-    """Mean cost of a partition of each variant, from the newest materializations."""
+def _measured_costs(history: History, stage: AnyStage) -> dict[str | None, list[Cost]]:
+    """The costs of the newest measured partitions, by variant."""
+    measured: dict[str | None, list[Cost]] = defaultdict(list)
     if history is None:
-        return {}
-    measured: dict[str | None, list[tuple[float, float]]] = defaultdict(list)
+        return measured
     cursor: str | None = None
     while not measured:  # the newest may all be events of partitions that were only reported
         page = history.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor)
@@ -111,11 +102,11 @@ def unit_costs(history: History, stage: AnyStage) -> dict[str | None, UnitCost]:
                 continue
             seconds, size = (event.metadata[name].value for name in (BUILD_SECONDS, FILE_BYTES))
             partition = stage.parse_partition(event.partition) if event.partition else WHOLE
-            measured[variant_of(partition)].append((float(str(seconds)), float(str(size))))
+            measured[partition.variant].append((float(str(seconds)), float(str(size))))
         if not page.has_more:
             break
         cursor = page.cursor
-    return {variant: _mean(costs) for variant, costs in measured.items()}
+    return measured
 
 
 def _work_by_stage(
@@ -159,49 +150,33 @@ def _estimate(
 ) -> RefreshEstimate:
     asset = stage.asset_key.to_user_string()
     if any(state.is_whole_stage for state in work_of):
-        return RefreshEstimate(
-            asset=asset,
-            partitions=None,
-            is_upper_bound=False,
-            already_stored=0,
-            seconds=None,
-            bytes=None,
-        )
+        return RefreshEstimate(asset=asset)
     to_build = [state for state, work in work_of.items() if work is not Work.REPORT]
-    counts = Counter(variant_of(state.partition) for state in to_build)
-    costs = unit_costs(history, stage) if counts else {}
-    units = [(_unit(stage, variant, costs), count) for variant, count in counts.items()]
-    measured = [(unit, count) for unit, count in units if unit is not None]
-    is_measured = len(measured) == len(units)
+    counts = Counter(state.partition.variant for state in to_build)
+    measured = _measured_costs(history, stage) if counts else {}
+    means = [(_mean_cost(stage, variant, measured), count) for variant, count in counts.items()]
+    is_measured = all(mean for mean, _ in means)
     return RefreshEstimate(
         asset=asset,
         partitions=len(to_build),
         is_upper_bound=Work.UNKNOWN in work_of.values(),
         already_stored=len(work_of) - len(to_build),
-        seconds=sum(unit.seconds * count for unit, count in measured) if is_measured else None,
-        bytes=sum(unit.bytes * count for unit, count in measured) if is_measured else None,
+        seconds=sum(mean[0] * count for mean, count in means if mean) if is_measured else None,
+        bytes=sum(mean[1] * count for mean, count in means if mean) if is_measured else None,
     )
 
 
-def _unit(
-    stage: AnyStage, variant: str | None, costs: Mapping[str | None, UnitCost]
-) -> UnitCost | None:
-    """The cost of the same variant, else the mean over comparable variants, else None."""
-    if variant in costs:
-        return costs[variant]
-    comparable = [cost for other, cost in costs.items() if stage.is_comparable(variant, other)]
-    partitions = sum(cost.partitions for cost in comparable)
-    if not partitions:
+def _mean_cost(
+    stage: AnyStage, variant: str | None, measured: Mapping[str | None, Sequence[Cost]]
+) -> Cost | None:
+    """The mean cost of the same variant, else of comparable variants, else None."""
+    costs = measured.get(variant) or [
+        cost
+        for other, others in measured.items()
+        if stage.is_comparable(variant, other)
+        for cost in others
+    ]
+    if not costs:
         return None
-    return UnitCost(
-        seconds=sum(cost.seconds * cost.partitions for cost in comparable) / partitions,
-        bytes=sum(cost.bytes * cost.partitions for cost in comparable) / partitions,
-        partitions=partitions,
-    )
-
-
-def _mean(costs: Sequence[tuple[float, float]]) -> UnitCost:
     seconds, sizes = zip(*costs, strict=True)
-    return UnitCost(
-        seconds=sum(seconds) / len(costs), bytes=sum(sizes) / len(costs), partitions=len(costs)
-    )
+    return fmean(seconds), fmean(sizes)

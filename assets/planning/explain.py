@@ -16,16 +16,14 @@ import dagster as dg
 
 from assets.instance import History
 from assets.planning.freshness import Freshness, PartitionState, parents, recorded_tags
-from assets.stages.base import (
+from assets.stages.base import AnyStage, BenchmarkStage, Target
+from assets.stages.questions import Questions
+from assets.stages.refresh import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
     INPUT_DATA_VERSION_TAG,
     SEVERAL_PARENTS,
-    AnyStage,
-    BenchmarkStage,
-    Target,
 )
-from assets.stages.questions import Questions
 from assets.stages.responses import Responses
 from assets.stages.scores import READER_VERSION_TAG, Scores
 from assets.stages.subtitles import Subtitles
@@ -34,12 +32,7 @@ from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError, listed
 from videomme_pipeline.models.identity import read_identity, shown_differences
-from videomme_pipeline.project.state.partitions import (
-    WHOLE,
-    Partition,
-    variant_of,
-    video_of,
-)
+from videomme_pipeline.project.state.partitions import WHOLE, Partition, VideoPartition
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.storage.tables import read_rows, stored_settings
@@ -231,8 +224,8 @@ def _names(state: PartitionState) -> tuple[str | None, ...]:
     return (
         stage.name,
         stage.asset_key.to_user_string(),
-        variant_of(partition),
-        video_of(partition),
+        partition.variant,
+        partition.video,
         stage.key_of_partition(partition),
         state.name,
     )
@@ -242,9 +235,7 @@ def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
     """Yield the settings that differ from those in the stored file."""
     if not isinstance(stage, BenchmarkStage) or not stage.settings:
         return
-    evaluation = variant_of(target.partition)
-    assert evaluation is not None, "a stage with settings has a partition per evaluation"
-    now, before = stage.settings_of(evaluation), stored_settings(target.path)
+    now, before = stage.settings_of(target.partition.variant), stored_settings(target.path)
     if not before:
         return
     # A file has no selection of videos if the evaluation selects all videos.
@@ -256,12 +247,13 @@ def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
         yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
 
 
-def _changed_video(stage: Videos, target: Target[Any], recorded: str) -> Iterator[Reason]:
+def _changed_video(
+    stage: Videos, target: Target[VideoPartition], recorded: str
+) -> Iterator[Reason]:
     """Yield the changes of a video's files since the video was probed."""
     if recorded != target.data_version:
         yield Reason(Cause.NEW_BYTES, _versions(recorded, target.data_version))
-    snapshot, video_id = stage.benchmark.snapshot, video_of(target.partition)
-    assert video_id is not None, "partitions of videos have a video"
+    snapshot, video_id = stage.benchmark.snapshot, target.partition.video
     video = snapshot.videos.get(video_id)
     if video is None:
         yield Reason(Cause.FILE, str(target.path))
@@ -273,7 +265,7 @@ def _changed_video(stage: Videos, target: Target[Any], recorded: str) -> Iterato
 def _changed_server(stage: Responses, target: Target[Any]) -> Iterator[Reason]:
     """Yield the differences between the model's current server and the server that answered."""
     record = stage.project.server_record
-    evaluation = stage.benchmark.evaluations[str(variant_of(target.partition))]
+    evaluation = stage.benchmark.evaluations[target.partition.variant]
     server = record.server_of(record.with_server(evaluation.model))
     if server is None:
         return

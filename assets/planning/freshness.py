@@ -16,18 +16,12 @@ from itertools import pairwise, takewhile
 import dagster as dg
 
 from assets.instance import History
-from assets.stages.base import CODE_VERSION_TAG, DATA_VERSION_TAG, AnyStage, BenchmarkStage
+from assets.stages.base import AnyStage, BenchmarkStage
 from assets.stages.chain import all_stages
+from assets.stages.refresh import CODE_VERSION_TAG, DATA_VERSION_TAG
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.partitions import (
-    WHOLE,
-    Dimension,
-    Partition,
-    partition_of,
-    variant_of,
-    video_of,
-)
+from videomme_pipeline.project.state.partitions import WHOLE, Dimension, Partition, partition_of
 
 _EVENTS_AT_A_TIME = 500
 
@@ -68,6 +62,22 @@ class PartitionState:
         key = self.stage.key_of_partition(self.partition)
         asset = self.stage.asset_key.to_user_string()
         return f"{asset} {key}" if key else asset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """The partitions of one asset that failed for the same reason."""
+
+    asset: str
+    partitions: tuple[str, ...]
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """The only partition, or the number of partitions and their asset."""
+        if len(self.partitions) == 1:
+            return self.partitions[0]
+        return f"{len(self.partitions):,} partitions of {self.asset}"
 
 
 def recorded_versions(history: History, stage: AnyStage) -> dict[Partition, str]:
@@ -244,6 +254,25 @@ def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
     return by_asset
 
 
+def failure_groups(states: Iterable[PartitionState]) -> list[FailureGroup]:
+    """The failures where they began, in the order of `states`, which must be upstream first.
+
+    A partition that waits for a parent is left out if another failure in the same benchmark began
+    without waiting.
+    """
+    failed = [state for state in states if state.freshness is Freshness.FAILED]
+    began = {state.stage.group for state in failed if not state.waits_for_parent}
+    partitions: dict[tuple[str, str], list[str]] = {}
+    for state in failed:
+        if not state.waits_for_parent or state.stage.group not in began:
+            asset = state.stage.asset_key.to_user_string()
+            partitions.setdefault((asset, state.reason), []).append(state.name)
+    return [
+        FailureGroup(asset=asset, partitions=tuple(names), reason=reason)
+        for (asset, reason), names in partitions.items()
+    ]
+
+
 def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[Partition]:
     """The partitions of an upstream stage that `partition` is built from.
 
@@ -256,13 +285,13 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
     variant: str | None = None
     if upstream.variant_dimension is not None:
         variant = stage.graph.parent(
-            variant_of(partition), stage.variant_dimension, upstream.variant_dimension
+            partition.variant, stage.variant_dimension, upstream.variant_dimension
         )
         if variant is None:
             return []
     if Dimension.VIDEO not in upstream.dimensions:
         return [partition_of(variant=variant)]
-    video = video_of(partition)
+    video = partition.video
     try:
         videos = stage.benchmark.snapshot.questions if video is None else (video,)
     except NotReadyError:

@@ -1,8 +1,4 @@
-"""Base classes of the stages, and `refresh`, which rebuilds their stale partitions.
-
-Assets and the `refresh_stale` job both call `refresh`, so they report the same events. The module
-of each stage defines how its partitions are built.
-"""
+"""Base classes of the stages. The module of each stage defines how its partitions are built."""
 
 import logging
 import re
@@ -10,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from time import monotonic
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 import dagster as dg
 from upath import UPath
 
-from assets.partitions import Partitions, parse_key, partition_key
+from assets.partitions import Partitions
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.processes.tasks import Workers
@@ -31,8 +26,6 @@ from videomme_pipeline.project.state.partitions import (
     Whole,
     partition_of,
     variant_in,
-    variant_of,
-    video_of,
 )
 from videomme_pipeline.project.state.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow
@@ -42,24 +35,8 @@ from videomme_pipeline.storage.tables import set_aside, stored_fingerprint
 
 _log = logging.getLogger(__name__)
 
-DATA_VERSION_TAG = "dagster/data_version"
-CODE_VERSION_TAG = "dagster/code_version"
-INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
-INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
-USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
 OWNERS = ("team:evaluation",)
 """The owners of every asset."""
-SEVERAL_PARENTS = "several"
-"""Reported as input version of an asset in which a partition has more than one parent."""
-BUILD_SECONDS = "build_seconds"
-"""Metadata key of the wall-clock seconds that a partition added to its run."""
-FILE_BYTES = "file_bytes"
-"""Metadata key of the size of the stored file."""
-NOT_SELECTED = "not-selected"
-"""The data version of a partition that is not built, because the evaluation does not select its
-video. The UI can request such a partition, and a backfill counts a partition without an event as
-failed."""
-
 P = TypeVar("P", bound=Partition)
 
 
@@ -115,6 +92,17 @@ def with_dashboard(built: AnyOutcome, workers: Workers) -> AnyOutcome:
     return replace(built, metadata={**built.metadata, "dask_dashboard": link})
 
 
+def describe_each(
+    targets: Iterable[Target[P]], metadata_of: Callable[[Target[P]], Mapping[str, Any]]
+) -> Results[P]:
+    """Yield each target with the metadata that `metadata_of` returns, or as failed if it raises."""
+    for target in targets:
+        try:
+            yield Built(target=target, metadata=metadata_of(target))
+        except VideoMMEError as error:
+            yield Failed(partition=target.partition, reason=str(error))
+
+
 class Stage(ABC, Generic[P]):
     """One asset: its partitions, the inputs of each partition, and how partitions are built.
 
@@ -128,12 +116,11 @@ class Stage(ABC, Generic[P]):
     row_class: ClassVar[type | None] = None
     is_cited: ClassVar[bool] = False
     """True for scores, which have a check that no score is blocked from being cited."""
-    resources: ClassVar[frozenset[str]] = frozenset()
-    """The Dagster resources that exist while partitions of the stage are built."""
-    needs_machine: ClassVar[bool] = True
-    """True if the stage uses all cores, or writes a file that allows only one writer.
+    asks_models: ClassVar[bool] = False
+    """True if the stage needs the servers of models.
 
-    Only one run at a time works on such stages.
+    Other stages use all cores, or write a file that allows only one writer. Only one run at a time
+    works on them.
     """
 
     def __init__(self, project: Project) -> None:
@@ -142,6 +129,18 @@ class Stage(ABC, Generic[P]):
     @property
     def store(self) -> Store:
         return self.project.store
+
+    def show(self, what: str, done: int, total: int, stored: str, workers: str = "") -> None:
+        """Show that `done` of `total` items are finished."""
+        self.project.on_progress(
+            StageProgress(
+                what=f"{self.group}: {what}",
+                done=done,
+                total=total,
+                stored=stored,
+                workers=workers,
+            )
+        )
 
     @property
     def dimensions(self) -> frozenset[Dimension]:
@@ -203,8 +202,16 @@ class Stage(ABC, Generic[P]):
         return True
 
     @abstractmethod
+    def metadata(self, target: Target[P]) -> Mapping[str, Any]:
+        """The metadata of the stored file of `target`.
+
+        Raises:
+            VideoMMEError: if the file is damaged.
+        """
+
     def describe(self, targets: Targets[P]) -> Results[P]:
         """Yield each target with the metadata of its stored file, or as failed if it is damaged."""
+        return describe_each(targets, self.metadata)
 
     def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
         """Fetch the inputs of `partitions` that `target` needs. Most stages need nothing."""
@@ -251,12 +258,19 @@ class Stage(ABC, Generic[P]):
 
     def key_of_partition(self, partition: Partition) -> str | None:
         """Dagster's key of a partition, or None for an asset without partitions."""
-        return partition_key(partition, self.variant_dimension)
+        video, variant, dimension = partition.video, partition.variant, self.variant_dimension
+        if video is None or variant is None or dimension is None:
+            return video or variant
+        return dg.MultiPartitionKey({"video": video, dimension.value: variant})
 
     def parse_partition(self, key: str) -> P:
-        """The partition of Dagster's key."""
-        per_video = Dimension.VIDEO in self.dimensions
-        return cast("P", parse_key(key, self.variant_dimension, per_video=per_video))
+        """The partition of Dagster's key: "uniform_n-16|001" is a sampling and a video."""
+        if Dimension.VIDEO not in self.dimensions:
+            return cast("P", partition_of(variant=key))
+        if self.variant_dimension is None:
+            return cast("P", partition_of(video=key))
+        variant, _, video = key.partition("|")  # Dagster sorts dimensions by name: video is last
+        return cast("P", partition_of(video=video, variant=variant))
 
 
 AnyStage = Stage[Any]
@@ -309,11 +323,11 @@ class BenchmarkStage(Stage[P]):
         return self.graph.definition(self.dimensions)
 
     def is_current(self, target: Target[P]) -> bool:
-        return self.benchmark.snapshot.has_file(target.path)
+        return self.benchmark.snapshot.listing.has(target.path)
 
     def list_ahead(self) -> None:
         if Dimension.VIDEO in self.dimensions:
-            self.benchmark.snapshot.list_ahead(self.benchmark.name, self.name)
+            self.benchmark.snapshot.listing.list_ahead(self.benchmark.name, self.name)
 
     def deps(self) -> list[dg.AssetDep]:
         return [
@@ -364,8 +378,8 @@ class BenchmarkStage(Stage[P]):
     def selects(self, partition: P) -> bool:
         if self.dimensions != {Dimension.VIDEO, Dimension.EVALUATION}:
             return True
-        evaluation = self.benchmark.evaluations[str(variant_of(partition))]
-        return video_of(partition) in self.benchmark.snapshot.questions_of(evaluation)
+        evaluation = self.benchmark.evaluations[str(partition.variant)]
+        return partition.video in self.benchmark.snapshot.questions_of(evaluation)
 
     def _videos(
         self, variant: str | None, evaluations: Sequence[str] | None
@@ -475,129 +489,3 @@ class SharedStage(Stage[Whole]):
 
 def _signature(path: UPath) -> UPath:
     return path.with_name(f".{path.name}.fingerprint")
-
-
-def materialization(
-    stage: AnyStage, built: Built[Any], newest: int | None
-) -> dg.AssetMaterialization:
-    """The event that reports a built partition and the versions of its inputs to Dagster.
-
-    `newest` is the id of the newest event when the build began. Dagster shows a partition as
-    unsynced if a later event reports another data version of a parent.
-    """
-    target = built.target
-    version = target.data_version + (INCOMPLETE if built.incomplete else "")
-    tags = {
-        DATA_VERSION_TAG: version,
-        CODE_VERSION_TAG: stage.code_version,
-        USER_PROVIDED_TAG: "true",
-        **stage.tags(target.partition),
-    }
-    for parent in stage.parent_keys:
-        key = parent.to_user_string()
-        tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = target.inputs.get(parent, SEVERAL_PARENTS)
-        tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if newest is None else str(newest)
-    return dg.AssetMaterialization(
-        asset_key=stage.asset_key,
-        partition=stage.key_of_partition(target.partition),
-        tags=tags,
-        metadata=dict(built.metadata),
-    )
-
-
-def _show_registered(stage: AnyStage, done: int, total: int) -> None:
-    """Show how many stored partitions, which Dagster had no events of, were reported to it."""
-    stage.project.on_progress(
-        StageProgress(
-            what=f"{stage.group}: {stage.name} already stored",
-            done=done,
-            total=total,
-            stored=f"{done:,} of {total:,} stored partitions of {stage.name} are registered.",
-        )
-    )
-
-
-def _not_selected(stage: AnyStage, partition: Partition) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(
-        asset_key=stage.asset_key,
-        partition=stage.key_of_partition(partition),
-        tags={DATA_VERSION_TAG: NOT_SELECTED, USER_PROVIDED_TAG: "true"},
-        metadata={"selected": False},
-    )
-
-
-def describe_each(
-    targets: Iterable[Target[P]], metadata_of: Callable[[Target[P]], Mapping[str, Any]]
-) -> Results[P]:
-    """Yield each target with the metadata that `metadata_of` returns, or as failed if it raises."""
-    for target in targets:
-        try:
-            yield Built(target=target, metadata=metadata_of(target))
-        except VideoMMEError as error:
-            yield Failed(partition=target.partition, reason=str(error))
-
-
-def _measured(built: Built[Any], seconds: float) -> Built[Any]:
-    """`built` with its time and size in the metadata, for estimates of later runs."""
-    path = built.target.path
-    size = path.stat().st_size if path.exists() else 0
-    measures = {BUILD_SECONDS: round(seconds, 4), FILE_BYTES: size}
-    return replace(built, metadata={**built.metadata, **measures})
-
-
-def refresh(
-    stage: AnyStage,
-    requested: Sequence[Partition],
-    recorded: Mapping[Partition, str],
-    newest: int | None,
-    *,
-    report_fresh: bool = False,
-) -> Iterator[dg.AssetMaterialization]:
-    """Build the stale partitions among `requested`, and yield an event once each is stored.
-
-    `recorded` contains the data versions of Dagster's newest materializations. `newest` is the id
-    of Dagster's newest event. A partition that is already stored is only reported, with the
-    metadata of the stored file, unless the file is damaged. With `report_fresh`, fresh partitions
-    are reported too, because a backfill counts a partition without an event as failed. Failed
-    partitions get no event; `stage.failures` has the reasons.
-    """
-    began = monotonic()
-    failures: dict[Partition, str] = {
-        failed.partition: failed.reason for failed in stage.prepare(requested)
-    }
-    prepared = monotonic() - began
-    stale: list[Target[Any]] = []
-    stored: dict[Partition, Target[Any]] = {}
-    for partition in requested:
-        if partition in failures:
-            continue
-        if not stage.selects(partition):
-            yield _not_selected(stage, partition)
-            continue
-        try:
-            target = stage.target(partition)
-        except VideoMMEError as error:
-            failures[partition] = str(error)
-            continue
-        if stage.stored(target) != target.fingerprint:
-            stale.append(target)
-        elif report_fresh or recorded.get(partition) != target.data_version:
-            stored[partition] = target
-    described_stored = stage.describe(list(stored.values())) if stored else ()
-    for number, described in enumerate(described_stored, start=1):
-        _show_registered(stage, number, len(stored))
-        if isinstance(described, Failed):
-            stale.append(stored[described.partition])
-            continue
-        metadata = {**described.metadata, "already_stored": True}
-        yield materialization(stage, replace(described, metadata=metadata), newest)
-    began = monotonic() - prepared
-    for result in stage.build(stale) if stale else ():
-        if isinstance(result, Failed):
-            failures[result.partition] = result.reason
-            continue
-        seconds = monotonic() - began
-        began += seconds
-        yield materialization(stage, _measured(result, seconds), newest)
-    stage.failures.update(requested, failures)
-    stage.invalidate()

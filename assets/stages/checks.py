@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from assets.dagster_internals.checks import evaluation_of
 from assets.stages.base import AnyStage
-from videomme_pipeline.project.state.partitions import Partition, variant_of
+from assets.stages.metadata import table_of
+from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow, Status
 
 COMPLETE = "complete"
@@ -17,28 +17,25 @@ CITATION = "citation"
 LISTED_PARTITIONS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CheckEvents:
-    """The results of the checks of an asset: per partition, and of the whole asset."""
-
-    partitions: Sequence[dg.AssetCheckEvaluation]
-    whole: Sequence[dg.AssetCheckResult]
-
-
 def check_specs(stage: AnyStage) -> list[dg.AssetCheckSpec]:
     """The specifications of the checks that every run of an asset reports."""
+    complete = dg.AssetCheckSpec(
+        COMPLETE,
+        asset=stage.asset_key,
+        description="No partition failed at its last attempt. The metadata lists failures.",
+    )
     citation = dg.AssetCheckSpec(
         CITATION,
         asset=stage.asset_key,
         description="No score is blocked from being cited. The metadata lists what was found.",
     )
-    return [completeness_check(stage), *([citation] if stage.is_cited else [])]
+    return [complete, *([citation] if stage.is_cited else [])]
 
 
 def check_events(
     stage: AnyStage, attempted: Collection[Partition], failed_before: Mapping[Partition, str]
-) -> CheckEvents:
-    """The results after a run that attempted these partitions."""
+) -> tuple[Sequence[dg.AssetCheckEvaluation], Sequence[dg.AssetCheckResult]]:
+    """The results per partition, and of the whole asset, after a run that attempted `attempted`."""
     partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
     if stage.is_cited:
         findings = stage.citation_findings()
@@ -46,12 +43,12 @@ def check_events(
         for finding in findings:
             by_evaluation[finding.evaluation].append(finding)
         for partition in attempted:
-            own = by_evaluation.get(variant_of(partition))
+            own = by_evaluation.get(partition.variant)
             if own:
                 key = stage.key_of_partition(partition)
                 partitions.append(evaluation_of(citation_result(stage, own), partition=key))
         whole.append(citation_result(stage, findings))
-    return CheckEvents(partitions, whole)
+    return partitions, whole
 
 
 def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> dg.AssetCheckResult:
@@ -63,15 +60,13 @@ def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> 
     ]
     blocked = any(finding.status is Status.BLOCKED for finding in findings)
     records = [
-        dg.TableRecord(
-            {
-                "evaluation": finding.evaluation,
-                "check": finding.check_name.value,
-                "status": finding.status.value,
-                "found": finding.summary,
-                "what to do": finding.advice,
-            }
-        )
+        {
+            "evaluation": finding.evaluation,
+            "check": finding.check_name,
+            "status": finding.status,
+            "found": finding.summary,
+            "what to do": finding.advice,
+        }
         for finding in findings
     ]
     return dg.AssetCheckResult(
@@ -80,7 +75,7 @@ def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> 
         asset_key=stage.asset_key,
         severity=dg.AssetCheckSeverity.ERROR if blocked else dg.AssetCheckSeverity.WARN,
         description="; ".join(problems) or None,
-        metadata={"findings": dg.MetadataValue.table(records)} if records else {},
+        metadata={"findings": table_of(records)} if records else {},
     )
 
 
@@ -89,16 +84,10 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
     failures = stage.failures.read()
     metadata: dict[str, Any] = {"failed": len(failures)}
     if failures:
-        metadata["failures"] = dg.MetadataValue.table(
-            [
-                dg.TableRecord(
-                    {
-                        "partition": str(stage.key_of_partition(partition) or stage.name),
-                        "reason": reason,
-                    }
-                )
-                for partition, reason in sorted(failures.items(), key=lambda item: str(item[0]))
-            ][:LISTED_PARTITIONS]
+        by_name = sorted(failures.items(), key=lambda item: str(item[0]))
+        metadata["failures"] = table_of(
+            {"partition": stage.key_of_partition(partition) or stage.name, "reason": reason}
+            for partition, reason in by_name[:LISTED_PARTITIONS]
         )
     return dg.AssetCheckResult(
         passed=not failures,
@@ -129,12 +118,3 @@ def partition_checks(
                 partition=key,
                 description=failures.get(partition, "built after it had failed"),
             )
-
-
-def completeness_check(stage: AnyStage) -> dg.AssetCheckSpec:
-    """The specification of the check that every run of an asset reports."""
-    return dg.AssetCheckSpec(
-        COMPLETE,
-        asset=stage.asset_key,
-        description="No partition failed at its last attempt. The metadata lists failures.",
-    )

@@ -2,7 +2,7 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import monotonic
@@ -10,27 +10,23 @@ from time import monotonic
 import dagster as dg
 
 from assets.stages.base import (
-    FILE_BYTES,
     BenchmarkStage,
     Built,
     Failed,
+    Results,
     Target,
+    Targets,
     describe_each,
     with_dashboard,
 )
 from assets.stages.metadata import picture
+from assets.stages.refresh import FILE_BYTES
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import Frame, FrameSet, StoredFrames, read_frames, read_stored
-from videomme_pipeline.frames.extract import (
-    FrameJob,
-    FrameResult,
-    extract,
-)
-from videomme_pipeline.project.runs.progress import StageProgress
-from videomme_pipeline.project.runs.spending import ComputeTime
-from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.videos.probe import video_hash
 
@@ -41,7 +37,7 @@ SHEET_FRAMES = 16
 SHEET_FRAME_WIDTH = 120
 
 
-class Frames(BenchmarkStage[VideoVariantPartition]):
+class Frames(BenchmarkStage[VideoVariant]):
     """Files are named by content and settings, so benchmarks with the same video share them."""
 
     name = "frames"
@@ -50,7 +46,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
     kinds = frozenset({"ffmpeg", "parquet"})
     row_class = Frame
 
-    def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
+    def target(self, partition: VideoVariant) -> Target[VideoVariant]:
         versions = self.benchmark.snapshot.versions
         sampling = self.benchmark.samplings[partition.variant]
         content = versions.video(partition.video)
@@ -64,12 +60,10 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         )
 
     def list_ahead(self) -> None:
-        self.benchmark.snapshot.list_ahead(self.name)
+        self.benchmark.snapshot.listing.list_ahead(self.name)
 
-    def build(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        by_video: dict[str, list[Target[VideoVariantPartition]]] = defaultdict(list)
+    def build(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
+        by_video: dict[str, list[Target[VideoVariant]]] = defaultdict(list)
         for target in targets:
             by_video[target.partition.video].append(target)
         file = self.project.configuration.folder / STORAGE_FILE
@@ -83,7 +77,6 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                 for target in of_video:
                     yield Failed(partition=target.partition, reason=str(error))
         by_video = {job.video_id: by_video[job.video_id] for job in jobs}
-        total = len(jobs)
         with (
             self.project.workers() as workers,
             closing(
@@ -93,25 +86,16 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
             began = monotonic()
             for number, result in enumerate(results, start=1):
                 now = monotonic()
-                self.project.compute += ComputeTime(
-                    cpu_seconds=result.cpu_seconds, node_seconds=(now - began) * workers.nodes
-                )
+                self.project.compute.cpu_seconds += result.cpu_seconds
+                self.project.compute.node_seconds += (now - began) * workers.nodes
                 began = now
                 for target in by_video.pop(result.video_id):
                     built = self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                     yield with_dashboard(built, workers)
-                what = f"{self.benchmark.name}: frames"
-                stored = f"The frames of {number} of {total} videos are stored."
-                self.project.on_progress(
-                    StageProgress(
-                        what=what,
-                        done=number,
-                        total=total,
-                        stored=stored,
-                        workers=workers.description,
-                    )
-                )
-                budget.add(sum(stored.bytes for stored in result.frame_sets if not stored.reused))
+                stored = f"The frames of {number} of {len(jobs)} videos are stored."
+                self.show("frames", number, len(jobs), stored, workers.description)
+                new = (item.bytes for item in result.frame_sets if not item.reused)
+                budget.stored_bytes += sum(new)
                 objection = budget.objection()
                 if objection:
                     break
@@ -119,7 +103,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
             for target in of_video:
                 yield Failed(partition=target.partition, reason=str(objection))
 
-    def _job(self, video_id: str, targets: Sequence[Target[VideoVariantPartition]]) -> FrameJob:
+    def _job(self, video_id: str, targets: Sequence[Target[VideoVariant]]) -> FrameJob:
         """The extraction of one video.
 
         Raises:
@@ -140,8 +124,8 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         )
 
     def _report(
-        self, target: Target[VideoVariantPartition], result: FrameResult, *, shows_sheet: bool
-    ) -> Built[VideoVariantPartition] | Failed[VideoVariantPartition]:
+        self, target: Target[VideoVariant], result: FrameResult, *, shows_sheet: bool
+    ) -> Built[VideoVariant] | Failed[VideoVariant]:
         stored = next(
             (item for item in result.frame_sets if item.fingerprint == target.fingerprint), None
         )
@@ -154,24 +138,22 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
             metadata |= self._sheet(target)
         return Built(target=target, metadata=metadata)
 
-    def describe(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+    def describe(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
         shown, others = targets[:SHEETS_PER_RUN], targets[SHEETS_PER_RUN:]
-        yield from describe_each(shown, lambda target: self._stored(target) | self._sheet(target))
-        yield from describe_each(others, self._stored)
+        yield from describe_each(shown, lambda target: self.metadata(target) | self._sheet(target))
+        yield from describe_each(others, self.metadata)
 
-    def _stored(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+    def metadata(self, target: Target[VideoVariant]) -> dict[str, object]:
         return _metadata(read_stored(self.store, self._content(target), target.fingerprint))
 
-    def _sheet(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+    def _sheet(self, target: Target[VideoVariant]) -> dict[str, object]:
         """The contact sheet of stored frames. Empty without frames, or if they are not public."""
         if not find_benchmark(self.benchmark.name).is_public:
             return {}
         frames = read_frames(self.store, self._content(target), target.fingerprint)
         return {"contact_sheet": contact_sheet(frames)} if frames.frames else {}
 
-    def _content(self, target: Target[VideoVariantPartition]) -> str:
+    def _content(self, target: Target[VideoVariant]) -> str:
         """Hash of the video of a target."""
         return self.benchmark.snapshot.versions.video(target.partition.video)
 

@@ -1,8 +1,8 @@
-"""Pictures and texts for the Dagster UI, embedded in the metadata of events."""
+"""Pictures, tables and texts for the Dagster UI, embedded in the metadata of events."""
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import dagster as dg
 
@@ -56,3 +56,18 @@ def fenced(text: str) -> dg.MarkdownMetadataValue:
     """`text` unchanged, in a Markdown fence that is longer than any fence inside it."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return dg.MetadataValue.md(f"{fence}text\n{text}\n{fence}")
+
+
+def table_of(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue:
+    """Rows as a table for the Dagster UI. Numbers are rounded, and None is an empty text."""
+    return dg.MetadataValue.table(
+        [dg.TableRecord({key: _shown(value) for key, value in row.items()}) for row in rows]
+    )
+
+
+def _shown(value: object) -> str | int | float:
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, int):
+        return value
+    return "" if value is None else str(value)

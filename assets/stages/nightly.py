@@ -12,19 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from assets.servers import SERVERS
 from assets.stages.base import OWNERS, group_name
 from assets.stages.metadata import column_schema
-from assets.step import within_step
+from assets.step import SERVERS, within_step
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.nightly.alerts import Alert, alert_urls, nightly_alert, send
+from videomme_pipeline.project.nightly.alerts import nightly_alert, send
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
-from videomme_pipeline.scoring.nightly.assess import (
-    Assessment,
-    NightlyFinding,
-    detectable_drop,
-)
+from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, detectable_drop
 from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
@@ -66,14 +61,12 @@ def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
     )
 
 
-def nightly_asset(
-    tracked: TrackedEvaluation,
-    send_alert: Callable[[Alert], None] = lambda alert: send(alert, alert_urls(os.environ)),
-) -> dg.AssetsDefinition:
+def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     """The asset of a tracked evaluation, with one check per decision rule."""
     key, evaluation = nightly_key(tracked), tracked.evaluation
     scores = dg.AssetKey([tracked.benchmark.name, "scores"])
-    severity = tracked.nightly.alarm.severity
+    severities = tracked.nightly.alarm.severity.items()
+    checks = [check for check, severity in severities if severity is not Severity.OFF]
     partitions = nightly_partitions(tracked.nightly)
     # Nightly runs that are backfilled together run in order, because each is compared with the
     # ones before.
@@ -106,8 +99,7 @@ def nightly_asset(
                 blocking=False,
                 partitions_def=partitions,
             )
-            for check, strictness in severity.items()
-            if strictness is not Severity.OFF
+            for check in checks
         ],
     )
     def nightly_run(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -123,7 +115,7 @@ def nightly_asset(
         alert = nightly_alert(assessment, _link(key, date))
         if alert is not None:
             try:
-                send_alert(alert)
+                send(alert)
             except VideoMMEError as error:
                 context.log.warning(str(error))
         findings = {finding.check: finding for finding in assessment.findings}
@@ -132,9 +124,7 @@ def nightly_asset(
             metadata=_metadata(rows, assessment),
             data_version=dg.DataVersion(version),
             check_results=[
-                _check_result(key, check.value, findings.get(check))
-                for check, strictness in severity.items()
-                if strictness is not Severity.OFF
+                _check_result(key, check.value, findings.get(check)) for check in checks
             ],
         )
 
@@ -197,7 +187,6 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
 
 
 def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with rounded numbers."""
     return {
         name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
         for name, value in values.items()

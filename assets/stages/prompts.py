@@ -2,17 +2,11 @@
 
 from collections.abc import Sequence
 
-from assets.stages.base import (
-    BenchmarkStage,
-    Results,
-    Target,
-    Targets,
-    describe_each,
-)
+from assets.stages.base import BenchmarkStage, Results, Target, Targets, describe_each
 from assets.stages.metadata import fenced
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.project.answers.inputs import render_prompts
-from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.storage.tables import read_rows, write_rows
@@ -20,7 +14,7 @@ from videomme_pipeline.storage.tables import read_rows, write_rows
 SHOWN_CHARACTERS = 2_000
 
 
-class Prompts(BenchmarkStage[VideoVariantPartition]):
+class Prompts(BenchmarkStage[VideoVariant]):
     """Renders the prompts of one video for one evaluation into one file."""
 
     name = "prompts"
@@ -30,7 +24,7 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
     row_class = Prompt
     settings = ("sampling", "alignment", "template")
 
-    def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
+    def target(self, partition: VideoVariant) -> Target[VideoVariant]:
         versions = self.benchmark.snapshot.versions
         evaluation = self.benchmark.evaluations[partition.variant]
         return self.target_of(
@@ -41,13 +35,15 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             subtitles=versions.subtitles(partition.video, evaluation),
         )
 
-    def build(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
+    def build(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
         return describe_each(targets, self._render)
 
-    def _render(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+    def _render(self, target: Target[VideoVariant]) -> dict[str, object]:
         """Store the prompts of one partition, and return their metadata."""
         video_id, name = target.partition.video, target.partition.variant
-        prompts = render_prompts(self.benchmark, video_id, self.benchmark.evaluations[name])
+        prompts = Inputs(
+            self.benchmark, video_id, self.benchmark.evaluations[name]
+        ).render_prompts()
         write_rows(
             target.path,
             prompts,
@@ -57,8 +53,8 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
         )
         return self._metadata(prompts)
 
-    def describe(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
-        return describe_each(targets, lambda target: self._metadata(read_rows(target.path, Prompt)))
+    def metadata(self, target: Target[VideoVariant]) -> dict[str, object]:
+        return self._metadata(read_rows(target.path, Prompt))
 
     def _metadata(self, prompts: Sequence[Prompt]) -> dict[str, object]:
         characters = sum(len(prompt.text) for prompt in prompts)

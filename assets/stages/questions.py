@@ -5,18 +5,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.stages.base import (
-    BenchmarkStage,
-    Built,
-    Failed,
-    Results,
-    Target,
-    Targets,
-    describe_each,
-)
+from assets.stages.base import BenchmarkStage, Results, Target, Targets, describe_each
+from assets.stages.metadata import table_of
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.state.partitions import Whole
 from videomme_pipeline.storage.tables import read_rows, write_rows
@@ -44,26 +37,21 @@ class Questions(BenchmarkStage[Whole]):
             return False
 
     def build(self, targets: Targets[Whole]) -> Results[Whole]:
-        (target,) = targets
-        source = self.benchmark.snapshot.source
-        try:
-            questions = source.questions()
-            find_benchmark(source.name).check_letters(questions)
-            write_rows(target.path, questions, Question, fingerprint=target.fingerprint)
-        except VideoMMEError as error:
-            yield Failed(partition=target.partition, reason=str(error))
-            return
-        self.benchmark.invalidate()
-        metadata = _metadata(questions, is_public=find_benchmark(source.name).is_public)
-        if source.hidden_answers:
-            metadata["hidden_answers"] = source.hidden_answers
-        yield Built(target=target, metadata=metadata)
+        return describe_each(targets, self._fetch)
 
-    def describe(self, targets: Targets[Whole]) -> Results[Whole]:
+    def _fetch(self, target: Target[Whole]) -> dict[str, object]:
+        """Store the questions, and return their metadata."""
+        source = self.benchmark.snapshot.source
+        questions = source.questions()
+        find_benchmark(source.name).check_letters(questions)
+        write_rows(target.path, questions, Question, fingerprint=target.fingerprint)
+        self.benchmark.invalidate()
+        hidden = {"hidden_answers": source.hidden_answers} if source.hidden_answers else {}
+        return _metadata(questions, is_public=find_benchmark(source.name).is_public) | hidden
+
+    def metadata(self, target: Target[Whole]) -> dict[str, object]:
         is_public = find_benchmark(self.benchmark.name).is_public
-        return describe_each(
-            targets, lambda target: _metadata(read_rows(target.path, Question), is_public=is_public)
-        )
+        return _metadata(read_rows(target.path, Question), is_public=is_public)
 
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
         """Add a partition per new video, and delete those of videos without questions."""
@@ -86,12 +74,8 @@ def _metadata(questions: Sequence[Question], *, is_public: bool) -> dict[str, ob
         "answers": dg.MetadataValue.json(dict(sorted(letters.items()))),
     }
     if is_public:
-        metadata["preview"] = dg.MetadataValue.table(
-            [
-                dg.TableRecord(
-                    {"question_id": q.question_id, "question": q.question, "answer": q.answer.value}
-                )
-                for q in questions[:PREVIEW_ROWS]
-            ]
+        metadata["preview"] = table_of(
+            {"question_id": q.question_id, "question": q.question, "answer": q.answer}
+            for q in questions[:PREVIEW_ROWS]
         )
     return metadata

@@ -8,7 +8,7 @@ import dagster as dg
 from blake3 import blake3
 from upath import UPath
 
-from assets.stages.base import Built, Failed, Results, SharedStage, Target, Targets, describe_each
+from assets.stages.base import Built, Failed, Results, SharedStage, Target, Targets
 from assets.stages.warehouse import Warehouse
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
@@ -48,13 +48,18 @@ class ReportPage(SharedStage):
             yield Failed(partition=target.partition, reason=str(error))
             return
         self.sign(target, incomplete=bool(left_out))
-        yield Built(target=target, metadata=_metadata(target), incomplete=bool(left_out))
+        yield Built(target=target, metadata=self.metadata(target), incomplete=bool(left_out))
         if left_out:
             reason = f"the page is incomplete: {'; '.join(left_out)}"
             yield Failed(partition=target.partition, reason=reason)
 
-    def describe(self, targets: Targets[Whole]) -> Results[Whole]:
-        return describe_each(targets, _metadata)
+    def metadata(self, target: Target[Whole]) -> dict[str, object]:
+        page = Path(str(target.path)).resolve()
+        return {
+            "page": dg.MetadataValue.url(page.as_uri()),
+            "path": dg.MetadataValue.path(page),
+            "bytes": page.stat().st_size,
+        }
 
     def _stored_texts(self, scores: UPath) -> list[int]:
         """The numbers of an evaluation's videos with stored prompts and with stored responses.
@@ -86,12 +91,3 @@ class ReportPage(SharedStage):
                 left_out.append(str(error))
             else:
                 return left_out
-
-
-def _metadata(target: Target[Whole]) -> dict[str, object]:
-    page = Path(str(target.path)).resolve()
-    return {
-        "page": dg.MetadataValue.url(page.as_uri()),
-        "path": dg.MetadataValue.path(page),
-        "bytes": page.stat().st_size,
-    }

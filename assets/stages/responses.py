@@ -6,21 +6,18 @@ from itertools import chain
 
 import dagster as dg
 
-from assets.servers import SERVERS
-from assets.stages.base import (
-    BenchmarkStage,
-    Built,
-    Failed,
-    Results,
-    Target,
-    Targets,
-    describe_each,
-)
+from assets.stages.base import BenchmarkStage, Built, Failed, Results, Target, Targets
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import described
-from videomme_pipeline.project.answers.asking import ask, open_journal, requests_of
-from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.answers.asking import (
+    ask,
+    open_journal,
+    requests_of,
+    with_failed_ones,
+)
+from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
@@ -29,7 +26,7 @@ from videomme_pipeline.responses.summary import ResponseSummary, summarize
 from videomme_pipeline.storage.tables import read_rows, write_rows
 
 
-class Responses(BenchmarkStage[VideoVariantPartition]):
+class Responses(BenchmarkStage[VideoVariant]):
     """The stage that asks the model.
 
     A partition is built once all questions of its video have an answer. All answers are kept.
@@ -41,10 +38,9 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     kinds = frozenset({"openai", "sqlite", "parquet"})
     row_class = Response
     settings = ("model", "decoding", "repeats")
-    resources = frozenset({SERVERS})
-    needs_machine = False
+    asks_models = True
 
-    def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
+    def target(self, partition: VideoVariant) -> Target[VideoVariant]:
         versions = self.benchmark.snapshot.versions
         evaluation = self.benchmark.evaluations[partition.variant]
         return self.target_of(
@@ -55,9 +51,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             frames=versions.sent_frames(partition.video, evaluation),
         )
 
-    def prepare(
-        self, partitions: Sequence[VideoVariantPartition]
-    ) -> Iterator[Failed[VideoVariantPartition]]:
+    def prepare(self, partitions: Sequence[VideoVariant]) -> Iterator[Failed[VideoVariant]]:
         self.project.observe_servers({partition.variant for partition in partitions})
         self.benchmark.invalidate()
         yield from ()
@@ -68,26 +62,24 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
         models = [e.model for name in (variant, other) if (e := evaluations.get(str(name)))]
         return len(models) == 2 and models[0] == models[1]
 
-    def build(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
-        by_evaluation: dict[str, list[Target[VideoVariantPartition]]] = defaultdict(list)
+    def build(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
+        by_evaluation: dict[str, list[Target[VideoVariant]]] = defaultdict(list)
         for target in targets:
             by_evaluation[target.partition.variant].append(target)
         for name, own_targets in by_evaluation.items():
             yield from self._ask(self.benchmark.evaluations[name], own_targets)
 
-    def describe(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
-        return describe_each(targets, lambda target: _metadata(read_rows(target.path, Response)))
+    def metadata(self, target: Target[VideoVariant]) -> dict[str, object]:
+        return _metadata(read_rows(target.path, Response))
 
-    def _ask(
-        self, evaluation: Evaluation, targets: Targets[VideoVariantPartition]
-    ) -> Results[VideoVariantPartition]:
+    def _ask(self, evaluation: Evaluation, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
         """Ask about the videos of one evaluation, and store each video after its last answer."""
         requests: dict[str, VideoRequests] = {}
-        pending: dict[str, Target[VideoVariantPartition]] = {}
+        pending: dict[str, Target[VideoVariant]] = {}
         for target in targets:
             video_id = target.partition.video
             try:
-                requests[video_id] = requests_of(self.benchmark, video_id, evaluation)
+                requests[video_id] = requests_of(Inputs(self.benchmark, video_id, evaluation))
             except VideoMMEError as error:
                 yield Failed(partition=target.partition, reason=str(error))
                 continue
@@ -108,9 +100,14 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             except CostLimitError as error:
                 # This is not a failure: the partitions stay missing, and their answers are kept.
                 for video_id, target in pending.items():
-                    answers = responses[video_id]
-                    rest = _not_asked(requests[video_id], evaluation, answers, str(error))
-                    self._write(target, [*answers, *rest], journal)
+                    answered = {(row.question_id, row.repeat): row for row in responses[video_id]}
+                    rows = with_failed_ones(
+                        evaluation,
+                        self.benchmark.snapshot.questions[video_id],
+                        answered,
+                        f"not asked: {error}",
+                    )
+                    self._write(target, [row for _, row in rows], journal)
             except VideoMMEError as error:
                 # The journal contains every answer so far, and the next run resumes from it.
                 for target in pending.values():
@@ -120,11 +117,11 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
 
     def _store(
         self,
-        target: Target[VideoVariantPartition],
+        target: Target[VideoVariant],
         responses: list[Response],
         journal: Journal,
         total: ResponseSummary | None,
-    ) -> Built[VideoVariantPartition] | Failed[VideoVariantPartition]:
+    ) -> Built[VideoVariant] | Failed[VideoVariant]:
         """Store the responses of one video. `total` summarizes all requests of the run."""
         self._write(target, responses, journal)
         errors = [response.error for response in responses if response.error]
@@ -140,7 +137,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
 
     def _write(
         self,
-        target: Target[VideoVariantPartition],
+        target: Target[VideoVariant],
         responses: list[Response],
         journal: Journal,
     ) -> None:
@@ -165,23 +162,6 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             AttemptRow,
             fingerprint=target.fingerprint,
         )
-
-
-def _not_asked(
-    video: VideoRequests, evaluation: Evaluation, responses: Sequence[Response], reason: str
-) -> Iterator[Response]:
-    """Yield a row for each question of a video that a later run will ask."""
-    answered = {(response.question_id, response.repeat) for response in responses}
-    for repeat in range(evaluation.repeats):
-        for question, _ in video.questions:
-            if (question.question_id, repeat) not in answered:
-                yield Response.not_asked(
-                    question,
-                    evaluation=evaluation.name,
-                    model=evaluation.model.name,
-                    repeat=repeat,
-                    error=f"not asked: {reason}",
-                )
 
 
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:

@@ -7,17 +7,8 @@ from dataclasses import asdict, dataclass
 import dagster as dg
 from upath import UPath
 
-from assets.servers import SERVERS
-from assets.stages.base import (
-    BenchmarkStage,
-    Built,
-    Failed,
-    Results,
-    Target,
-    Targets,
-    describe_each,
-)
-from assets.stages.metadata import chart_picture
+from assets.stages.base import BenchmarkStage, Built, Failed, Results, Target, Targets
+from assets.stages.metadata import chart_picture, table_of
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
@@ -44,8 +35,7 @@ class Scores(BenchmarkStage[VariantPartition]):
     kinds = frozenset({"parquet"})
     row_class = ScoredQuestion
     settings = ("reader", "judge", "duration", "subset")
-    resources = frozenset({SERVERS})
-    needs_machine = False
+    asks_models = True
     is_cited = True
 
     def target(self, partition: VariantPartition) -> Target[VariantPartition]:
@@ -98,10 +88,8 @@ class Scores(BenchmarkStage[VariantPartition]):
             except VideoMMEError as error:
                 yield Failed(partition=target.partition, reason=str(error))
 
-    def describe(self, targets: Targets[VariantPartition]) -> Results[VariantPartition]:
-        return describe_each(
-            targets, lambda target: _metadata(read_rows(target.path, ScoredQuestion))
-        )
+    def metadata(self, target: Target[VariantPartition]) -> dict[str, object]:
+        return _metadata(read_rows(target.path, ScoredQuestion))
 
     def _score(self, target: Target[VariantPartition]) -> Results[VariantPartition]:
         evaluation = self.benchmark.evaluations[target.partition.variant]
@@ -164,7 +152,16 @@ def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     parts = others or [overall]  # a benchmark may have no facets
     metadata: dict[str, object] = {
         "interval": interval(overall.low, overall.high),
-        "breakdowns": dg.MetadataValue.table([_record(part) for part in parts]),
+        "breakdowns": table_of(
+            {
+                "by": part.by,
+                "value": part.value,
+                "score": percent(part.score),
+                "interval": interval(part.low, part.high),
+                "n": part.n,
+            }
+            for part in parts
+        ),
         "chart": _chart([part for part in parts if part.by == parts[0].by]),
     }
     if grouped:
@@ -203,18 +200,6 @@ def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_
         for name, score_rows in breakdowns.items()
         for row in score_rows
     ]
-
-
-def _record(part: _Part) -> dg.TableRecord:
-    return dg.TableRecord(
-        {
-            "by": part.by,
-            "value": part.value,
-            "score": percent(part.score),
-            "interval": interval(part.low, part.high),
-            "n": part.n,
-        }
-    )
 
 
 def _chart(parts: Sequence[_Part]) -> dg.MarkdownMetadataValue:

@@ -1,24 +1,25 @@
 """`subtitles`: the subtitle lines that are aligned to the frames of each track."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import BenchmarkStage, Failed, Results, Target, Targets, describe_each
+from assets.stages.metadata import table_of
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.project.answers.inputs import sampled_frames
-from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.storage.tables import stored_settings, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, SrtParser, read_subtitles, within
 
 
-class Subtitles(BenchmarkStage[VideoVariantPartition]):
+class Subtitles(BenchmarkStage[VideoVariant]):
     """A track is a sampling and an alignment, because the chosen lines depend on both."""
 
     name = "subtitles"
@@ -27,37 +28,31 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     kinds = frozenset({"parquet"})
     row_class = AlignedLine
 
-    def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
-        versions, evaluation = self.benchmark.snapshot.versions, self._evaluation(partition.variant)
+    def target(self, partition: VideoVariant) -> Target[VideoVariant]:
+        versions = self.benchmark.snapshot.versions
+        evaluation = self._evaluations[partition.variant]
         version = versions.subtitles(partition.video, evaluation)
         assert version is not None, "every track has an alignment"
-        return Target(
-            partition=partition,
-            fingerprint=version,
-            data_version=version,
-            path=self.store.subtitles(self.benchmark.name, partition.variant, partition.video),
-            inputs=self.inputs(
-                videos=versions.video(partition.video),
-                frames=versions.sent_frames(partition.video, evaluation),
-            ),
+        return self.target_of(
+            partition,
+            version,
+            self.store.subtitles(self.benchmark.name, partition.variant, partition.video),
+            videos=versions.video(partition.video),
+            frames=versions.sent_frames(partition.video, evaluation),
         )
 
-    def build(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+    def build(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
         return self._with_coverage(describe_each(targets, self._align), targets)
 
-    def describe(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        described = describe_each(targets, lambda target: _metadata(stored_settings(target.path)))
-        return self._with_coverage(described, targets)
+    def metadata(self, target: Target[VideoVariant]) -> dict[str, object]:
+        return _metadata(stored_settings(target.path))
+
+    def describe(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
+        return self._with_coverage(super().describe(targets), targets)
 
     def _with_coverage(
-        self,
-        results: Iterable[Built[VideoVariantPartition] | Failed[VideoVariantPartition]],
-        targets: Sequence[Target[VideoVariantPartition]],
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        self, results: Results[VideoVariant], targets: Targets[VideoVariant]
+    ) -> Results[VideoVariant]:
         """Add the coverage of a track to the metadata of its last target."""
         last = {target.partition.variant: target for target in targets}
         for result in results:
@@ -70,12 +65,12 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             coverage = {"coverage_by_duration": self._coverage(result.target.partition.variant)}
             yield replace(result, metadata={**result.metadata, **coverage})
 
-    def _align(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+    def _align(self, target: Target[VideoVariant]) -> dict[str, object]:
         """Store the lines of one partition, and return their metadata."""
-        video_id, evaluation = target.partition.video, self._evaluation(target.partition.variant)
+        video_id, evaluation = target.partition.video, self._evaluations[target.partition.variant]
         assert evaluation.alignment is not None, "every track has an alignment"
         file = self._cues(video_id, evaluation.alignment.parser)
-        frames = sampled_frames(self.benchmark, video_id, evaluation)
+        frames = Inputs(self.benchmark, video_id, evaluation).sampled_frames()
         lines = align(evaluation.alignment, file, frames)
         facts: dict[str, Any] = {
             "has_subtitles": file is not None,
@@ -97,31 +92,21 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             if path.exists():
                 duration = str(questions[0].duration or "all")
                 by_duration.setdefault(duration, []).append(stored_settings(path))
-        return dg.MetadataValue.table(
-            [
-                dg.TableRecord(
-                    {
-                        "duration": duration,
-                        "videos": len(videos),
-                        "with_subtitles": sum(bool(facts.get("has_subtitles")) for facts in videos),
-                        "frames": sum(facts.get("frames") or 0 for facts in videos),
-                        "frames_with_lines": sum(
-                            facts.get("frames_with_lines") or 0 for facts in videos
-                        ),
-                    }
-                )
-                for duration, videos in by_duration.items()
-                if videos
-            ]
+        return table_of(
+            {
+                "duration": duration,
+                "videos": len(videos),
+                "with_subtitles": sum(bool(facts.get("has_subtitles")) for facts in videos),
+                "frames": sum(facts.get("frames") or 0 for facts in videos),
+                "frames_with_lines": sum(facts.get("frames_with_lines") or 0 for facts in videos),
+            }
+            for duration, videos in by_duration.items()
+            if videos
         )
-
-    def _evaluation(self, track: str) -> Evaluation:
-        """Any evaluation with this track. All of them have the same sampling and alignment."""
-        return self._evaluations[track]
 
     @cached_property
     def _evaluations(self) -> dict[str, Evaluation]:
-        """The first evaluation with each track."""
+        """An evaluation with each track. All of a track have the same sampling and alignment."""
         evaluations = reversed(self.benchmark.evaluations.values())
         return {track: evaluation for evaluation in evaluations if (track := evaluation.track_name)}
 

@@ -7,18 +7,13 @@ from assets.stages.base import (
     BenchmarkStage,
     Built,
     Failed,
+    Results,
     Target,
-    describe_each,
+    Targets,
     with_dashboard,
 )
-from videomme_pipeline.errors import (
-    NotReadyError,
-    VideoError,
-    VideoMissingError,
-    VideoMMEError,
-)
+from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.partitions import VideoPartition
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos.probe import (
@@ -47,13 +42,9 @@ class Videos(BenchmarkStage[VideoPartition]):
     def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
         ids = [partition.video for partition in partitions]
         snapshot = self.benchmark.snapshot
-        what = f"{self.benchmark.name}: videos"
 
         def report(done: int, total: int) -> None:
-            stored = f"{done} of {total} videos are on disk."
-            self.project.on_progress(
-                StageProgress(what=what, done=done, total=total, stored=stored)
-            )
+            self.show("videos", done, total, f"{done} of {total} videos are on disk.")
 
         try:
             problems = snapshot.source.fetch(
@@ -100,9 +91,7 @@ class Videos(BenchmarkStage[VideoPartition]):
         stored = self.benchmark.snapshot.stored_videos.get(target.partition.video)
         return stored is not None and stored.fingerprint == target.fingerprint
 
-    def build(
-        self, targets: Sequence[Target[VideoPartition]]
-    ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
+    def build(self, targets: Targets[VideoPartition]) -> Results[VideoPartition]:
         by_video = {target.partition.video: target for target in targets}
         jobs = [self._job(target) for target in targets]
         with (
@@ -112,21 +101,12 @@ class Videos(BenchmarkStage[VideoPartition]):
             for number, result in enumerate(results, start=1):
                 built = self._report(by_video[result.task.video_id], result)
                 yield with_dashboard(built, workers)
-                self.project.on_progress(
-                    StageProgress(
-                        what=f"{self.benchmark.name}: probed videos",
-                        done=number,
-                        total=len(jobs),
-                        stored=f"{number} of {len(jobs)} videos are probed.",
-                        workers=workers.description,
-                    )
-                )
+                stored = f"{number} of {len(jobs)} videos are probed."
+                self.show("probed videos", number, len(jobs), stored, workers.description)
         self.benchmark.invalidate()
 
-    def describe(
-        self, targets: Sequence[Target[VideoPartition]]
-    ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
-        return describe_each(targets, lambda target: _metadata(*read_rows(target.path, Video)))
+    def metadata(self, target: Target[VideoPartition]) -> dict[str, object]:
+        return _metadata(*read_rows(target.path, Video))
 
     def _job(self, target: Target[VideoPartition]) -> ProbeJob:
         snapshot, video_id = self.benchmark.snapshot, target.partition.video

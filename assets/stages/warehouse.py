@@ -1,15 +1,13 @@
 """`warehouse`: the DuckDB file with every table and view, rebuilt when scores change."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from upath import UPath
 
-from assets.stages.base import Built, Failed, Results, SharedStage, Targets, describe_each
-from assets.stages.metadata import chart_picture
+from assets.stages.base import Results, SharedStage, Target, Targets, describe_each
+from assets.stages.metadata import chart_picture, table_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.state.partitions import Whole
 
 if TYPE_CHECKING:
@@ -29,24 +27,20 @@ class Warehouse(SharedStage):
         return UPath(self.store.warehouse)
 
     def build(self, targets: Targets[Whole]) -> Results[Whole]:
+        return describe_each(targets, self._rebuild)
+
+    def _rebuild(self, target: Target[Whole]) -> dict[str, object]:
+        """Rebuild and sign the file, and return its metadata."""
         from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
 
-        (target,) = targets
-        try:
-            _, left_out = rebuild(self.store)
-        except VideoMMEError as error:
-            yield Failed(partition=target.partition, reason=str(error))
-            return
+        _, left_out = rebuild(self.store)
         self.sign(target)
-        metadata = self._metadata()
+        metadata = self.metadata(target)
         if left_out:
             metadata["left_out"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in left_out))
-        yield Built(target=target, metadata=metadata)
+        return metadata
 
-    def describe(self, targets: Targets[Whole]) -> Results[Whole]:
-        return describe_each(targets, lambda _: self._metadata())
-
-    def _metadata(self) -> dict[str, object]:
+    def metadata(self, target: Target[Whole]) -> dict[str, object]:  # noqa: ARG002
         return {"path": dg.MetadataValue.path(self.store.warehouse), **self._preview()}
 
     def _preview(self) -> dict[str, object]:
@@ -57,20 +51,11 @@ class Warehouse(SharedStage):
             if not rows:
                 return {"evaluations": 0}
             charts = {
-                f"{benchmark}_by_{column}": _chart(connection, benchmark, column)
-                for benchmark, column in _charted(rows)
+                f"{benchmark}_by_{facet.column}": _chart(connection, benchmark, facet.column)
+                for benchmark in sorted({str(row["benchmark"]) for row in rows})
+                for facet in find_benchmark(benchmark).shown_facets[:1]
             }
         return {"evaluations": len(rows), "overall": table_of(rows), **charts}
-
-
-def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
-    """Each benchmark that has facets, with the first one."""
-    benchmarks = sorted({str(row["benchmark"]) for row in rows})
-    return [
-        (name, facet.column)
-        for name in benchmarks
-        for facet in find_benchmark(name).shown_facets[:1]
-    ]
 
 
 def _chart(
@@ -84,16 +69,3 @@ def _chart(
         return breakdown_chart(connection, benchmark, column).to_json()
 
     return chart_picture(draw, column)
-
-
-def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:
-    """Rows of a view as a table for the Dagster UI. Numbers are rounded, and NULL is empty."""
-    return dg.MetadataValue.table(
-        [dg.TableRecord({key: _shown(value) for key, value in row.items()}) for row in rows]
-    )
-
-
-def _shown(value: object) -> str | int | float:
-    if isinstance(value, float):
-        return round(value, 4)
-    return value if isinstance(value, int | str) else "" if value is None else str(value)

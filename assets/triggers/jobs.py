@@ -22,10 +22,11 @@ from assets.planning.freshness import (
     recorded_versions,
     wrongly_shown,
 )
-from assets.processes import record_evaluations
-from assets.stages.base import AnyStage, refresh
+from assets.processes import EVALUATIONS_TAG
+from assets.stages.base import AnyStage
 from assets.stages.checks import check_events
-from assets.step import within_step
+from assets.stages.refresh import refresh
+from assets.step import SERVERS, within_step
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
@@ -103,11 +104,12 @@ def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first:
         description=f"The stale partitions of {_keys(stages)}.",
         ins={} if is_first else {"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
-        required_resource_keys={name for stage in stages for name in stage.resources},
+        required_resource_keys={SERVERS} if stages[0].asks_models else set(),
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         if is_first:
-            record_evaluations(context.instance, context.run, config.evaluations or ["all"])
+            evaluations = ", ".join(config.evaluations or ["all"])
+            context.instance.add_run_tags(context.run.run_id, {EVALUATIONS_TAG: evaluations})
         with _step(context, config, project, stages):
             for stage in stages:
                 _refresh(context, stage, _requested(context, stage, config))
@@ -184,7 +186,7 @@ def _step(
     with within_step(
         project,
         context,
-        needs_machine=stages[0].needs_machine,
+        needs_machine=not stages[0].asks_models,
         max_dollars=config.max_cost_dollars,
     ):
         stopped_before = spending.stopped_by
@@ -223,10 +225,10 @@ def _refresh(
         for event in refresh(stage, requested, recorded, newest_event(context.instance)):
             events.add(event)
     stage.update_partition_keys(context.instance)
-    checks = check_events(stage, requested, failed_before)
-    for evaluation in checks.partitions:
+    of_partitions, of_asset = check_events(stage, requested, failed_before)
+    for evaluation in of_partitions:
         context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
-    for check in checks.whole:
+    for check in of_asset:
         if not check.passed:
             is_error = check.severity is dg.AssetCheckSeverity.ERROR
             log = context.log.error if is_error else context.log.warning

@@ -6,7 +6,6 @@ evaluation reads the configuration again, because the process of a sensor runs f
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -21,25 +20,14 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import OPENAI_URL
-from videomme_pipeline.project.nightly.alerts import (
-    Alert,
-    AlertType,
-    alert_urls,
-    run_failure_alert,
-    send,
-)
+from videomme_pipeline.project.nightly.alerts import Alert, AlertType, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 
 SendAlert = Callable[[Alert], None]
 
 
-def send_alert(alert: Alert) -> None:
-    """Send an alert to the URLs in VIDEOMME_ALERT_URLS."""
-    send(alert, alert_urls(os.environ))
-
-
-def sensors(project: Project, send_alert: SendAlert = send_alert) -> list[dg.SensorDefinition]:
+def sensors(project: Project, send_alert: SendAlert = send) -> list[dg.SensorDefinition]:
     """The sensors of a project. Those about failed and dead runs are on by default."""
     return [
         media_sensor(project),
@@ -59,7 +47,7 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
         minimum_interval_seconds=60,
         description="Refresh when video or subtitle files change and are completely written.",
     )
-    def media_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def media_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         benchmarks = project.reopened().benchmarks
         now = {name: media_fingerprint(benchmark) for name, benchmark in benchmarks.items()}
         seen = _cursor(context)
@@ -69,8 +57,7 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
         changed = sorted(name for name in unchanged if settled.get(name) != now[name])
         cursor = {"seen": now, "settled": settled | {name: now[name] for name in unchanged}}
         if not changed:
-            context.update_cursor(json.dumps(cursor))
-            return dg.SkipReason("no file changed")
+            return _skip(cursor, "no file changed")
         evaluations = [name for b in changed for name in benchmarks[b].evaluations]
         return _refresh(evaluations, cursor, f"files of {', '.join(changed)}")
 
@@ -86,9 +73,7 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
         minimum_interval_seconds=60,
         description="Refresh evaluations whose files or models were edited.",
     )
-    def configuration_files(
-        context: dg.SensorEvaluationContext,
-    ) -> dg.SensorResult | dg.SkipReason:
+    def configuration_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         configuration = project.reopened().configuration
         now = {name: e.fingerprint for name, e in configuration.evaluations.items()}
         seen = _cursor(context) or now
@@ -96,9 +81,8 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
         # A file with a mistake counts as unchanged until it is fixed.
         cursor = {name: seen[name] for name in configuration.problems if name in seen} | now
         if not changed:
-            context.update_cursor(json.dumps(cursor))
             problems = "; ".join(map(str, configuration.problems.values()))
-            return dg.SkipReason(problems or "no evaluation changed")
+            return _skip(cursor, problems or "no evaluation changed")
         return _refresh(changed, cursor, f"evaluations {', '.join(changed)}")
 
     return configuration_files
@@ -113,7 +97,7 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
         minimum_interval_seconds=120,
         description="Refresh when a model server comes up. Alert when it serves another model.",
     )
-    def model_servers(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def model_servers(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         configuration = project.reopened().configuration
         evaluations = configuration.evaluations.values()
         models = {
@@ -134,8 +118,7 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
                 _try_to_send(context, send_alert, _other_model(models[name], before, served))
         up = [name for name in cursor["up"] if seen and name not in seen["up"]]
         if not up:
-            context.update_cursor(json.dumps(cursor))
-            return dg.SkipReason("no model server came up")
+            return _skip(cursor, "no model server came up")
         of_servers = [e.name for e in evaluations if e.model.name in up]
         return _refresh(of_servers, cursor, f"servers of {', '.join(up)}")
 
@@ -152,9 +135,10 @@ def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
     )
     def run_failures(context: dg.RunFailureSensorContext) -> None:
         run = context.dagster_run
-        link = f"{ui_address()}/runs/{run.run_id}"
         message = context.failure_event.message or ""
-        send_alert(run_failure_alert(run.job_name, run.run_id, message, link))
+        link = f"{ui_address()}/runs/{run.run_id}"
+        body = f"Run {run.run_id}: {message}\n\n{link}"
+        send_alert(Alert(title=f"{run.job_name} failed", body=body))
 
     return run_failures
 
@@ -221,6 +205,10 @@ def _refresh(evaluations: list[str], cursor: Mapping[str, Any], why: str) -> dg.
         tags={"videomme/because": why[:63]},
     )
     return dg.SensorResult(run_requests=[request] if evaluations else [], cursor=text)
+
+
+def _skip(cursor: Mapping[str, Any], reason: str) -> dg.SensorResult:
+    return dg.SensorResult(skip_reason=reason, cursor=json.dumps(cursor))
 
 
 def _cursor(context: dg.SensorEvaluationContext) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from assets.dagster_internals.checks import evaluation_of, newest_materializatio
 from assets.dagster_internals.runs import CODE_LOCATION
 from assets.planning.explain import Cause, Explanation
 from assets.planning.freshness import Freshness, PartitionState, plan_project
-from assets.stages.base import AnyStage
 from assets.stages.chain import all_stages
 from assets.stages.checks import LISTED_PARTITIONS
+from assets.stages.metadata import table_of
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.fingerprint import fingerprint
@@ -29,6 +29,7 @@ LAUNCHPAD = (
     f"?config={quote('evaluations: []')}"
 )
 """Path of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
+_DESCRIPTION = "Passes if a refresh would build nothing. The metadata lists what is stale."
 _PLAN = "plan"
 """Metadata key of the fingerprint of what is not fresh."""
 
@@ -38,7 +39,10 @@ def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=UP_TO_DATE,
-        specs=[_spec(stage) for stage in all_stages(project)],
+        specs=[
+            dg.AssetCheckSpec(UP_TO_DATE, asset=stage.asset_key, description=_DESCRIPTION)
+            for stage in all_stages(project)
+        ],
         can_subset=True,
     )
     def up_to_date(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
@@ -125,27 +129,17 @@ class _Plans:
         if not not_fresh:
             return {}
         records = [
-            dg.TableRecord(
-                {
-                    "partition": str(state.stage.key_of_partition(state.partition) or ""),
-                    "state": state.freshness.value,
-                    "because": "; ".join(map(str, self._explanation.reasons(state))),
-                }
-            )
+            {
+                "partition": state.stage.key_of_partition(state.partition),
+                "state": state.freshness,
+                "because": "; ".join(map(str, self._explanation.reasons(state))),
+            }
             for state in not_fresh[:LISTED_PARTITIONS]
         ]
         return {
-            "not_fresh": dg.MetadataValue.table(records),
+            "not_fresh": table_of(records),
             "to_do": dg.MetadataValue.url(ui_address() + LAUNCHPAD),
         }
-
-
-def _spec(stage: AnyStage) -> dg.AssetCheckSpec:
-    return dg.AssetCheckSpec(
-        UP_TO_DATE,
-        asset=stage.asset_key,
-        description="Passes if a refresh would build nothing. The metadata lists what is stale.",
-    )
 
 
 def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:

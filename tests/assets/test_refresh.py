@@ -32,7 +32,7 @@ from tests.support.projects import (
 )
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import versions
-from videomme_pipeline.project.state.partitions import VideoVariantPartition, video_of
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -90,7 +90,7 @@ def test_a_changed_video_rebuilds_exactly_its_partitions(
     """The partitions of the blind evaluation stay fresh, because its prompts depend on no video."""
     write_video(copy.video("003"), frames=44, width=64, height=48)
     stale = [s for s in plan_project(project, instance, ALL) if s.freshness is Freshness.STALE]
-    assert {video_of(state.partition) for state in stale} == {"003", None}
+    assert {state.partition.video for state in stale} == {"003", None}
     assert built(project, instance) == RESULTS | {
         "videomme/videos": 1,
         "videomme/frames": 2,
@@ -256,7 +256,7 @@ def test_a_range_of_partitions_can_be_materialized_in_one_run(
 def test_a_range_of_dependent_assets_has_a_version_per_partition(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
-    stage(project, "frames").target(VideoVariantPartition("002", "uniform_n-4")).path.unlink()
+    stage(project, "frames").target(VideoVariant("002", "uniform_n-4")).path.unlink()
     changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}
     edited = write_project(changed)
     job = build_definitions(edited).resolve_implicit_global_asset_job_def()
@@ -322,8 +322,8 @@ def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail_early(
-        prompts: Prompts, partitions: Sequence[VideoVariantPartition]
-    ) -> Iterator[Failed[VideoVariantPartition]]:
+        prompts: Prompts, partitions: Sequence[VideoVariant]
+    ) -> Iterator[Failed[VideoVariant]]:
         raise RuntimeError("no power")
 
     keys = [f"few|{video}" for video in VIDEOS]

@@ -10,12 +10,11 @@ from assets.definitions import build_definitions
 from assets.planning.explain import Explanation
 from assets.planning.freshness import Freshness, plan_project
 from assets.run import refresh_project
-from assets.stages.base import DATA_VERSION_TAG, NOT_SELECTED
+from assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
 from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.project.state.partitions import video_of
 from videomme_pipeline.scoring.citation_checks import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows
@@ -38,9 +37,7 @@ def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
         assert refreshed.built["videomme/responses"] == 3
         assert server.request_count == 6, "answers about the medium video are asked once"
         for name in ("videos", "frames", "prompts", "responses"):
-            assert [video_of(one) for one in stage(project, name).partitions(["medium"])] == [
-                MEDIUM
-            ]
+            assert [one.video for one in stage(project, name).partitions(["medium"])] == [MEDIUM]
 
         rows = read_rows(project.store.scores("videomme", "medium"), ScoredQuestion)
         assert [row.example_id for row in rows] == [f"video_{MEDIUM}_q{n}" for n in (1, 2, 3)]

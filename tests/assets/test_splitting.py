@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.executor import find_executor
+from assets.definitions import find_executor
 from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
 from assets.run import refresh_project
 from assets.step import CPU_TAG, NODE_TAG, SPENT_TAG

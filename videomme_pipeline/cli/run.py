@@ -120,8 +120,7 @@ def status(
     """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
     note(PLANNING)
     from assets.planning.explain import Explanation, matching
-    from assets.planning.failure_groups import failure_groups
-    from assets.planning.freshness import Freshness, counts, plan_project
+    from assets.planning.freshness import Freshness, counts, failure_groups, plan_project
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
 
     with open_for_plan(evaluations) as (project, history):
@@ -230,7 +229,7 @@ def _show_plan(
 
 
 def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
-    from assets.planning.failure_groups import failure_groups
+    from assets.planning.freshness import failure_groups
 
     return {
         "run_id": refreshed.run_id,
@@ -264,7 +263,7 @@ def _report_compute(project: "Project") -> None:
 
 def _show_failures(states: "Sequence[PartitionState]") -> None:
     """Print each cause of failed partitions once, on standard error."""
-    from assets.planning.failure_groups import failure_groups
+    from assets.planning.freshness import failure_groups
     from videomme_pipeline.reports.terminal.runs import show_failed
 
     show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])

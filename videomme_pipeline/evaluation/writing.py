@@ -1,6 +1,7 @@
 """The files that `videomme init` writes."""
 
 from pathlib import Path
+from string import Template
 
 from upath import UPath
 
@@ -12,6 +13,8 @@ from videomme_pipeline.evaluation.reading import check_name
 from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.storage.publish import publish
+
+_EXAMPLE = Path(__file__).with_name("example.yaml")
 
 
 def write_example(folder: Path, name: str, benchmark: str) -> Path:
@@ -25,7 +28,7 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     if path.exists():
         raise ConfigurationError(f"{path}: an evaluation with this name exists; choose another")
     declared = find_benchmark(benchmark)
-    example = _EXAMPLE.format(
+    example = Template(_EXAMPLE.read_text(encoding="utf-8")).substitute(
         benchmark=benchmark,
         alignment=declared.alignment,
         prompt=declared.prompt,
@@ -54,41 +57,3 @@ def write_declaration(folder: Path, name: str, videos: Path) -> Path:
     path.parent.mkdir(exist_ok=True)
     publish(UPath(path), text.encode())
     return path
-
-
-_EXAMPLE = """\
-# One file is one evaluation. The file name is its name.
-benchmark: {benchmark}
-
-# A name in models.yaml, or one that needs no entry: embedded, random, constant-A, longest-option.
-model: embedded
-
-# uniform_n-16, fps_based-1-max-512, keyframe-32 …, or none to ask without frames.
-sampling: uniform_n-16
-
-# none, or an alignment policy: {alignment}, full …
-subtitles: none
-
-# {prompts},
-# or the path of your own template.
-prompt: {prompt}
-
-# How a letter is read from an answer:
-# {readers}.
-reader: strict
-
-# A model in models.yaml that reads the responses that strict cannot read. Scores report its
-# letters separately.
-# judge:
-#   model: my-model
-
-# decoding:
-#   temperature: 0.0
-#   max_tokens: 1024
-#   seed: 7
-# repeats: 1        # how many times each question is asked
-
-# Only some of the videos: those of one duration, a random sample, or both.
-# duration: long    # short, medium or long
-# subset: {{videos: 90, stratify: [duration, domain], seed: 7}}
-"""

@@ -11,7 +11,7 @@ from dagster._core.storage.event_log.base import EventLogStorage
 from assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
 from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.run import refresh_project
-from assets.stages.base import DATA_VERSION_TAG
+from assets.stages.refresh import DATA_VERSION_TAG
 from tests.support.projects import ALL, EVERYTHING, needs_postgres
 from videomme_pipeline.project.project import Project
 

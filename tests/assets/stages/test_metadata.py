@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.stages.base import BUILD_SECONDS, FILE_BYTES, refresh
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
+from assets.stages.refresh import BUILD_SECONDS, FILE_BYTES, refresh
 from tests.support.projects import stage
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.project import Project

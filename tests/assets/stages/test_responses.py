@@ -16,8 +16,9 @@ from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.project.answers.asking import requests_of
+from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.requests import VideoRequests
 
 WriteServed = Callable[..., Project]
@@ -42,12 +43,11 @@ def test_missing_or_damaged_frames_fail_only_their_own_video(write_served: Write
         project = write_served(server.base_url)
         frames, responses = stage(project, "frames"), stage(project, "responses")
         missing, damaged, intact = [
-            frames.target(VideoVariantPartition(video_id, "uniform_n-4")).path
-            for video_id in VIDEOS
+            frames.target(VideoVariant(video_id, "uniform_n-4")).path for video_id in VIDEOS
         ]
         missing.unlink()
         damaged.write_bytes(damaged.read_bytes()[:-9])
-        partitions = [VideoVariantPartition(video_id, "few") for video_id in VIDEOS]
+        partitions = [VideoVariant(video_id, "few") for video_id in VIDEOS]
         results = list(responses.build([responses.target(partition) for partition in partitions]))
         assert server.request_count == 3
     reasons = {item.partition.video: item.reason for item in results if isinstance(item, Failed)}
@@ -63,7 +63,7 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
 ) -> None:
     def requests(frames_as: FramesAs) -> VideoRequests:
         benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
-        return requests_of(benchmark, "002", benchmark.evaluations["few"])
+        return requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
 
     native, images = requests(FramesAs.NATIVE), requests(FramesAs.IMAGES)
     assert native.load_frames().source == copy.video("002")
@@ -76,7 +76,7 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
     assert benchmark.snapshot.videos
     copy.video("002").write_bytes(copy.video("003").read_bytes())
     with pytest.raises(VideoError, match="changed after"):
-        requests_of(benchmark, "002", benchmark.evaluations["few"])
+        requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
 
 
 def test_requests_with_sound_depend_on_the_content_of_the_video(
@@ -84,7 +84,7 @@ def test_requests_with_sound_depend_on_the_content_of_the_video(
 ) -> None:
     def requests(**entry: object) -> VideoRequests:
         benchmark = write_served("http://localhost:1/v1", **entry).benchmarks["videomme"]
-        return requests_of(benchmark, "002", benchmark.evaluations["few"])
+        return requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
 
     heard, seen = requests(audio=True), requests()
     assert set(heard.frame_digests).isdisjoint(seen.frame_digests)
@@ -98,7 +98,7 @@ def test_frame_times_change_requests_only_of_models_that_get_times(
 ) -> None:
     def digests(frames_as: FramesAs) -> Sequence[str]:
         benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
-        return requests_of(benchmark, "002", benchmark.evaluations["few"]).frame_digests
+        return requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"])).frame_digests
 
     before = {frames_as: digests(frames_as) for frames_as in (FramesAs.IMAGES, FramesAs.VIDEO)}
     project = write_served("http://localhost:1/v1")

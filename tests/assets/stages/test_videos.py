@@ -4,19 +4,19 @@ import sys
 
 import pytest
 
-from assets.stages.base import AnyStage, refresh
+from assets.stages.base import AnyStage
+from assets.stages.refresh import refresh
 from tests.support.builders import declare_samples
 from tests.support.projects import Copy, stage
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.partitions import VideoPartition, video_of
+from videomme_pipeline.project.state.partitions import VideoPartition
 
 
 def failures(built_stage: AnyStage) -> dict[str, str]:
     """Build all partitions of a stage, and return the reasons of those that failed by video."""
     list(refresh(built_stage, built_stage.partitions(["few"]), {}, None))
     return {
-        str(video_of(partition)): reason
-        for partition, reason in built_stage.failures.read().items()
+        str(partition.video): reason for partition, reason in built_stage.failures.read().items()
     }
 
 

@@ -19,7 +19,7 @@ from assets.triggers.jobs import REFRESH_JOB
 from assets.triggers.sensors import dead_runs_sensor, run_failure_alerts, sensors
 from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.errors import AlertError
-from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, Alert, alert_urls, send
+from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, Alert, send
 from videomme_pipeline.project.project import Project, open_project
 
 
@@ -198,10 +198,10 @@ def test_a_dead_run_is_ended(instance: dg.DagsterInstance) -> None:
         assert skipped.skip_message == said
 
 
-def test_an_alert_that_cannot_be_delivered_is_an_error() -> None:
-    urls = alert_urls({URLS_VARIABLE: "json://127.0.0.1:1/secret  nonsense"})
-    assert len(urls) == 2
+def test_an_alert_that_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(URLS_VARIABLE, "json://127.0.0.1:1/secret  nonsense")
     with pytest.raises(AlertError, match=r"number 1 \(json://…\), number 2") as raised:
-        send(Alert(title="t", body="b"), urls)
+        send(Alert(title="t", body="b"))
     assert "secret" not in str(raised.value)
-    send(Alert(title="t", body="b"), alert_urls({}))
+    monkeypatch.delenv(URLS_VARIABLE)
+    send(Alert(title="t", body="b"))

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from videomme_pipeline.project.state.failures import FailureLog
-from videomme_pipeline.project.state.partitions import VideoVariantPartition
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.storage.layout import Store
 
 
 def test_the_reason_of_a_partition_is_read_from_its_own_file_only(tmp_path: Path) -> None:
     log = FailureLog(Store.at(tmp_path), "smoke/frames")
-    failed, other = (VideoVariantPartition(video, "uniform_n-8") for video in ("001", "002"))
+    failed, other = (VideoVariant(video, "uniform_n-8") for video in ("001", "002"))
     log.update([failed, other], {failed: "the disk is full", other: "it is damaged"})
     (file_of_other,) = (path for path in tmp_path.rglob("*.json") if "002" in path.name)
     file_of_other.write_bytes(b"not JSON")
@@ -19,5 +19,5 @@ def test_the_reason_of_a_partition_is_read_from_its_own_file_only(tmp_path: Path
 
 def test_the_error_for_a_partition_without_a_reason_says_to_materialize_it(tmp_path: Path) -> None:
     log = FailureLog(Store.at(tmp_path), "smoke/frames")
-    reason = str(log.not_ready(VideoVariantPartition("001", "uniform_n-8")))
+    reason = str(log.not_ready(VideoVariant("001", "uniform_n-8")))
     assert reason == "smoke/frames uniform_n-8 001 is not up to date; materialize it first"

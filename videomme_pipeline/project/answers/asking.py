@@ -1,26 +1,22 @@
 """Asking the model of an evaluation: requests, the journal, and the cost limit of the run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.project.answers.inputs import (
-    load_frames,
-    shown_frames,
-    stored_prompts,
-    whole_video,
-)
+from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import cost_limit, endpoint
 from videomme_pipeline.project.runs.progress import StageProgress
-from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.delivery import AskingProgress
@@ -33,12 +29,7 @@ SHOWN_PAUSE_SECONDS = 5.0
 """Shorter pauses are not shown."""
 
 
-def requests_of(
-    benchmark: BenchmarkState,
-    video_id: str,
-    evaluation: Evaluation,
-    prompts: Sequence[Prompt] | None = None,
-) -> VideoRequests:
+def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> VideoRequests:
     """All requests of an evaluation about a video, with `prompts` or the stored ones.
 
     Raises:
@@ -46,56 +37,69 @@ def requests_of(
         DamagedFileError: if the frame file is damaged.
         VideoError: if the model reads or hears the video, but there is no file to send.
     """
-    if prompts is None:
-        prompts = stored_prompts(benchmark, video_id, evaluation)
-    prompt_of = {prompt.question_id: prompt for prompt in prompts}
-    questions = benchmark.snapshot.questions[video_id]
-    frames = shown_frames(benchmark, video_id, evaluation)
-    needs_file = evaluation.model.reads_video or evaluation.model.hears_audio
-    source = whole_video(benchmark, video_id) if needs_file and frames else None
+    prompt_of = {prompt.question_id: prompt for prompt in prompts or inputs.prompts()}
+    frames, model = inputs.shown_frames(), inputs.evaluation.model
+    source = inputs.whole_video() if frames and (model.reads_video or model.hears_audio) else None
     return VideoRequests(
-        video_id=video_id,
-        questions=[(question, prompt_of[question.question_id]) for question in questions],
-        frame_digests=[_digest(benchmark, video_id, evaluation, frame) for frame in frames],
-        load_frames=lambda: _load(benchmark, video_id, evaluation, source),
+        video_id=inputs.video_id,
+        questions=[(question, prompt_of[question.question_id]) for question in inputs.questions],
+        frame_digests=[_digest(inputs, frame) for frame in frames],
+        load_frames=lambda: _load(inputs, source),
     )
 
 
-def _load(
-    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation, source: Path | None
-) -> FrameSet:
+def _load(inputs: Inputs, source: Path | None) -> FrameSet:
     """The frames of a video, with its file `source` and its sound if the model gets them.
 
     Raises:
         VideoMMEError: if the frames or the sound cannot be read.
     """
-    frames = load_frames(benchmark, video_id, evaluation)
+    frames, benchmark = inputs.load_frames(), inputs.benchmark
     if source is None:
         return frames
     sound = None
-    if evaluation.model.hears_audio and benchmark.snapshot.videos[video_id].has_audio:
-        sound = sound_of(benchmark.store, frames.video_hash, source, video_id)
+    if inputs.evaluation.model.hears_audio and benchmark.snapshot.videos[inputs.video_id].has_audio:
+        sound = sound_of(benchmark.store, frames.video_hash, source, inputs.video_id)
     return replace(frames, source=source, sound=sound)
 
 
-def _digest(
-    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation, frame: ShownFrame
-) -> str:
+def _digest(inputs: Inputs, frame: ShownFrame) -> str:
     """The digest of a frame as the model sees the frame, with the sound if the model hears it.
 
     A model that reads the video file chooses the frames itself, so the digest depends on the
     content of the file and on the sampling, not on the size and encoding of our frames.
     """
-    sampling = evaluation.sampling
-    content = benchmark.snapshot.versions.video(video_id)
-    digest = fingerprint(frame) if evaluation.model.sees_frame_times else frame.digest
-    if evaluation.model.reads_video and sampling is not None:
-        chosen = sampling.for_duration(benchmark.snapshot.questions[video_id][0].duration)
+    model, sampling = inputs.evaluation.model, inputs.evaluation.sampling
+    content = inputs.benchmark.snapshot.versions.video(inputs.video_id)
+    digest = fingerprint(frame) if model.sees_frame_times else frame.digest
+    if model.reads_video and sampling is not None:
+        chosen = sampling.for_duration(inputs.questions[0].duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
         digest = fingerprint("video", content, rule, frame.index, frame.pts_seconds)
-    if evaluation.model.hears_audio:
+    if model.hears_audio:
         digest = fingerprint(digest, "sound", content, SOUND_VERSION)
     return digest
+
+
+def with_failed_ones(
+    evaluation: Evaluation,
+    questions: Iterable[Question],
+    responses: Mapping[tuple[str, int], Response],
+    reason: str,
+) -> Iterator[tuple[Question, Response]]:
+    """Yield each question and repeat with its response in `responses`, or with a failed one.
+
+    The key of a response is its question id and repeat. `reason` is the error of failed responses.
+    """
+    for question, repeat in product(questions, range(evaluation.repeats)):
+        response = responses.get((question.question_id, repeat)) or Response.not_asked(
+            question,
+            evaluation=evaluation.name,
+            model=evaluation.model.name,
+            repeat=repeat,
+            error=reason,
+        )
+        yield question, response
 
 
 def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:

@@ -13,7 +13,7 @@ from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
-from videomme_pipeline.project.answers.inputs import render_prompts, stored_responses
+from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
@@ -24,12 +24,7 @@ from videomme_pipeline.responses.estimate import (
 )
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
-from videomme_pipeline.scoring.readers.judge import (
-    RULE,
-    Judge,
-    is_left_to_judge,
-    judge_requests,
-)
+from videomme_pipeline.scoring.readers.judge import RULE, Judge, is_left_to_judge, judge_requests
 from videomme_pipeline.videos.probe import Video
 
 
@@ -118,13 +113,14 @@ def _pending_videos(
     plan = plan_of(evaluation)
     with _journal(benchmark) as journal:
         for video_id in video_ids:
-            questions = benchmark.snapshot.questions[video_id]
+            inputs = Inputs(benchmark, video_id, evaluation)
+            questions = inputs.questions
             texts = [question.question + "\n".join(question.options) for question in questions]
             requests = len(questions) * evaluation.repeats
-            frames = _expected_frames(benchmark, evaluation, video_id)
+            frames = _expected_frames(inputs)
             is_certain = True
             try:
-                video = _expected_requests(benchmark, video_id, evaluation)
+                video = _expected_requests(inputs)
             except VideoMMEError:  # its frames or subtitle lines are not built yet
                 answered = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
                 is_certain = not answered.exists()
@@ -139,24 +135,21 @@ def _pending_videos(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
-                frame_size=_frame_size(benchmark, evaluation, video_id, frames),
+                frame_size=_frame_size(inputs, frames),
                 is_certain=is_certain,
             )
 
 
-def _expected_requests(
-    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
-) -> VideoRequests:
+def _expected_requests(inputs: Inputs) -> VideoRequests:
     """The requests about a video, with the stored prompts or with prompts that are not stored yet.
 
     Raises:
         VideoMMEError: if the frames or subtitle lines of the video are not stored.
     """
     try:
-        return requests_of(benchmark, video_id, evaluation)
+        return requests_of(inputs)
     except NotReadyError:
-        prompts = render_prompts(benchmark, video_id, evaluation)
-        return requests_of(benchmark, video_id, evaluation, prompts)
+        return requests_of(inputs, inputs.render_prompts())
 
 
 def _estimate_judge(
@@ -172,7 +165,7 @@ def _estimate_judge(
     longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
     selected = benchmark.snapshot.questions_of(evaluation)
     for video_id, questions in selected.items():
-        responses = stored_responses(benchmark, video_id, evaluation)
+        responses = Inputs(benchmark, video_id, evaluation).responses()
         for question, repeat in product(questions, range(evaluation.repeats)):
             response = responses.get((question.question_id, repeat))
             if response is None or response.raw_output is None:
@@ -220,21 +213,20 @@ def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
         yield journal
 
 
-def _expected_frames(benchmark: BenchmarkState, evaluation: Evaluation, video_id: str) -> int:
+def _expected_frames(inputs: Inputs) -> int:
     """The number of frames that the sampling would choose; 1 for a video that was not probed."""
-    if evaluation.sampling is None:
+    sampling = inputs.evaluation.sampling
+    if sampling is None:
         return 0
-    video = benchmark.snapshot.videos.get(video_id)
+    video = inputs.benchmark.snapshot.videos.get(inputs.video_id)
     if video is None:
         return 1
-    duration = benchmark.snapshot.questions[video_id][0].duration
-    return evaluation.sampling.choose(_EvenFrames(video), duration).count
+    return sampling.choose(_EvenFrames(video), inputs.questions[0].duration).count
 
 
-def _frame_size(
-    benchmark: BenchmarkState, evaluation: Evaluation, video_id: str, frames: int
-) -> tuple[int, int] | None:
-    video = benchmark.snapshot.videos.get(video_id)
-    if video is None or evaluation.sampling is None:
+def _frame_size(inputs: Inputs, frames: int) -> tuple[int, int] | None:
+    sampling = inputs.evaluation.sampling
+    video = inputs.benchmark.snapshot.videos.get(inputs.video_id)
+    if video is None or sampling is None:
         return None
-    return evaluation.sampling.picture.size(video.stream.width, video.stream.height, frames)
+    return sampling.picture.size(video.stream.width, video.stream.height, frames)

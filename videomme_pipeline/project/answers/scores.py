@@ -1,20 +1,18 @@
 """Scores of an evaluation, and the inputs that they were computed from."""
 
-from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import product
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.project.answers.asking import ask_model
-from videomme_pipeline.project.answers.inputs import stored_responses
+from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
+from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
-from videomme_pipeline.project.state.partitions import Partition, VideoVariantPartition
+from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
@@ -33,11 +31,13 @@ def score_evaluation(
     """
     reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
     pairing = evaluation.pairing
-    scored = [
-        (question, score_response(benchmark, evaluation, question, response, pairing))
-        for video_id in benchmark.snapshot.questions_of(evaluation)
-        for question, response in _answers(benchmark, video_id, evaluation, reasons)
-    ]
+    scored = []
+    for video_id, questions in benchmark.snapshot.questions_of(evaluation).items():
+        responses = Inputs(benchmark, video_id, evaluation).responses()
+        reason = reasons.get(VideoVariant(video_id, evaluation.name), "never asked")
+        for question, response in with_failed_ones(evaluation, questions, responses, reason):
+            row = score_response(benchmark, evaluation, question, response, pairing)
+            scored.append((question, row))
     if evaluation.judge is None:
         return [row for _, row in scored]
     judge = evaluation.judge.served_by(project.server_record.with_server)
@@ -65,31 +65,6 @@ def score_response(
         track=evaluation.track,
         pairing=pairing,
     )
-
-
-def with_failed_ones(
-    evaluation: Evaluation,
-    questions: Iterable[Question],
-    responses: Mapping[tuple[str, int], Response],
-    reason: str,
-) -> Iterator[tuple[Question, Response]]:
-    """Yield each question and repeat with its response in `responses`, or with a failed one.
-
-    The key of a response is its question id and repeat. `reason` is the error of failed responses.
-    """
-    for question, repeat in product(questions, range(evaluation.repeats)):
-        response = responses.get((question.question_id, repeat))
-        yield (
-            question,
-            response
-            or Response.not_asked(
-                question,
-                evaluation=evaluation.name,
-                model=evaluation.model.name,
-                repeat=repeat,
-                error=reason,
-            ),
-        )
 
 
 def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[EvaluatedVideo]:
@@ -138,16 +113,3 @@ def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluati
     size = evaluation.sampling.picture.size(video.stream.width, video.stream.height, planned)
     per_frame = model.frame_tokens(size)
     return None if per_frame is None else planned * per_frame
-
-
-def _answers(
-    benchmark: BenchmarkState,
-    video_id: str,
-    evaluation: Evaluation,
-    reasons: Mapping[Partition, str],
-) -> Iterator[tuple[Question, Response]]:
-    """Each question and repeat of a video with its response, or with a failed one."""
-    responses = stored_responses(benchmark, video_id, evaluation)
-    reason = reasons.get(VideoVariantPartition(video_id, evaluation.name), "never asked")
-    questions = benchmark.snapshot.questions[video_id]
-    return with_failed_ones(evaluation, questions, responses, reason)

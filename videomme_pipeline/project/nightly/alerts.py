@@ -5,7 +5,7 @@ webhook …: https://github.com/caronc/apprise/wiki) and contain its token, so t
 environment variable and never from a file.
 """
 
-from collections.abc import Mapping, Sequence
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,18 +33,14 @@ class Alert:
     type: AlertType = AlertType.FAILURE
 
 
-def alert_urls(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space."""
-    return tuple(environment.get(URLS_VARIABLE, "").split())
-
-
-def send(alert: Alert, urls: Sequence[str]) -> None:
-    """Send `alert` to all of `urls`, which may be empty.
+def send(alert: Alert) -> None:
+    """Send `alert` to all URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space.
 
     Raises:
         AlertError: if apprise does not support a URL or a service did not accept the alert. All
             URLs are tried first.
     """
+    urls = os.environ.get(URLS_VARIABLE, "").split()
     if not urls:
         return
     with needs_extra("alerts", f"sending alerts to {URLS_VARIABLE}"):
@@ -77,8 +73,3 @@ def nightly_alert(assessment: Assessment, link: str) -> Alert | None:
         body="\n".join([*lines, "", link]),
         type=AlertType.FAILURE if is_error else AlertType.WARNING,
     )
-
-
-def run_failure_alert(job: str, run_id: str, error: str, link: str) -> Alert:
-    """The alert about a failed run."""
-    return Alert(title=f"{job} failed", body=f"Run {run_id}: {error}\n\n{link}")

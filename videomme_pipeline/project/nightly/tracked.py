@@ -22,8 +22,14 @@ from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.project.answers.asking import ask, open_journal, requests_of
-from videomme_pipeline.project.answers.scores import score_response, with_failed_ones
+from videomme_pipeline.project.answers.asking import (
+    ask,
+    open_journal,
+    requests_of,
+    with_failed_ones,
+)
+from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.answers.scores import score_response
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.versions import INCOMPLETE
@@ -233,18 +239,16 @@ class TrackedEvaluation:
 
     def _runs_before(self, date: str) -> list[Observation]:
         """The nightly runs between the baseline and a date that have the current settings."""
-        return [
-            Observation(name=name, rows=rows)
-            for name in self._dates_before(date)
-            if (rows := read_rows(self.path(name), ObservedQuestion))
-            and rows[0].evaluation_fingerprint == self.evaluation.fingerprint
-        ]
-
-    def _dates_before(self, date: str) -> list[str]:
         pinned = self.tracked.baseline
         first = "" if pinned is None else pinned.isoformat()
         stored = self.project.store.observation_files(self.benchmark.name, self.evaluation.name)
-        return [file.stem for file in stored if first < file.stem < date]
+        return [
+            Observation(name=path.stem, rows=rows)
+            for path in stored
+            if first < path.stem < date
+            and (rows := read_rows(path, ObservedQuestion))
+            and rows[0].evaluation_fingerprint == self.evaluation.fingerprint
+        ]
 
     def _ask(self, date: str) -> Iterator[tuple[Question, Response]]:
         """Yield each question and repeat with its response, or with a failed one."""
@@ -268,7 +272,7 @@ class TrackedEvaluation:
         requests, reasons = [], {}
         for video_id in self.videos:
             try:
-                requests.append(requests_of(self.benchmark, video_id, self.evaluation))
+                requests.append(requests_of(Inputs(self.benchmark, video_id, self.evaluation)))
             except VideoMMEError as error:
                 reasons[video_id] = str(error)
         return requests, reasons

@@ -77,7 +77,7 @@ class Spending:
         return error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class ComputeTime:
     """The CPU time of decoding and encoding, and the wall-clock time of all nodes together.
 
@@ -86,18 +86,6 @@ class ComputeTime:
 
     cpu_seconds: float = 0.0
     node_seconds: float = 0.0
-
-    def __add__(self, other: "ComputeTime") -> "ComputeTime":
-        return ComputeTime(
-            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
-            node_seconds=self.node_seconds + other.node_seconds,
-        )
-
-    def __sub__(self, other: "ComputeTime") -> "ComputeTime":
-        return ComputeTime(
-            cpu_seconds=self.cpu_seconds - other.cpu_seconds,
-            node_seconds=self.node_seconds - other.node_seconds,
-        )
 
     @property
     def node_hours(self) -> float:

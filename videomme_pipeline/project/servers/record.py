@@ -107,7 +107,16 @@ class ServerRecord:
         self._seen[model] = now_seen
         path = self._store.servers(model)
         if is_stored and now_seen != _read(path):
-            _write(path, spec.name, now_seen)
+            servers = [
+                {
+                    "key": server.key,
+                    "since": server.since.isoformat(),
+                    "identity": server.identity.known,
+                }
+                for server in now_seen
+            ]
+            content = {"model": spec.name, "servers": servers}
+            publish(path, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
 def _fingerprint(spec: RemoteSpec) -> str:
@@ -132,19 +141,6 @@ def _read(path: UPath) -> list[SeenServer]:
             f"{path}: the record of the model's servers is damaged ({error!r}); if the server is "
             "still the first one that this model had, delete the file; otherwise restore it"
         ) from error
-
-
-def _write(path: UPath, model: str, seen: Sequence[SeenServer]) -> None:
-    servers = [
-        {
-            "key": server.key,
-            "since": server.since.isoformat(),
-            "identity": server.identity.known,
-        }
-        for server in seen
-    ]
-    content = {"model": model, "servers": servers}
-    publish(path, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
 def _first(seen: Sequence[SeenServer]) -> SeenServer:

@@ -5,13 +5,12 @@ snapshot, so that the next access reads the files again.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-
-from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -24,7 +23,6 @@ from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.state.failures import FailureLog
-from videomme_pipeline.project.state.partitions import video_of
 from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
@@ -51,9 +49,10 @@ class BenchmarkState:
         self.hashes = hashes
         self.server_record = server_record
         self._configuration = configuration
-        self._question_file = RowFile(store.questions(name), Question)
-        self._video_files = RowFolder(store.videos(name), Video)
-        self._memos: dict[str | None, dict[Hashable, str]] = {}
+        self.question_file = RowFile(store.questions(name), Question)
+        self.video_files = RowFolder(store.videos(name), Video)
+        self.memos = defaultdict[str | None, dict[Hashable, str]](dict)
+        """The versions that snapshots computed from the same questions, by their version."""
         self._snapshot_class = Snapshot
         self.snapshot = Snapshot(self)
         """The stored data. Each part is read at its first access after the last `invalidate`."""
@@ -101,21 +100,6 @@ class BenchmarkState:
             spec, self.store.media(benchmark.media_folder or benchmark.name)
         )
 
-    def read_questions(self) -> tuple[Question, ...]:
-        """The stored questions. A file that has not changed is not read again.
-
-        Errors are those of `read_rows`.
-        """
-        return self._question_file.read()
-
-    def read_videos(self) -> dict[str, StoredRow[Video]]:
-        """The stored video rows by video id. Only files that changed are read again."""
-        return self._video_files.read()
-
-    def memo(self, questions_version: str | None) -> dict[Hashable, str]:
-        """Cache of the versions that snapshots computed from the same questions."""
-        return self._memos.setdefault(questions_version, {})
-
 
 class Snapshot:
     """The stored data of one benchmark. Each part is read at its first access."""
@@ -124,7 +108,8 @@ class Snapshot:
         self._benchmark = benchmark
         self._subtitle_hashes: dict[str, str | None] = {}
         self._selected: dict[Selection, Questions] = {}
-        self._listing = Listing(benchmark.store.root)
+        self.listing = Listing(benchmark.store.root)
+        """The stored files when their folders were first listed."""
 
     @cached_property
     def source(self) -> Source:
@@ -144,7 +129,7 @@ class Snapshot:
         """
         name = self._benchmark.name
         try:
-            rows = self._benchmark.read_questions()
+            rows = self._benchmark.question_file.read()
         except FileNotFoundError:
             raise NotReadyError(
                 f"{name}: its questions have not been built yet; materialize {name}/questions"
@@ -183,15 +168,7 @@ class Snapshot:
     @cached_property
     def stored_videos(self) -> dict[str, StoredRow[Video]]:
         """The stored video rows with their fingerprints, by video id."""
-        return self._benchmark.read_videos()
-
-    def has_file(self, path: UPath) -> bool:
-        """Return True if there was a file at `path` when its folder was first listed."""
-        return self._listing.has(path)
-
-    def list_ahead(self, *part: str) -> None:
-        """List a part of an object store in a thread, before `has_file` needs the list."""
-        self._listing.list_ahead(*part)
+        return self._benchmark.video_files.read()
 
     @cached_property
     def versions(self) -> Versions:
@@ -205,7 +182,7 @@ class Snapshot:
             reasons={
                 video: reason
                 for partition, reason in failures.items()
-                if (video := video_of(partition))
+                if (video := partition.video)
             },
             memo=self._memo,
         )
@@ -217,7 +194,7 @@ class Snapshot:
 
     @cached_property
     def _memo(self) -> dict[Hashable, str]:
-        return self._benchmark.memo(self.questions_version)
+        return self._benchmark.memos[self.questions_version]
 
     def subtitle_hash(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None if the video has no such file.

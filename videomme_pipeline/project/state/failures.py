@@ -14,7 +14,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.state.partitions import Partition, partition_of, variant_of, video_of
+from videomme_pipeline.project.state.partitions import Partition, partition_of
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import setting_aside
@@ -37,7 +37,7 @@ class FailureLog:
 
     def not_ready(self, partition: Partition) -> NotReadyError:
         """NotReadyError for a missing partition, with the recorded reason if there is one."""
-        parts = (self.asset, variant_of(partition), video_of(partition))
+        parts = (self.asset, partition.variant, partition.video)
         name = " ".join(part for part in parts if part)
         entry = _entry(self._path(partition))
         return NotReadyError(
@@ -50,15 +50,15 @@ class FailureLog:
             self._path(partition).unlink(missing_ok=True)
         for partition, reason in failures.items():
             entry = {
-                "video": video_of(partition),
-                "variant": variant_of(partition),
+                "video": partition.video,
+                "variant": partition.variant,
                 "reason": reason,
             }
             checked = entry | {"checksum": fingerprint(entry)}
             publish(self._path(partition), json.dumps(checked).encode())
 
     def _path(self, partition: Partition) -> UPath:
-        name = f"{variant_of(partition) or ''}~{video_of(partition) or ''}"
+        name = f"{partition.variant or ''}~{partition.video or ''}"
         return self.store.failure(self.asset, name)
 
 

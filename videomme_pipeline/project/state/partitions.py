@@ -7,6 +7,7 @@ scores). Each combination has its own class, so a stage never handles a missing 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from videomme_pipeline.evaluation.evaluation import Evaluation
 
@@ -36,12 +37,16 @@ DIMENSIONS: Mapping[str, frozenset[Dimension]] = {
 class Whole:
     """The only partition of an asset without partitions."""
 
+    video: ClassVar[None] = None
+    variant: ClassVar[None] = None
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class VideoPartition:
     """One video."""
 
     video: str
+    variant: ClassVar[None] = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,17 +54,18 @@ class VariantPartition:
     """One variant, over all videos."""
 
     variant: str
+    video: ClassVar[None] = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class VideoVariantPartition:
+class VideoVariant:
     """One variant of one video."""
 
     video: str
     variant: str
 
 
-Partition = Whole | VideoPartition | VariantPartition | VideoVariantPartition
+Partition = Whole | VideoPartition | VariantPartition | VideoVariant
 
 WHOLE = Whole()
 
@@ -68,21 +74,7 @@ def partition_of(*, video: str | None = None, variant: str | None = None) -> Par
     """The partition with these parts."""
     if video is None:
         return WHOLE if variant is None else VariantPartition(variant)
-    return VideoPartition(video) if variant is None else VideoVariantPartition(video, variant)
-
-
-def video_of(partition: Partition) -> str | None:
-    """The video of a partition, or None if it has no video dimension."""
-    if isinstance(partition, VideoPartition | VideoVariantPartition):
-        return partition.video
-    return None
-
-
-def variant_of(partition: Partition) -> str | None:
-    """The variant of a partition, or None if it has no variant dimension."""
-    if isinstance(partition, VariantPartition | VideoVariantPartition):
-        return partition.variant
-    return None
+    return VideoPartition(video) if variant is None else VideoVariant(video, variant)
 
 
 def variant_in(evaluation: Evaluation, dimension: Dimension) -> str | None:

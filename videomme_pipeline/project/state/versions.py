@@ -10,19 +10,15 @@ contains its weights and packages.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass, field
 
-from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fetch.release import Footage
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import (
-    PICTURE_VERSION,
-    PLANNER_VERSION,
-    frames_fingerprint,
-)
+from videomme_pipeline.frames.cache import PICTURE_VERSION, PLANNER_VERSION, frames_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.models.spec import WithServer
 from videomme_pipeline.prompts.render import RENDER_VERSION
@@ -53,6 +49,7 @@ def code_version(stage: str) -> str:
     return ".".join(map(str, CODE_VERSIONS[stage]))
 
 
+@dataclass(kw_only=True, eq=False)
 class Versions:
     """The data versions of one benchmark, for the questions and video rows of one snapshot.
 
@@ -62,36 +59,26 @@ class Versions:
     computed from the same questions. Its keys contain everything else that a version depends on.
     """
 
-    def __init__(  # noqa: PLR0913 - everything that versions depend on
-        self,
-        *,
-        questions: Mapping[str, Sequence[Question]],
-        videos: Mapping[str, Video],
-        subtitle_hash: Callable[[str], str | None],
-        with_server: WithServer,
-        reasons: Mapping[str, str],
-        memo: dict[Hashable, str],
-    ) -> None:
-        self._questions = questions
-        self._videos = videos
-        self._subtitle_hash = subtitle_hash
-        self._with_server = with_server
-        self._models: dict[str, str] = {}
-        """The fingerprint of the model with its server, by evaluation."""
-        self._reasons = reasons
-        self._memo = memo
+    questions: Mapping[str, Sequence[Question]]
+    videos: Mapping[str, Video]
+    subtitle_hash: Callable[[str], str | None]
+    with_server: WithServer
+    reasons: Mapping[str, str]
+    memo: dict[Hashable, str]
+    _models: dict[str, str] = field(default_factory=dict, init=False)
+    """The fingerprint of the model with its server, by evaluation."""
 
     def video(self, video_id: str) -> str:
         """Hash of a video's file."""
-        if video_id not in self._videos:
+        if video_id not in self.videos:
             raise NotReadyError(
-                self._reasons.get(video_id) or f"video {video_id} is not materialized"
+                self.reasons.get(video_id) or f"video {video_id} is not materialized"
             )
-        return self._videos[video_id].content_hash
+        return self.videos[video_id].content_hash
 
     def frame_settings(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
-        duration, clip = self._durations[video_id], self._footage(video_id).clip
+        duration, clip = self.questions[video_id][0].duration, self._footage(video_id).clip
         return self._once(
             ("settings", sampling, duration, clip),
             lambda: frames_fingerprint(sampling, duration, clip),
@@ -125,7 +112,7 @@ class Versions:
                 "subtitles",
                 *CODE_VERSIONS["subtitles"],
                 alignment.fingerprint,
-                self._subtitle_hash(video_id),
+                self.subtitle_hash(video_id),
                 self.sent_frames(video_id, evaluation),
                 **({} if footage.subtitle_shift_seconds is None else {"footage": footage}),
             ),
@@ -151,7 +138,7 @@ class Versions:
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
         """Version of the responses about a video: model, server, decoding, prompts and frames."""
         if evaluation.name not in self._models:
-            self._models[evaluation.name] = self._with_server(evaluation.model).fingerprint
+            self._models[evaluation.name] = self.with_server(evaluation.model).fingerprint
         model = self._models[evaluation.name]
         return self._once(
             ("responses", model, *self._inputs(video_id, evaluation)),
@@ -174,18 +161,18 @@ class Versions:
         Raises:
             NotReadyError: if the evaluation selects no video.
         """
-        selected = evaluation.selection.of(self._questions)
+        selected = evaluation.selection.of(self.questions)
         if not selected:
             raise NotReadyError(
                 f"{evaluation.name}: `duration: {evaluation.selection.duration}` selects none of "
-                f"the {len(self._questions)} videos that benchmarks.yaml selects; change either"
+                f"the {len(self.questions)} videos that benchmarks.yaml selects; change either"
             )
         return fingerprint(
             "scores",
             *CODE_VERSIONS["scores"],
             evaluation.reader,
             READERS[evaluation.reader].version,
-            evaluation.judge and evaluation.judge.served_by(self._with_server).fingerprint,
+            evaluation.judge and evaluation.judge.served_by(self.with_server).fingerprint,
             {video_id: self._scored(video_id, evaluation) for video_id in selected},
         )
 
@@ -197,16 +184,11 @@ class Versions:
         return [responses, self._with_answers(video_id)]
 
     def _footage(self, video_id: str) -> Footage:
-        return self._questions[video_id][0].footage
-
-    @cached_property
-    def _durations(self) -> dict[str, Duration | None]:
-        """The duration class of each video."""
-        return {video_id: rows[0].duration for video_id, rows in self._questions.items()}
+        return self.questions[video_id][0].footage
 
     def _without_answers(self, video_id: str) -> str:
         """Hash of a video's questions without the answers, as prompts can contain them."""
-        questions = self._questions[video_id]
+        questions = self.questions[video_id]
         grouping = find_benchmark(questions[0].benchmark).grouping
         return self._once(
             ("asked", video_id),
@@ -218,20 +200,20 @@ class Versions:
 
     def _with_answers(self, video_id: str) -> str:
         """Hash of a video's questions with the answers."""
-        return self._once(("key", video_id), lambda: fingerprint(list(self._questions[video_id])))
+        return self._once(("key", video_id), lambda: fingerprint(list(self.questions[video_id])))
 
     def _inputs(self, video_id: str, evaluation: Evaluation) -> tuple[Hashable, ...]:
         """Everything that the versions of a video in an evaluation depend on, except questions."""
-        video = self._videos.get(video_id)
+        video = self.videos.get(video_id)
         reads_subtitles = evaluation.alignment is not None
         return (
             video_id,
             evaluation.fingerprint,
             video and video.content_hash,
-            self._subtitle_hash(video_id) if reads_subtitles else None,
+            self.subtitle_hash(video_id) if reads_subtitles else None,
         )
 
     def _once(self, key: Hashable, compute: Callable[[], str]) -> str:
-        if key not in self._memo:
-            self._memo[key] = compute()
-        return self._memo[key]
+        if key not in self.memo:
+            self.memo[key] = compute()
+        return self.memo[key]

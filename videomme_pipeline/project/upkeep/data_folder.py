@@ -4,7 +4,7 @@ Frames, packet indexes, aligned subtitles and prompts can be rebuilt. If nothing
 it is garbage. Responses, scores and nightly runs are results, which are listed but never removed.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,9 +73,17 @@ class FrameFile:
     """One file of the frame cache."""
 
     path: UPath
-    video_hash: str
-    settings: str
+    sampling: str
     bytes: int
+
+    @property
+    def video_hash(self) -> str:
+        return self.path.parent.name
+
+    @property
+    def settings(self) -> str:
+        """The fingerprint of the sampling's settings."""
+        return self.path.stem
 
 
 class DataFolder:
@@ -95,7 +103,7 @@ class DataFolder:
             offered.update(s.name for s in configuration.samplings.get(benchmark, ()))
         by_sampling: dict[str, list[FrameFile]] = defaultdict(list)
         for file in self.frames:
-            by_sampling[self.sampling_of(file)].append(file)
+            by_sampling[file.sampling].append(file)
         frames = [
             Shelf(
                 kind="frames",
@@ -128,34 +136,35 @@ class DataFolder:
                 "cannot find unused files while a configuration file has a mistake; fix it first: "
                 f"{problem}"
             )
-        cached = sorted({self.sampling_of(file) for file in self.frames})
+        cached = sorted({file.sampling for file in self.frames})
         for name in samplings:
             if name not in cached:
                 hint = nearest(name, cached) if cached else "no frames are cached"
                 raise ConfigurationError(f"no frames of the sampling `{name}` are cached: {hint}")
         return [
             *self._garbage_frames(samplings),
-            *(
-                Garbage(path=path, bytes=_size(path), why="packet index of no stored video")
-                for path in self._store.packet_files()
-                if path.stem not in self.video_hashes
+            *_garbage(
+                (p for p in self._store.packet_files() if p.stem not in self.video_hashes),
+                "packet index of no stored video",
             ),
-            *(
-                Garbage(path=path, bytes=_size(path), why="sound of no stored video")
-                for path in self._store.sound_files()
-                if path.parent.name not in self.video_hashes
+            *_garbage(
+                (p for p in self._store.sound_files() if p.parent.name not in self.video_hashes),
+                "sound of no stored video",
             ),
             *self._garbage_of_benchmarks(),
-            *self._set_aside(),
+            *_garbage(self._store.set_aside_files(), "damaged files"),
         ]
 
     @cached_property
     def frames(self) -> list[FrameFile]:
         """The files of the frame cache."""
-        return [
-            FrameFile(path, path.parent.name, path.stem, _size(path))
-            for path in self._store.frame_files()
-        ]
+        names = dict(self._named)
+        files = []
+        for path in self._store.frame_files():
+            if path.stem not in names:
+                names[path.stem] = stored_sampling(path) or "unreadable"
+            files.append(FrameFile(path, names[path.stem], _size(path)))
+        return files
 
     @cached_property
     def benchmarks(self) -> list[str]:
@@ -182,25 +191,12 @@ class DataFolder:
             for duration in (None, *Duration)
         }
 
-    def sampling_of(self, file: FrameFile) -> str:
-        """The name of the sampling of a frame file."""
-        if file.settings not in self._named:
-            self._others.setdefault(file.settings, stored_sampling(file.path) or "unreadable")
-            return self._others[file.settings]
-        return self._named[file.settings]
-
-    @cached_property
-    def _others(self) -> dict[str, str]:
-        """The names of samplings outside the configuration, read from the frame files."""
-        return {}
-
     def _garbage_frames(self, samplings: Collection[str]) -> Iterator[Garbage]:
         for file in self.frames:
-            sampling = self.sampling_of(file)
-            if sampling in samplings:
-                why = f"frames of {sampling}, as requested"
+            if file.sampling in samplings:
+                why = f"frames of {file.sampling}, as requested"
             elif file.settings not in self._named:
-                why = f"frames of {sampling}, which is not in any evaluation or samplings.yaml"
+                why = f"frames of {file.sampling}, which is not in any evaluation or samplings.yaml"
             elif file.video_hash not in self.video_hashes:
                 why = "frames of a video that no longer exists"
             else:
@@ -212,14 +208,7 @@ class DataFolder:
             for kind in _REBUILT_FOR_FREE:
                 for name, files in self._by_variant(benchmark, kind).items():
                     if name not in self._users(benchmark, kind):
-                        for path in files:
-                            why = f"{kind} of {name}, which no evaluation uses"
-                            yield Garbage(path=path, bytes=_size(path), why=why)
-
-    def _set_aside(self) -> Iterator[Garbage]:
-        """Yield the damaged files that were set aside."""
-        for path in self._store.set_aside_files():
-            yield Garbage(path=path, bytes=_size(path), why="damaged files")
+                        yield from _garbage(files, f"{kind} of {name}, which no evaluation uses")
 
     def _of_benchmark(self, benchmark: str) -> Iterator[Shelf]:
         videos = self._store.video_files(benchmark)
@@ -256,14 +245,13 @@ class DataFolder:
 
 def by_reason(garbage: Iterable[Garbage]) -> list[GarbageOfReason]:
     """Number and size of the files by reason, the largest size first."""
-    sizes: dict[str, list[int]] = defaultdict(list)
+    files, sizes = Counter[str](), Counter[str]()
     for file in garbage:
-        sizes[file.why].append(file.bytes)
-    reasons = [
-        GarbageOfReason(why=why, files=len(bytes_of_files), bytes=sum(bytes_of_files))
-        for why, bytes_of_files in sizes.items()
+        files[file.why] += 1
+        sizes[file.why] += file.bytes
+    return [
+        GarbageOfReason(why=why, files=files[why], bytes=size) for why, size in sizes.most_common()
     ]
-    return sorted(reasons, key=lambda reason: reason.bytes, reverse=True)
 
 
 def remove(garbage: Iterable[Garbage]) -> None:
@@ -286,6 +274,10 @@ def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] =
         bytes=sum(map(_size, files)),
         named_by=named_by,
     )
+
+
+def _garbage(paths: Iterable[UPath], why: str) -> Iterator[Garbage]:
+    return (Garbage(path=path, bytes=_size(path), why=why) for path in paths)
 
 
 def _size(path: UPath) -> int:

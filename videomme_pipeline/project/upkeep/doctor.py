@@ -20,6 +20,7 @@ from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
+DECODERS = ("h264", "hevc", "vp9", "av1", "mpeg2video")
 FREE_BYTES_WANTED = 5 << 30
 
 
@@ -60,11 +61,8 @@ def _versions() -> Finding:
         except PackageNotFoundError:
             missing.append(package)
     if missing:
-        return Finding(
-            check="packages",
-            verdict=Verdict.WARNING,
-            message=f"{', '.join(missing)} not installed here; run `make demo` once",
-        )
+        message = f"{', '.join(missing)} not installed here; run `make demo` once"
+        return Finding(check="packages", verdict=Verdict.WARNING, message=message)
     return Finding(check="packages", verdict=Verdict.OK, message=", ".join(versions))
 
 
@@ -74,17 +72,10 @@ def _ffmpeg() -> Finding:
     libraries = ", ".join(
         f"{name} {'.'.join(map(str, number))}" for name, number in av.library_versions.items()
     )
-    missing = [
-        name
-        for name in ("h264", "hevc", "vp9", "av1", "mpeg2video")
-        if name not in av.codecs_available
-    ]
+    missing = [name for name in DECODERS if name not in av.codecs_available]
     if missing:
-        return Finding(
-            check="ffmpeg",
-            verdict=Verdict.FAILED,
-            message=f"no decoder for {', '.join(missing)} ({libraries}); install PyAV's own wheel",
-        )
+        message = f"no decoder for {', '.join(missing)} ({libraries}); install PyAV's own wheel"
+        return Finding(check="ffmpeg", verdict=Verdict.FAILED, message=message)
     return Finding(check="ffmpeg", verdict=Verdict.OK, message=libraries)
 
 
@@ -92,22 +83,16 @@ def _disk(project: Project) -> Finding:
     folder = project.store.local()
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
-    writable = os.access(folder, os.W_OK)
-    message = f"{folder.resolve()}: {free / 2**30:.0f} GiB free"
-    if not writable:
-        return Finding(
-            check="disk",
-            verdict=Verdict.FAILED,
-            message=f"{message}, not writable; set VIDEOMME_DATA to a writable folder",
+    message, verdict = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", Verdict.OK
+    if not os.access(folder, os.W_OK):
+        verdict = Verdict.FAILED
+        message += ", not writable; set VIDEOMME_DATA to a writable folder"
+    elif free < FREE_BYTES_WANTED:
+        verdict = Verdict.WARNING
+        message += (
+            "; the frames of a benchmark need a few GiB per sampling, and its videos about 100 GiB"
         )
-    if free < FREE_BYTES_WANTED:
-        return Finding(
-            check="disk",
-            verdict=Verdict.WARNING,
-            message=f"{message}; the frames of a benchmark need a few GiB per sampling, "
-            "and its videos about 100 GiB",
-        )
-    return Finding(check="disk", verdict=Verdict.OK, message=message)
+    return Finding(check="disk", verdict=verdict, message=message)
 
 
 def _workers(project: Project) -> Iterator[Finding]:
@@ -157,17 +142,15 @@ def _request(model: ModelSpec, servers: ModelServers) -> Finding:
 def _endpoint(model: RemoteSpec) -> Finding:
     """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
+    verdict, name = Verdict.OK, model.served_name
     try:
         if model.managed is not None:
-            return Finding(check=check, verdict=Verdict.OK, message=model.managed.check())
+            return Finding(check=check, verdict=verdict, message=model.managed.check())
         served = model.served_models()
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
-    name = model.served_name
+    message = f"{model.endpoint} serves {name}"
     if served is not None and name not in served:
-        return Finding(
-            check=check,
-            verdict=Verdict.WARNING,
-            message=f"{model.endpoint} serves {', '.join(served[:5])}, not {name}",
-        )
-    return Finding(check=check, verdict=Verdict.OK, message=f"{model.endpoint} serves {name}")
+        verdict = Verdict.WARNING
+        message = f"{model.endpoint} serves {', '.join(served[:5])}, not {name}"
+    return Finding(check=check, verdict=verdict, message=message)

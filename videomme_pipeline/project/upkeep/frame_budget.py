@@ -53,10 +53,6 @@ class FrameBudget:
         stored = (self._sizes.get(fingerprint, [0]) for fingerprint in settings)
         return sum(sum(sizes) / len(sizes) for sizes in stored)
 
-    def add(self, stored_bytes: int) -> None:
-        """Count frames that have just been stored."""
-        self.stored_bytes += stored_bytes
-
     def objection(self, expected_bytes: float = 0.0) -> str | None:
         """The reason not to store `expected_bytes` more, or None if both limits allow that.
 

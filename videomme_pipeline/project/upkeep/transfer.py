@@ -8,11 +8,7 @@ from functools import partial
 from upath import UPath
 
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
-from videomme_pipeline.errors import (
-    ConfigurationError,
-    DamagedFileError,
-    StorageError,
-)
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
@@ -61,11 +57,11 @@ def copy_tables(
     """
     files, listing = source.tables(), Listing(target.root)
     paths = [target.path(*file.relative_to(source.root).parts) for file in files]
-    tasks = [_Task(file, path, listing.has(path)) for file, path in zip(files, paths, strict=True)]
+    are_stored = [listing.has(path) for path in paths]
     total, copied = len(files), Copied()
     copy = partial(_copy, target.root, overwrite)
     with ThreadPoolExecutor(REQUESTS) as threads:
-        for done, result in enumerate(threads.map(copy, tasks), start=1):
+        for done, result in enumerate(threads.map(copy, files, paths, are_stored), start=1):
             copied += result
             stored = f"{done:,} of {total:,} files are in {target.root}."
             on_progress(StageProgress(what="files", done=done, total=total, stored=stored))
@@ -92,28 +88,20 @@ def check_license(store: Store, *, is_private: bool) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A file to copy to `path`. `is_stored` is True if `path` exists when the copy starts."""
-
-    file: UPath
-    path: UPath
-    is_stored: bool
-
-
-def _copy(root: UPath, overwrite: bool, task: _Task) -> Copied:
+def _copy(root: UPath, overwrite: bool, file: UPath, path: UPath, is_stored: bool) -> Copied:
+    """Copy `file` to `path` below `root`. `is_stored` is True if `path` exists already."""
     try:
-        if not task.is_stored:
-            data = parquet.read_bytes(task.file)
-            if publish(task.path, data, only_new=True):
+        if not is_stored:
+            data = parquet.read_bytes(file)
+            if publish(path, data, only_new=True):
                 return Copied(copied=1, bytes=len(data))
-        stored = _checksum(task.path)
-        if stored == parquet.checksum(task.file):
+        stored = _checksum(path)
+        if stored == parquet.checksum(file):
             return Copied(same=1)
         if stored is not None and not overwrite:
-            return Copied(different=("/".join(task.path.relative_to(root).parts),))
-        data = parquet.read_bytes(task.file)
-        publish(task.path, data)
+            return Copied(different=("/".join(path.relative_to(root).parts),))
+        data = parquet.read_bytes(file)
+        publish(path, data)
     except (DamagedFileError, FileNotFoundError, StorageError) as error:
         return Copied(problems=(str(error),))
     return Copied(copied=1, bytes=len(data))
