@@ -121,7 +121,7 @@ def test_a_facet_without_a_value_is_absent() -> None:
     assert hash(Facets({"domain": None, "level": 2})) == hash(Facets({"level": 2}))
 
 
-def test_letters_are_the_first_ones_in_order() -> None:
+def test_the_letters_of_a_benchmark_begin_with_a_and_have_no_gaps() -> None:
     with pytest.raises(ValueError, match="`letters` must be A, B, C … in order"):
         replace(OWN, letters=(Letter.B, Letter.C))
     assert replace(OWN, letters=tuple(Letter)).letters[-1] == "N"

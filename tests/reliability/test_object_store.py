@@ -252,7 +252,7 @@ def test_an_object_appears_whole_or_not_at_all(
     assert parquet.read_copied_table(path).num_rows == megabytes
 
 
-def test_what_another_process_writes_is_listed(server: S3Server) -> None:
+def test_a_listing_has_the_files_of_other_processes(server: S3Server) -> None:
     import s3fs  # noqa: PLC0415 - an extra
 
     store = Store.at("s3://bucket/shared")

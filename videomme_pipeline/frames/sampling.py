@@ -89,8 +89,8 @@ class Limit(StrEnum):
 class Choice:
     """The chosen frames by number, ascending, and the time at which each was requested.
 
-    `asked` is the number of frames that the strategy requests before any limit. `limit` is None
-    if the choice has that number.
+    `asked` is the number of frames that the strategy requests. `limit` is the reason why the choice
+    has fewer, or None.
     """
 
     frames: tuple[int, ...]

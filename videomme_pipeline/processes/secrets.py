@@ -87,7 +87,7 @@ class Redaction:
 def _forms(key: bytes) -> Iterator[bytes]:
     yield key
     for before in range(3):
-        # Only these digits depend on the key alone if `before` other bytes precede it.
+        # The digits in this slice depend only on the key, if `before` other bytes precede the key.
         digits = slice((8 * before + 5) // 6, 8 * (before + len(key)) // 6)
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             yield encode(bytes(before) + key)[digits]

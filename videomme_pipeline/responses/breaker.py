@@ -56,7 +56,7 @@ class CircuitBreaker:
         return self._clock() < self._open_until
 
     def allows(self, question: object) -> bool:
-        """True if the endpoint may get `question` now, unless the breaker is open."""
+        """True if a closed breaker lets `question` pass. After an outage, only one question may."""
         return self._only_question is None or self._only_question is question
 
     def record(self, question: object, result: Reply | ResponseFailure) -> bool:

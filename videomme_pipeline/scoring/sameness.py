@@ -57,7 +57,7 @@ class Sameness:
 
 
 def is_same(informative: int, different: int) -> bool:
-    """True if settings with an effect would not leave so few different answers."""
+    """True if so few answers differ that the settings cannot have had an effect."""
     return bool(scipy.special.bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
 
 

@@ -64,7 +64,7 @@ class Replica:
 
     @property
     def is_given_up(self) -> bool:
-        """True if it has died too often."""
+        """True if the server has died too often to be started again."""
         return self.has_ended and self.restarts >= MAX_RESTARTS
 
     @property
