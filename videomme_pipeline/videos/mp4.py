@@ -232,6 +232,12 @@ def _sample_sizes(stsz: memoryview) -> Integers:
     return np.frombuffer(stsz, ">u4", count, 12).astype(np.int64)
 
 
+def _entries(table: memoryview, columns: int = 1, kind: str = ">u4") -> Integers:
+    """The entries of a table that begins with their number, as an array [entry, column]."""
+    (count,) = struct.unpack_from(">I", table, 4)
+    return np.frombuffer(table, kind, count * columns, 8).astype(np.int64).reshape(-1, columns)
+
+
 def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers:
     """A run-length table (`stts`, `ctts`) as one value per sample.
 
@@ -239,8 +245,7 @@ def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers
     """
     if not len(table) and missing is not None:
         return np.full(count, missing, np.int64)
-    (entries,) = struct.unpack_from(">I", table, 4)
-    pairs = np.frombuffer(table, ">i4", entries * 2, 8).astype(np.int64).reshape(-1, 2)
+    pairs = _entries(table, 2, ">i4")
     if pairs[:, 0].sum() != count:
         raise ValueError("tables of different lengths")
     return np.repeat(pairs[:, 1], pairs[:, 0])
@@ -250,9 +255,8 @@ def _keyframes(stss: memoryview, count: int) -> Flags:
     """Flags of the sync samples. Without the box, all samples are sync samples."""
     if not len(stss):
         return np.ones(count, np.bool_)
-    (entries,) = struct.unpack_from(">I", stss, 4)
     flags = np.zeros(count, np.bool_)
-    flags[np.frombuffer(stss, ">u4", entries, 8).astype(np.int64) - 1] = True
+    flags[_entries(stss) - 1] = True
     return flags
 
 
@@ -283,16 +287,10 @@ def _edit(elst: memoryview) -> tuple[int, int, int]:
 
 def _sample_ends(tables: memoryview, sizes: Integers) -> Integers:
     """The position in the file at which each sample ends."""
-    stco, co64 = _child(tables, b"stco"), _child(tables, b"co64")
-    if len(co64):
-        (chunks,) = struct.unpack_from(">I", co64, 4)
-        chunk_starts = np.frombuffer(co64, ">u8", chunks, 8).astype(np.int64)
-    else:
-        (chunks,) = struct.unpack_from(">I", stco, 4)
-        chunk_starts = np.frombuffer(stco, ">u4", chunks, 8).astype(np.int64)
-    stsc = _child(tables, b"stsc")
-    (entries,) = struct.unpack_from(">I", stsc, 4)
-    runs = np.frombuffer(stsc, ">u4", entries * 3, 8).astype(np.int64).reshape(-1, 3)
+    co64 = _child(tables, b"co64")
+    starts = _entries(co64, kind=">u8") if len(co64) else _entries(_child(tables, b"stco"))
+    chunk_starts, chunks = starts[:, 0], len(starts)
+    runs = _entries(_child(tables, b"stsc"), 3)
     lengths = np.diff(np.append(runs[:, 0], chunks + 1))
     per_chunk = np.repeat(runs[:, 1], lengths)
     chunk_ends = np.cumsum(per_chunk)

@@ -240,17 +240,15 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
         VideoUnreadableError: if the first picture of the file cannot be decoded, or the clip is
             outside of the video.
     """
-    with local_video(job.path, job.video_id) as file:
-        return _probe_file(job, file)
-
-
-def _probe_file(job: ProbeJob, path: VideoFile) -> tuple[Video, PacketIndex]:
     import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 
     video_id = job.video_id
-    whole = index_packets(path, video_id)
-    index = clip_of(whole, job.clip, video_id, path)
-    with open_video(path, video_id) as (container, stream):
+    with (
+        local_video(job.path, video_id) as path,
+        open_video(path, video_id) as (container, stream),
+    ):
+        whole = index_packets(path, video_id)
+        index = clip_of(whole, job.clip, video_id, path)
         try:
             frame = next(container.decode(stream))
         except (StopIteration, av.FFmpegError) as error:
