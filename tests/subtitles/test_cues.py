@@ -20,6 +20,7 @@ from videomme_pipeline.subtitles.cues import (
     SrtParser,
     read_json,
     read_subtitles,
+    read_webvtt,
     read_words,
     within,
 )
@@ -365,7 +366,7 @@ ANY_FILE = st.one_of(
 
 @given(ANY_FILE)
 def test_any_bytes_are_read_as_valid_cues_or_raise_a_subtitle_error(data: bytes) -> None:
-    for read in (read_srt, read_words):
+    for read in (read_srt, read_words, read_json, read_webvtt):
         try:
             file = read(data)
         except SubtitleError:
@@ -433,6 +434,80 @@ def test_both_forms_of_json_lists_are_read(tmp_path: Path) -> None:
 def test_json_without_a_readable_cue_is_an_error(text: str) -> None:
     with pytest.raises(SubtitleError, match="no cue can be read as JSON"):
         read_json(text.encode())
+
+
+JSON_LAYOUTS = {
+    "numbers": [{"start": 0.5, "end": 2, "text": "one"}, {"start": 3, "end": 4.5, "text": "two"}],
+    "durations": [
+        {"text": "one", "start": 0.5, "duration": 1.5},
+        {"text": "two", "start": 3.0, "duration": 1.5},
+    ],
+    "whisper": {
+        "text": "one two",
+        "segments": [
+            {"id": 0, "start": 0.5, "end": 2.0, "text": " one"},
+            {"id": 1, "start": 3.0, "end": 4.5, "text": " two"},
+        ],
+    },
+    "chunks": {
+        "chunks": [
+            {"timestamp": [0.5, 2.0], "text": "one"},
+            {"timestamp": [3.0, 4.5], "text": "two"},
+        ]
+    },
+    "body": {
+        "body": [
+            {"from": 0.5, "to": 2.0, "content": "one"},
+            {"from": 3.0, "to": 4.5, "content": "two"},
+        ]
+    },
+    "clocks": [
+        {"start": "0.5", "end": "00:00:02,000", "text": "one"},
+        {"start": "00:03", "end": "0:0:4.5", "text": "two"},
+    ],
+}
+
+
+@pytest.mark.parametrize("layout", JSON_LAYOUTS)
+def test_common_json_layouts_are_read(layout: str) -> None:
+    file = read_json(json.dumps(JSON_LAYOUTS[layout]).encode())
+    assert contents(file) == [(0.5, 2.0, "one"), (3.0, 4.5, "two")]
+    assert not file.problems
+
+
+WEBVTT = """WEBVTT - made up
+Kind: captions
+
+STYLE
+::cue { color: white }
+
+intro
+00:01.000 --> 00:02.500 align:start position:0%
+<v Anna>first</v> <00:00:01.500><c>line</c>
+
+NOTE a comment
+of two lines
+
+00:00:03.000 --> 00:00:04.000
+second &amp; last
+
+NOTE the end
+"""
+
+
+def test_webvtt_is_read_without_notes_identifiers_and_settings(tmp_path: Path) -> None:
+    (tmp_path / "a.vtt").write_bytes(b"\xef\xbb\xbf" + WEBVTT.replace("\n", "\r\n").encode())
+    file = read_subtitles(tmp_path / "a.vtt")
+    assert contents(file) == [(1.0, 2.5, "first line"), (3.0, 4.0, "second & last")]
+    assert not file.problems
+    # Policies that parse the text as a published evaluator does find the same cues.
+    assert contents(read_srt(file.raw.encode())) == contents(file)
+
+
+def test_a_problem_of_webvtt_has_the_line_of_the_file() -> None:
+    broken = WEBVTT.replace("00:00:04.000", "00:00:02.000")
+    (problem,) = read_webvtt(broken.encode()).problems
+    assert problem.startswith("cue 2 (line 14): it ends before it starts")
 
 
 def test_the_cues_of_a_part_have_times_from_its_start() -> None:

@@ -46,6 +46,11 @@ _BREAK_TAG = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _OVERRIDE_TAG = re.compile(r"\{\\[^{}]*\}")
 _OVERRIDE_SPACE = re.compile(r"\\[Nnh]")
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u200e\u200f\u2060\x00"))
+_VTT_TIME_TAG = re.compile(r"<[\d:.]+>")
+_JSON_LISTS = ("segments", "chunks", "body", "subtitles")
+_JSON_TEXTS = ("text", "line", "content")
+_JSON_STARTS = ("start_time", "start", "from")
+_JSON_ENDS = ("end_time", "end", "to")
 _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 
 
@@ -96,7 +101,7 @@ class CueFile:
 
 
 def read_subtitles(path: MediaFile | UPath, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
-    """The cues of `path`: a word file if it ends in `.jsonl`, a list in `.json`, else an SRT file.
+    """The cues of `path`: words in `.jsonl`, a list in `.json`, WebVTT in `.vtt`, otherwise SRT.
 
     Raises:
         SubtitleError: if the file cannot be opened, is too large, or none of its cues can be read.
@@ -109,6 +114,8 @@ def read_subtitles(path: MediaFile | UPath, parser: SrtParser = SrtParser.PYSUBS
                 return read_words(data)
             case ".json":
                 return read_json(data)
+            case ".vtt":
+                return read_webvtt(data, parser)
         return read_srt(data, parser)
     except OSError as error:
         raise SubtitleError(f"{path}: cannot be opened ({error.strerror or error})") from error
@@ -140,6 +147,25 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     return _cue_file(cues, problems, encoding, raw=raw)
 
 
+def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
+    """The cues of a WebVTT file, without its header, notes, styles, identifiers and settings.
+
+    Cues are read as by `read_srt`. `raw` is an SRT text with the same cues.
+
+    Raises:
+        SubtitleError: as `read_srt`.
+    """
+    raw, encoding = _decode(data)
+    lines: list[str] = []
+    for block in raw.split("\n\n"):
+        rows = block.split("\n")
+        first = next((number for number, row in enumerate(rows) if "-->" in row), len(rows))
+        # Other lines become blank ones, so that problems have the numbers of the file's lines.
+        lines += [*[""] * first, *(_VTT_TIME_TAG.sub("", row) for row in rows[first:]), ""]
+    file = read_srt("\n".join(lines).encode(), parser)
+    return _rewritten(replace(file, encoding=encoding), file.cues)
+
+
 def read_words(data: bytes) -> CueFile:
     """The words of a v2 subtitle file, one `{"text", "start_time", "end_time"}` per line.
 
@@ -158,11 +184,12 @@ def read_words(data: bytes) -> CueFile:
 
 
 def read_json(data: bytes) -> CueFile:
-    """The cues of a JSON list, in one of the two forms of LongVideoBench.
+    """The cues of a JSON list, or of the list in an object with the key `segments` or the like.
 
-    A cue is `{"start", "end", "line"}` with times as text (`00:00:01.500`), or `{"timestamp",
-    "text"}` with two numbers of seconds, of which the second may be null. Such a cue lasts until
-    the next one. Other items are skipped and listed in `problems`.
+    A cue is `{"start", "end", "line"}` or `{"timestamp", "text"}` (LongVideoBench), `{"start",
+    "end", "text"}` (Whisper), `{"start", "duration", "text"}` or `{"from", "to", "content"}`. Times
+    are seconds or texts such as `00:00:01.500`. The second number of `timestamp` may be null: such
+    a cue lasts until the next one. Other items are skipped and listed in `problems`.
 
     Raises:
         SubtitleError: if it is not a list with a readable cue, or the file is too large.
@@ -173,6 +200,8 @@ def read_json(data: bytes) -> CueFile:
         items = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise SubtitleError(_nothing_read("JSON", example, [str(error)])) from error
+    if isinstance(items, dict):
+        items = next((items[key] for key in _JSON_LISTS if key in items), items)
     listed = items if isinstance(items, list) else []
     cues, problems = _read_each("cue", ((0, item) for item in listed), _json_cue)
     if not cues and items != []:
@@ -265,17 +294,25 @@ def _json_cue(number: int, line_number: int, item: Any) -> Cue:
 
 def _seconds_and_text(item: Any) -> tuple[float, float, str]:
     """Start, end and text of a word or of a cue in a JSON list."""
-    if "start_time" in item:
-        return float(item["start_time"]), float(item["end_time"]), item["text"]
+    text = item[_key_in(item, _JSON_TEXTS)]
     if "timestamp" in item:
         start, end = item["timestamp"]
         is_open = not isinstance(end, int | float)
-        return float(start), float(_MAX_SECONDS if is_open else end), item["text"]
-    return _clock(item["start"]), _clock(item["end"]), item["line"]
+        return float(start), float(_MAX_SECONDS if is_open else end), text
+    start = _seconds(item[_key_in(item, _JSON_STARTS)])
+    end_key = _key_in(item, (*_JSON_ENDS, "duration"))
+    end = _seconds(item[end_key])
+    return start, start + end if end_key == "duration" else end, text
 
 
-def _clock(text: str) -> float:
-    hours, minutes, seconds = text.split(":")
+def _key_in(item: Any, keys: Sequence[str]) -> str:
+    return next((key for key in keys if key in item), keys[0])
+
+
+def _seconds(value: Any) -> float:
+    """Seconds from a number, its text, or a text such as `00:00:01.500` or `01:02,5`."""
+    *hours_and_minutes, seconds = str(value).replace(",", ".").split(":")
+    hours, minutes = ["0", "0", *hours_and_minutes][-2:]
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
 
 
