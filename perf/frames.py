@@ -3,6 +3,9 @@
     python -m perf.frames [--quick | --clip NAME_OR_VIDEO …] [--sampling NAME …] [--repeat 3]
                           [--torchcodec-python PATH] [--json]
 
+`qwen_vl-2` is also compared with the readers of qwen-vl-utils, which choose the same frames, if
+VIDEOMME_PUBLISHED is the folder of a virtual environment with qwen-vl-utils.
+
 Every backend decodes the same frames of the same files to RGB at native size, in one thread and
 its own process. The backends take turns `--repeat` times. The table has the minimum CPU time of
 each, since other work on the machine can only increase it; the JSON also has the medians. The
@@ -15,6 +18,7 @@ samplings in one pass, and one long video on two cores.
 import argparse
 import io
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -30,6 +34,7 @@ import numpy as np
 from PIL import Image
 
 from perf.memory import peak_rss_mb, reset_peak
+from perf.peers import QWEN_VL_UTILS
 from tests.support.clips import QUICK, clip, facts
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.frames.backends import Decoded, decode_frames
@@ -45,12 +50,15 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import demux_packets, index_packets
 from videomme_pipeline.videos.probe import content_hash
 
+QWEN_VL = "qwen_vl-2"
+"""2 frames per second, at most 768, as qwen-vl-utils chooses them."""
 SAMPLINGS = (
     "uniform_n-16",
     "uniform_n-64",
     "uniform_n-384",
     "fps_based-1-max-512",
     "keyframe-32",
+    QWEN_VL,
 )
 FUSED = ("uniform_n-16", "uniform_n-64", "fps_based-1-max-512")
 MAIN_CLIP = "10min_720p30"
@@ -155,8 +163,11 @@ def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None
         own: [sys.executable, "-m", "perf.frames", "--own", own, name, sampling] for own in OWN
     }
     peers = {"decord": sys.executable, "torchcodec": torchcodec_python}
+    if sampling == QWEN_VL and (environment := os.environ.get("VIDEOMME_PUBLISHED")):
+        peers |= dict.fromkeys(QWEN_VL_UTILS, f"{environment}/bin/python")
     commands |= {
-        peer: [python, "perf/peers.py", peer, str(path), *frames]
+        # Isolated, else modules of `perf` hide packages such as `requests`.
+        peer: [python, "-I", "perf/peers.py", peer, str(path), *frames]
         for peer, python in peers.items()
         if python
     }
@@ -348,6 +359,12 @@ def main() -> None:
         "median_cpu_ratio_to_decord": {
             row["sampling"]: ratio(row, "planned", "decord", "median_cpu_seconds")
             for row in main_rows
+        },
+        "cpu_ratio_to_qwen_vl_utils": {
+            f"{row['clip']} {peer}": ratio(row, "planned", peer)
+            for row in rows
+            for peer in QWEN_VL_UTILS
+            if peer in row
         },
         "cpu_ratio_to_floor": {
             f"{row['clip']} {row['sampling']}": row[TIMES_THE_FLOOR] for row in rows

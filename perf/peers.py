@@ -26,10 +26,24 @@ def torchcodec_exact(path: str, frames: list[int]) -> int:
     return int(decoder.get_frames_at(frames).data.numpy().nbytes)
 
 
+def qwen_vl_utils_with(reader: str) -> Callable[[str, list[int]], int]:
+    """A reader of qwen-vl-utils, which chooses the frames of the sampling `qwen_vl-2` itself."""
+
+    def read(path: str, frames: list[int]) -> int:
+        from qwen_vl_utils import vision_process  # noqa: PLC0415
+
+        video, *_ = vision_process.VIDEO_READER_BACKENDS[reader]({"video": path})
+        assert len(video) == len(frames), f"{len(video)} frames instead of {len(frames)}"
+        return int(video.nbytes)
+
+    return read
+
+
+QWEN_VL_UTILS = {f"qwen_vl_utils_{name}": name for name in ("decord", "torchcodec", "torchvision")}
 PEERS: dict[str, tuple[str, Callable[[str, list[int]], int]]] = {
     "decord": ("decord", decord_batch),
     "torchcodec": ("torchcodec.decoders", torchcodec_exact),
-}
+} | {peer: ("qwen_vl_utils", qwen_vl_utils_with(reader)) for peer, reader in QWEN_VL_UTILS.items()}
 
 
 def main() -> None:
