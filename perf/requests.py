@@ -190,7 +190,7 @@ class HttpxModel(OpenAICompatibleModel):
         if self._client is None:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
             self._client = httpx2.AsyncClient(limits=limits, timeout=600.0)
-        body = request_body(self.spec, request, self._recent.part_of(request))
+        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
         response = await self._client.post(
             f"{self.spec.endpoint}/chat/completions",
             content=body.stream(self._uploads),

@@ -92,7 +92,8 @@ def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["vllm", "transformers"])
 def test_videos_are_sent_to_a_model_that_reads_them(probe: Probe, profile: str) -> None:
-    with ModelServer(answer=lambda _: "41") as server:
+    reports = {"/version": {"version": "0.32.0"}}
+    with ModelServer(answer=lambda _: "41", reports=reports) as server:
         found = probe(server, profile=profile, frames_as="native")
         *others, timed = server.requests
         assert [frames_of(item.body) for item in others[1:]] == [4, 8, 40, 8]
@@ -131,7 +132,7 @@ def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
 
 
 def test_a_single_request_has_one_attempt() -> None:
-    with ModelServer(answer=lambda _: "1") as server:
+    with ModelServer(answer=lambda _: "1", reports={"/version": {"version": "0.32.0"}}) as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
         finding = asyncio.run(probe_once(model, build_model(model)))
         assert (finding.verdict, server.request_count) == (Verdict.OK, 1)

@@ -32,18 +32,6 @@ class _VideoPart(_Strict):
     video_url: _Url
 
 
-class _SglangUrl(_Url):
-    """`ChatCompletionMessageContentVideoURL` of SGLang."""
-
-    fps: float
-    max_frames: int | None = None
-
-
-class _SglangPart(_Strict):
-    type: Literal["video_url"]
-    video_url: _SglangUrl
-
-
 class _QwenPart(_VideoPart):
     fps: float
     min_pixels: int | None = None
@@ -61,6 +49,7 @@ class _VllmVideo(_Strict):
     fps: float
     min_frames: int | None = None
     max_frames: int | None = None
+    video_backend: Literal["opencv"] | None = None
 
 
 class _VllmMedia(_Strict):
@@ -92,13 +81,27 @@ class _VllmBody(_Body):
     mm_processor_kwargs: _VllmProcessor | None = None
 
 
+class _LmdeployVideo(_Strict):
+    num_frames: int
+    fps: float
+
+
+class _LmdeployMedia(_Strict):
+    video: _LmdeployVideo
+
+
+class _LmdeployBody(_Body):
+    media_io_kwargs: _LmdeployMedia
+
+
 class _TransformersBody(_Body):
     chat_template_kwargs: _TransformersTemplate
 
 
 _FORMS: dict[str, tuple[type[_Body], type[_Strict]]] = {
     "vllm": (_VllmBody, _VideoPart),
-    "sglang": (_Body, _SglangPart),
+    "sglang": (_Body, _VideoPart),
+    "lmdeploy": (_LmdeployBody, _VideoPart),
     "qwen": (_Body, _QwenPart),
     "gemini": (_Body, _GeminiPart),
     "transformers": (_TransformersBody, _VideoPart),

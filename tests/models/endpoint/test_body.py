@@ -224,26 +224,28 @@ def test_a_question_without_frames_is_only_text() -> None:
 
 def test_questions_of_one_video_share_the_encoded_frames() -> None:
     first, second = request(1, 1, frames=8), request(1, 2, frames=8)
-    recent = RecentFrames(SPEC)
+    recent = RecentFrames()
     same_video = type(second)(
         question=second.question,
         prompt=second.prompt,
         frames=first.frames,
         decoding=second.decoding,
     )
-    part = recent.part_of(first)
-    assert recent.part_of(same_video) is part
+    part = recent.part_of(SPEC, first)
+    assert recent.part_of(SPEC, same_video) is part
     bodies = [list(request_body(SPEC, example, part).chunks()) for example in (first, same_video)]
     assert all(a is b for a, b in zip(bodies[0][1:-1], bodies[1][1:-1], strict=True))
-    assert recent.part_of(second) is not part, "the frames of the same video, read a second time"
+    assert recent.part_of(SPEC, second) is not part, (
+        "the frames of the same video, read a second time"
+    )
 
 
 def test_the_size_of_the_kept_frames_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videomme_pipeline.models.endpoint.body.ENCODED_BYTES_KEPT", 10_000)
     assert ENCODED_BYTES_KEPT > 10_000
-    recent = RecentFrames(SPEC)
+    recent = RecentFrames()
     requests = [request(video, frames=4) for video in range(10)]
-    parts = [recent.part_of(item) for item in requests]
+    parts = [recent.part_of(SPEC, item) for item in requests]
     assert recent.bytes <= 10_000
-    assert recent.part_of(requests[-1]) is parts[-1]
-    assert recent.part_of(requests[0]) is not parts[0]
+    assert recent.part_of(SPEC, requests[-1]) is parts[-1]
+    assert recent.part_of(SPEC, requests[0]) is not parts[0]

@@ -19,6 +19,7 @@ from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.native import video_form
 from videomme_pipeline.models.endpoint.reply import frames_warning
+from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
@@ -28,12 +29,16 @@ SENT = [
     ("vllm", "fps_based-1-max-64"),
     ("vllm", "uniform_n-32-endpoints"),
     ("sglang", "qwen_vl-2-max-64"),
-    ("sglang", "fps_based-0.5"),
+    ("lmdeploy", "fps_based-0.5"),
     ("qwen", "qwen_vl-2.patches-32-max-401408-total-19267584"),
     ("gemini", "fps_based-1"),
     ("transformers", "uniform_n-16"),
     ("transformers", "qwen3_vl-2"),
 ]
+
+
+SERVER = VideoServer(version="0.32.0", video_settings={"fps": 2, "max_frames": 64})
+REPORTS = {"/version": {"version": "0.32.0"}}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def spec(profile: str, **values: object) -> EndpointSpec:
     entry = {"name": "served", "profile": profile, "frames_as": "native", **values}
-    return EndpointSpec.model_validate(entry)
+    return EndpointSpec.model_validate(entry).on_server(SERVER)
 
 
 def with_video(video: Path, sampling: str, **values: Any) -> Request:
@@ -66,12 +71,13 @@ def test_bodies_have_the_documented_form_and_the_video(
     body = json.loads(b"".join(request_body(spec(profile), with_video(video, sampling)).chunks()))
     assert rejection(profile, body) is None
     assert video_of(body) == video.read_bytes()
-    others = {"vllm", "sglang", "qwen", "gemini", "transformers"} - {profile}
+    others = {"vllm", "sglang", "lmdeploy", "qwen", "gemini", "transformers"} - {profile}
+    others -= {"vllm"} if profile == "lmdeploy" else set()  # a server of vLLM accepts both
     assert all(rejection(other, body) for other in others)
 
 
 async def test_a_video_on_a_shared_disk_is_sent_as_a_path(video: Path, tmp_path: Path) -> None:
-    with ModelServer(check=partial(rejection, "vllm")) as server:
+    with ModelServer(check=partial(rejection, "vllm"), reports=REPORTS) as server:
         for folder in (video.parent, tmp_path / "shared"):
             entry = spec("vllm", base_url=server.base_url, shared_folder=folder)
             await ask(entry, with_video(video, "qwen2_vl-2"))
@@ -82,13 +88,13 @@ async def test_a_video_on_a_shared_disk_is_sent_as_a_path(video: Path, tmp_path:
 
 
 def test_the_parameters_are_those_of_the_sampling() -> None:
-    form = video_form(Profile.VLLM, parse_sampling(SENT[0][1]))
+    form = video_form(Profile.VLLM, parse_sampling(SENT[0][1]), SERVER)
     limits = {"min_frames": 4, "max_frames": 128}
     assert form.in_body == {
         "media_io_kwargs": {"video": {"num_frames": -1, "fps": 2.0, **limits}},
         "mm_processor_kwargs": {"size": {"shortest_edge": 4096, "longest_edge": 25165824}},
     }
-    assert video_form(Profile.QWEN, parse_sampling(SENT[6][1])).in_part == {
+    assert video_form(Profile.QWEN, parse_sampling(SENT[6][1]), SERVER).in_part == {
         "fps": 2.0,
         "max_pixels": 401408,
         "total_pixels": 19267584,
@@ -109,7 +115,50 @@ def test_the_parameters_are_those_of_the_sampling() -> None:
 )
 def test_a_sampling_that_the_endpoint_cannot_apply_is_an_error(profile: str, sampling: str) -> None:
     with pytest.raises(ModelError, match="has no parameters for these frames"):
-        video_form(Profile(profile), parse_sampling(sampling))
+        video_form(Profile(profile), parse_sampling(sampling), SERVER)
+
+
+@pytest.mark.parametrize("sampling", ["fps_based-1-max-8", "uniform_n-8-endpoints"])
+def test_vllm_is_told_the_loader_that_counts_frames_if_it_chooses_loaders(sampling: str) -> None:
+    old, new = (
+        video_form(Profile.VLLM, parse_sampling(sampling), VideoServer(version=version)).in_body
+        for version in ("0.23.0", "0.24.1rc1+cpu")
+    )
+    assert new["media_io_kwargs"]["video"]["video_backend"] == "opencv"
+    assert "video_backend" not in old["media_io_kwargs"]["video"]
+
+
+def test_old_versions_of_vllm_cannot_be_told_the_limits_of_a_rate() -> None:
+    with pytest.raises(ModelError, match="has no parameters for these frames"):
+        video_form(Profile.VLLM, parse_sampling("qwen2_vl-2"), VideoServer(version="0.23.0"))
+
+
+@pytest.mark.parametrize("version", [None, "0.18.2", "0.1.dev1234+g0123", "main"])
+def test_an_unknown_version_of_vllm_is_refused_with_the_reason(version: str | None) -> None:
+    with pytest.raises(ModelError, match=r"only known for 0\.19 and later"):
+        video_form(Profile.VLLM, parse_sampling("fps_based-1"), VideoServer(version=version))
+
+
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [(None, "are unknown"), ({"fps": 1}, r'are \{"fps": 1\}'), ({}, r"are \{\}")],
+)
+async def test_sglang_must_be_started_with_the_sampling(
+    video: Path, settings: dict[str, Any] | None, option: str
+) -> None:
+    report = {"version": "0.5.23", "mm_process_config": {"video": settings}}
+    reports = {} if settings is None else {"/server_info": report}
+    with ModelServer(reports=reports) as server:
+        with pytest.raises(ModelError, match=option) as raised:
+            await ask(spec("sglang", base_url=server.base_url), with_video(video, SENT[4][1]))
+        option = """--mm-process-config '{"video": {"fps": 2.0, "max_frames": 64}}'"""
+        assert option in str(raised.value)
+        assert server.request_count == 0
+        report["mm_process_config"] = '{"video": {"max_frames": 64}}'
+        server.reports = {"/server_info": report}
+        assert (
+            await ask(spec("sglang", base_url=server.base_url), with_video(video, SENT[4][1]))
+        ).text
 
 
 async def test_frames_without_their_video_are_an_error() -> None:
@@ -118,7 +167,7 @@ async def test_frames_without_their_video_are_an_error() -> None:
 
 
 async def test_a_video_that_is_too_large_is_never_sent(video: Path) -> None:
-    with ModelServer() as server:
+    with ModelServer(reports=REPORTS) as server:
         entry = spec("vllm", base_url=server.base_url, max_body_bytes=1000)
         with pytest.raises(ResponseFailure, match="shared_folder") as raised:
             await ask(entry, with_video(video, "qwen2_vl-2"))

@@ -108,17 +108,16 @@ class RecentFrames:
     The questions of one video are sent at about the same time, so its frames are encoded once.
     """
 
-    def __init__(self, spec: EndpointSpec) -> None:
-        self._spec = spec
+    def __init__(self) -> None:
         self._parts: dict[int, FramePart] = {}
 
-    def part_of(self, request: Request) -> FramePart:
+    def part_of(self, spec: EndpointSpec, request: Request) -> FramePart:
         """The frames of `request`, shared with an earlier request that has the same frames."""
         key = id(request.frames)
         part = self._parts.pop(key, None)
         after_frame = request.prompt.after_frame
         if part is None or part.frames is not request.frames or part.after_frame != after_frame:
-            part = frame_part(self._spec, request)
+            part = frame_part(spec, request)
         self._parts[key] = part
         while len(self._parts) > 1 and self.bytes > ENCODED_BYTES_KEPT:
             del self._parts[next(iter(self._parts))]

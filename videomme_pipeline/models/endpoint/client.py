@@ -17,7 +17,7 @@ from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
-from videomme_pipeline.models.endpoint.served import is_silent
+from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections, HttpResponse
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
@@ -86,8 +86,11 @@ class EndpointModel(ABC):
                 "of an inference server, and does the server work?",
             )
         self._has_answered = True
-        environment = dict.fromkeys(self.spec.key_variables, self._api_key or "")
-        return self.spec.context_tokens(environment)
+        spec = self.spec
+        if spec.reads_video:
+            self.spec = spec.on_server(reported_video_server(spec.url, spec.profile, self._api_key))
+        environment = dict.fromkeys(spec.key_variables, self._api_key or "")
+        return spec.context_tokens(environment)
 
 
 class OpenAICompatibleModel(EndpointModel):
@@ -97,7 +100,7 @@ class OpenAICompatibleModel(EndpointModel):
         super().__init__(spec, api_key=api_key)
         self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
-        self._recent = RecentFrames(spec)
+        self._recent = RecentFrames()
 
     async def ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:
@@ -111,7 +114,7 @@ class OpenAICompatibleModel(EndpointModel):
     async def close(self) -> None:
         await super().close()
         connections, self._connections = self._connections, None
-        self._recent = RecentFrames(self.spec)
+        self._recent = RecentFrames()
         if connections is not None:
             await connections.close()
 
@@ -123,7 +126,7 @@ class OpenAICompatibleModel(EndpointModel):
             share_frames(request.frames, UPath(self.spec.shared_folder))
 
     async def _post(self, request: Request) -> HttpResponse:
-        body = request_body(self.spec, request, self._recent.part_of(request))
+        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
         content, size = body.stream(self._uploads), body.size
         # Free the multi-megabyte body while waiting for the response.
         del body

@@ -26,6 +26,7 @@ class Profile(StrEnum):
     GEMINI = "gemini"
     VLLM = "vllm"
     SGLANG = "sglang"
+    LMDEPLOY = "lmdeploy"
     LLAMA_CPP = "llama_cpp"
     OLLAMA = "ollama"
     QWEN = "qwen"
@@ -53,6 +54,8 @@ class AnswerConstraint(StrEnum):
     """vLLM ≥ 0.12: `structured_outputs: {"choice": […]}` (`guided_choice` is ignored there)."""
     JSON_SCHEMA = "json_schema"
     """`response_format` with an enum. The answer is a JSON object that contains the letter."""
+    REGEX_SCHEMA = "regex_schema"
+    """LMDeploy: `response_format` with a regular expression."""
     REGEX = "regex"
     """SGLang: `regex`."""
     GRAMMAR = "grammar"
@@ -96,6 +99,9 @@ def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict
             return {"structured_outputs": {"choice": list(letters)}}
         case AnswerConstraint.REGEX:
             return {"regex": f"[{''.join(letters)}]"}
+        case AnswerConstraint.REGEX_SCHEMA:
+            pattern = f"[{''.join(letters)}]"
+            return {"response_format": {"type": "regex_schema", "regex_schema": pattern}}
         case AnswerConstraint.GRAMMAR:
             return {"grammar": "root ::= " + " | ".join(f'"{letter}"' for letter in letters)}
         case AnswerConstraint.JSON_SCHEMA:

@@ -4,14 +4,20 @@ The sampling of the evaluation plans the frames. Here it is translated to the pa
 family of endpoints, and a sampling that an endpoint cannot be told is an error. The endpoint places
 the frames by its own rule.
 
-Sources: the request schemas of vLLM, SGLang and `transformers serve`. Other clients of Qwen's API
-send `fps` beside `video_url`; that limits of pixels belong there too is not confirmed. Gemini's
-OpenAI-compatible API has no documented form; it accepts a video as a data URL in the place of an
-image.
+Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy 0.18, and the request schema of
+`transformers serve`. vLLM 0.24 and later choose a loader by the model's video processor. The
+loaders of Qwen's models ignore `num_frames`, and only these loaders know `min_frames` and
+`max_frames`. The backend `opencv` is the loader that earlier versions use for every model. SGLang
+takes the frames of Qwen's models by the settings that the server was started with. Other clients of
+Qwen's API send `fps` beside `video_url`; that limits of pixels belong there too is not confirmed.
+Gemini's OpenAI-compatible API has no documented form; it accepts a video as a data URL in the place
+of an image.
 """
 
+import json
 import mimetypes
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,9 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.frames.sampling import FpsBased, Placement, QwenRate, Sampling, UniformN
+from videomme_pipeline.frames.sampling import (
+    FpsBased,
+    Placement,
+    QwenRate,
+    QwenVl,
+    Sampling,
+    UniformN,
+)
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.endpoints import MEBIBYTE, Profile
+from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
@@ -43,13 +57,13 @@ class VideoForm:
     in_body: Mapping[str, Any] = field(default_factory=dict)
 
 
-def video_form(profile: Profile, sampling: Sampling) -> VideoForm:
+def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> VideoForm:
     """The form in which a video is sent so that the endpoint applies `sampling` itself.
 
     Raises:
-        ModelError: if the endpoint has no parameters for the sampling.
+        ModelError: if the endpoint has no parameters for the sampling, or is not known to have.
     """
-    form = _FORMS[profile](sampling)
+    form = _FORMS[profile](sampling, server)
     if form is None:
         raise ModelError(
             f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
@@ -65,7 +79,7 @@ def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
         ModelError: if the request has no video, or the endpoint no parameters for its sampling.
     """
     _source(spec, request)
-    return video_form(spec.profile, parse_sampling(request.frames.sampling))
+    return video_form(spec.profile, parse_sampling(request.frames.sampling), spec.video_server)
 
 
 def video_file(spec: EndpointSpec, request: Request) -> Path:
@@ -126,17 +140,42 @@ def _shared(source: Path, folder: Path, video_hash: str) -> Path:
     return folder / f"{video_hash}{source.suffix}"
 
 
-def _for_vllm(sampling: Sampling) -> VideoForm | None:
+def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
+    """Versions from 0.24 on choose the loader by the model, so the request names the loader."""
+    version = _release(server.version)
+    if version is None or version < (0, 19):
+        raise ModelError(
+            f"the server reports the version {server.version or 'unknown'}, and the frames that "
+            "vLLM takes from a video are only known for 0.19 and later; use such a version, or "
+            "send frames (without `frames_as: native`)"
+        )
+    chooses_loader = version >= (0, 24)
     match sampling:
-        case QwenRate():
+        case QwenRate() if chooses_loader:
             limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
-            video: dict[str, Any] = {"num_frames": -1, "fps": sampling.fps, **limits}
-        case FpsBased(min_frames=None):
-            video = {"num_frames": sampling.max_frames or -1, "fps": sampling.fps}
-        case UniformN(placement=Placement.ENDPOINTS):
-            video = {"num_frames": sampling.frames, "fps": -1}
-        case _:
+            return _kwargs({"num_frames": -1, "fps": sampling.fps, **limits}, sampling)
+        case QwenRate():
             return None
+    loader = {"video_backend": "opencv"} if chooses_loader else {}
+    return _by_number_and_rate(sampling, loader)
+
+
+def _for_lmdeploy(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
+    return _by_number_and_rate(sampling, {})
+
+
+def _by_number_and_rate(sampling: Sampling, loader: Mapping[str, str]) -> VideoForm | None:
+    """The form for a loader that takes the smaller number of frames of `num_frames` and `fps`."""
+    match sampling:
+        case FpsBased(min_frames=None):
+            most = sampling.max_frames or -1
+            return _kwargs({"num_frames": most, "fps": sampling.fps, **loader}, sampling)
+        case UniformN(placement=Placement.ENDPOINTS):
+            return _kwargs({"num_frames": sampling.frames, "fps": -1, **loader}, sampling)
+    return None
+
+
+def _kwargs(video: Mapping[str, object], sampling: Sampling) -> VideoForm | None:
     body: dict[str, Any] = {"media_io_kwargs": {"video": video}}
     match _pixel_limits(sampling):
         case {"min_pixels": least, "max_pixels": most, **others} if not others:
@@ -147,29 +186,47 @@ def _for_vllm(sampling: Sampling) -> VideoForm | None:
     return VideoForm(in_body=body)
 
 
-def _for_sglang(sampling: Sampling) -> VideoForm | None:
-    match sampling:
-        case QwenRate(min_frames=4) | FpsBased(min_frames=None) if not _pixel_limits(sampling):
-            most = {} if sampling.max_frames is None else {"max_frames": sampling.max_frames}
-            return VideoForm(in_url={"fps": sampling.fps, **most})
-    return None
+def _release(version: str | None) -> tuple[int, int] | None:
+    """Major and minor number of a version such as `0.24.1rc1+cpu`, or None."""
+    numbers = re.match(r"(\d+)\.(\d+)\.\d", version or "")
+    return None if numbers is None else (int(numbers[1]), int(numbers[2]))
 
 
-def _for_qwen(sampling: Sampling) -> VideoForm | None:
+def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
+    """SGLang ignores the fields of a request, so the server must have been started with them."""
+    if not isinstance(sampling, QwenVl) or _pixel_limits(sampling):
+        return None
+    needed = {"fps": sampling.fps, "max_frames": sampling.max_frames}
+    needed |= {} if sampling.min_frames == 4 else {"min_frames": sampling.min_frames}
+    defaults = {"fps": 2.0, "min_frames": 4, "max_frames": 768}
+    if server.video_settings is not None and all(
+        server.video_settings.get(name, defaults[name]) == value for name, value in needed.items()
+    ):
+        return VideoForm()
+    option = json.dumps({"video": needed})
+    has = "unknown" if server.video_settings is None else json.dumps(dict(server.video_settings))
+    raise ModelError(
+        f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
+        f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
+        f"`mm-process-config: {option}`), or send frames (without `frames_as: native`)"
+    )
+
+
+def _for_qwen(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
     match sampling:
         case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
             return VideoForm(in_part={"fps": sampling.fps, **_pixel_limits(sampling)})
     return None
 
 
-def _for_gemini(sampling: Sampling) -> VideoForm | None:
+def _for_gemini(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
     match sampling:
         case FpsBased(fps=1, min_frames=None, max_frames=None) if not _pixel_limits(sampling):
             return VideoForm(type="image_url")
     return None
 
 
-def _for_transformers(sampling: Sampling) -> VideoForm | None:
+def _for_transformers(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
     if _pixel_limits(sampling):
         return None
     match sampling:
@@ -189,16 +246,18 @@ def _pixel_limits(sampling: Sampling) -> dict[str, int]:
     return {} if patches is None else patches.model_dump(include=names, exclude_none=True)
 
 
-_FORMS: Mapping[Profile, Callable[[Sampling], VideoForm | None]] = {
+_FORMS: Mapping[Profile, Callable[[Sampling, VideoServer], VideoForm | None]] = {
     Profile.VLLM: _for_vllm,
     Profile.SGLANG: _for_sglang,
+    Profile.LMDEPLOY: _for_lmdeploy,
     Profile.QWEN: _for_qwen,
     Profile.GEMINI: _for_gemini,
     Profile.TRANSFORMERS: _for_transformers,
 }
 _EXAMPLES: Mapping[Profile, str] = {
-    Profile.VLLM: "qwen3_vl-2, qwen2_vl-2, fps_based-1 or uniform_n-32-endpoints",
-    Profile.SGLANG: "qwen_vl-2-max-768 or fps_based-1-max-64",
+    Profile.VLLM: "fps_based-1, uniform_n-32-endpoints, or from 0.24 on qwen3_vl-2 or qwen2_vl-2",
+    Profile.SGLANG: "qwen_vl-2 or qwen_vl-1-max-64",
+    Profile.LMDEPLOY: "fps_based-1 or uniform_n-32-endpoints",
     Profile.QWEN: "qwen_vl-2 or fps_based-1",
     Profile.GEMINI: "fps_based-1",
     Profile.TRANSFORMERS: "uniform_n-32 or fps_based-1",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -112,21 +113,58 @@ def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS)
     return redaction.redact_bytes(content)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoServer:
+    """The facts about a server on which the frames depend that it takes from a video.
+
+    `video_settings` are those of SGLang's `--mm-process-config`. None is unknown.
+    """
+
+    version: str | None = None
+    video_settings: Mapping[str, object] | None = None
+
+
+def reported_video_server(base_url: str, profile: Profile, api_key: str | None) -> VideoServer:
+    """The facts that the server at `base_url` reports. May ask the endpoint."""
+    for path, keys in PROFILES[profile].reports.items():
+        content = _report(base_url, path, api_key) or {}
+        version = dict(_read(keys, content)).get("version")
+        if version is None:
+            continue
+        settings = content.get("mm_process_config") or {}
+        if isinstance(settings, str):
+            settings = orjson.loads(settings)
+        video = settings.get("video") if isinstance(settings, dict) else None
+        return VideoServer(version=version, video_settings=video or {})
+    return VideoServer()
+
+
+def _report(base_url: str, path: str, api_key: str | None) -> Mapping[str, object] | None:
+    """The JSON object at a path of the server, or None.
+
+    Raises:
+        SilentServerError: if the server accepts a connection and sends nothing.
+    """
+    root = base_url.rstrip("/").removesuffix("/v1")
+    try:
+        content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
+    except SilentServerError:
+        raise
+    except (ModelError, orjson.JSONDecodeError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def reported_identity(
     base_url: str, profile: Profile, served_name: str, api_key: str | None
 ) -> ServerIdentity | None:
     """Facts that the server at `base_url` reports, or None without an answer or without facts."""
-    root = base_url.rstrip("/").removesuffix("/v1")
     values: dict[str, str] = {}
-    for path, keys in PROFILES[profile].reports.items():
-        try:
-            content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
-        except SilentServerError:
-            return None
-        except (ModelError, orjson.JSONDecodeError):
-            continue
-        if isinstance(content, dict):
-            values |= dict(_read(keys, content))
+    try:
+        for path, keys in PROFILES[profile].reports.items():
+            values |= dict(_read(keys, _report(base_url, path, api_key) or {}))
+    except SilentServerError:
+        return None
     if profile is Profile.VLLM and values:
         values |= _served_weights(base_url, served_name, api_key)
     return ServerIdentity.of({"engine": profile.value, **values}) if values else None

@@ -21,7 +21,12 @@ from videomme_pipeline.models.endpoint.endpoints import (
 from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
+from videomme_pipeline.models.endpoint.served import (
+    ServedModel,
+    VideoServer,
+    list_models,
+    reported_identity,
+)
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.spec import Schedule
@@ -127,6 +132,7 @@ class EndpointSpec(RemoteSpec):
     `prices`, else the profile's."""
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
+    _video_server: VideoServer = PrivateAttr(default=VideoServer())
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -187,6 +193,17 @@ class EndpointSpec(RemoteSpec):
         served = self.model_copy(update={"base_url": tuple(urls)})
         served._served_name = name
         return served
+
+    @property
+    def video_server(self) -> VideoServer:
+        """The facts about the server that were looked up for this connection."""
+        return self._video_server
+
+    def on_server(self, server: VideoServer) -> Self:
+        """This model at a server with these facts."""
+        changed = self.model_copy()
+        changed._video_server = server
+        return changed
 
     @property
     def reports_server(self) -> bool:
