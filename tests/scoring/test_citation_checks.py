@@ -123,6 +123,30 @@ def test_prompt_tokens_below_the_plan_block_and_unknown_ones_never_pass(
     assert found(CitationCheck.PROMPT_TOKENS, stored).status is status
 
 
+@pytest.mark.parametrize(
+    ("tokens", "seen"), [(8_100, None), (4_100, 4), (16_100, 16), (256_100, 256), (9_500, None)]
+)
+def test_tokens_of_another_number_of_frames_block_in_both_directions(
+    tokens: int, seen: int | None
+) -> None:
+    stored = evidence(changed(4, prompt_tokens=tokens, text_tokens=100))
+    finding = found(CitationCheck.PROMPT_TOKENS, stored)
+    assert finding.status is (Status.OK if seen is None else Status.BLOCKED)
+    if seen is not None:
+        assert f"002-2 ({seen} of 8)" in finding.summary
+
+
+def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> None:
+    native = {"model": {"frames_as": "native"}}
+    proven = [answer(asked, text_tokens=100) for asked in QUESTIONS]
+    counted = replace(evidence(proven), specification=native)
+    assert found(CitationCheck.FRAMES, counted).status is Status.OK
+    for uncounted in (evidence(), evidence([*proven[1:], answer(QUESTIONS[0])])):
+        finding = found(CitationCheck.FRAMES, replace(uncounted, specification=native))
+        assert finding.status is Status.UNKNOWN
+        assert "took the frames from the videos itself" in finding.summary
+
+
 def test_missing_subtitles_block_in_a_complete_benchmark() -> None:
     videos = [video(video_id, subtitle_hash=None) for video_id in VIDEOS[:1]]
     videos += [video(video_id) for video_id in VIDEOS[1:]]

@@ -51,6 +51,7 @@ def answer(asked: Question, repeat: int = 0, **facts: Any) -> Answer:
         "outcome": Outcome.CORRECT,
         "num_frames": 8,
         "prompt_tokens": 8_100,
+        "text_tokens": None,
         "track": "with_subtitles",
         "judge_error": None,
         "request_fingerprint": asked.question_id,

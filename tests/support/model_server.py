@@ -213,6 +213,11 @@ class ModelServer:
                 continue
             length = int(headers.get("content-length", "0"))
             raw = await self._read(reader, length)
+            if head.startswith(b"POST /tokenize "):
+                count = self._text_tokens(_question_of(orjson.loads(raw)))
+                writer.write(_response(200, orjson.dumps({"count": count})))
+                await writer.drain()
+                continue
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             try:
@@ -329,6 +334,9 @@ class ModelServer:
             completion["usage"] = self._usage(body, question)
         return completion
 
+    def _text_tokens(self, question: str) -> int:
+        return len(question) // 4 + 10
+
     def _usage(self, body: dict[str, Any], question: str) -> dict[str, Any]:
         images, prefix = _images_of(body)
         kept = images if self.image_limit is None else min(images, self.image_limit)
@@ -336,7 +344,7 @@ class ModelServer:
         if self.caches_prefixes:
             cached = kept * self.tokens_per_image if prefix in self._seen_prefixes else 0
             self._seen_prefixes.add(prefix)
-        prompt_tokens = kept * self.tokens_per_image + len(question) // 4 + 10
+        prompt_tokens = kept * self.tokens_per_image + self._text_tokens(question)
         return {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": 3,

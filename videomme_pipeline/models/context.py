@@ -8,7 +8,7 @@ servers shrink the frames of long videos.
 from dataclasses import dataclass
 
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
+from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE
 
 MOST_CHARACTERS_PER_TOKEN = 6
 """English text has 4 to 5 characters per token."""
@@ -51,10 +51,10 @@ def context_excess(
     text_tokens = text_characters // MOST_CHARACTERS_PER_TOKEN
     per_frame = 0.0
     if frames:
-        planned = None if frame_size is None else model.frame_tokens(frame_size)
+        planned = None if frame_size is None else model.frame_tokens(frame_size, frames)
         if planned is None:
             return None
-        per_frame = planned * (LEAST_TOKEN_SHARE if model.sees_frame_times else 1.0)
+        per_frame = planned / frames * (LEAST_TOKEN_SHARE if model.sees_frame_times else 1.0)
     least_tokens = round(frames * per_frame) + text_tokens
     if least_tokens <= context_tokens:
         return None

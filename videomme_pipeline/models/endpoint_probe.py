@@ -19,7 +19,7 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
+from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import (
     Decoding,

@@ -11,9 +11,6 @@ from videomme_pipeline.fingerprint import Spec
 
 PER_MILLION = 1e-6
 OPENAI_URL = "https://api.openai.com/v1"
-LEAST_TOKEN_SHARE = 0.6
-"""Smallest plausible share of the prompt tokens that frames need by a published rule. Rules are
-rounded and endpoints resize frames, so only a large difference is certain."""
 
 
 class Prices(Spec):

@@ -55,6 +55,8 @@ class Usage:
     """Tokens of the prompt that the endpoint read from its cache."""
     reasoning_tokens: int | None = None
     """Tokens of the reasoning."""
+    text_tokens: int | None = None
+    """Tokens of the same prompt without its frames."""
 
     @property
     def total_tokens(self) -> int:
@@ -68,6 +70,7 @@ class Usage:
             completion_tokens=_sum_known(self.completion_tokens, other.completion_tokens),
             cached_tokens=_sum_known(self.cached_tokens, other.cached_tokens),
             reasoning_tokens=_sum_known(self.reasoning_tokens, other.reasoning_tokens),
+            text_tokens=_sum_known(self.text_tokens, other.text_tokens),
         )
 
 

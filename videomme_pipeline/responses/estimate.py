@@ -128,10 +128,12 @@ def _usage(
     prompt_tokens = requests * round(text / max(requests, 1) / CHARACTERS_PER_TOKEN)
     cached_tokens = 0
     for video in videos:
-        per_frame = None if video.frame_size is None else model.frame_tokens(video.frame_size)
-        if video.frames and per_frame is None:
+        frame_tokens: int | None = 0
+        if video.frames:
+            size = video.frame_size
+            frame_tokens = None if size is None else model.frame_tokens(size, video.frames)
+        if frame_tokens is None:
             return None
-        frame_tokens = video.frames * (per_frame or 0)
         prompt_tokens += video.requests * frame_tokens
         cached_tokens += (video.requests - 1) * frame_tokens
     return TokenUsage(

@@ -3,7 +3,8 @@ create table if not exists responses (
     failure text, error text, reported_model text, system_fingerprint text,
     prompt_tokens integer, completion_tokens integer, cached_tokens integer,
     reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
-    latency_seconds real, attempts integer not null, answered_at text not null, checksum text
+    latency_seconds real, attempts integer not null, answered_at text not null, checksum text,
+    text_tokens integer
 ) without rowid;
 create table if not exists attempts (
     request_fingerprint text not null, evaluation text not null, model text not null,

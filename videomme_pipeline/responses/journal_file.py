@@ -42,6 +42,8 @@ RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_
 ATTEMPT_COLUMNS = arrow_schema(Attempt).names
 _COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}
 """The columns that a checksum covers, in the order of the checksum."""
+_ADDED = {("responses", "text_tokens")}
+"""Columns that earlier versions did not have. Checksums leave out their missing values."""
 _LISTED_ROWS = 20
 
 
@@ -82,7 +84,7 @@ def checked(table: str, values: Sequence[object]) -> tuple[object, ...]:
     for (column, types), value in zip(_types(table).items(), values, strict=True):
         if value is not None and not isinstance(value, types):
             raise TypeError(f"{column} is {value!r}")
-    return (*values, _checksum(values))
+    return (*values, _checksum(table, values))
 
 
 @contextmanager
@@ -146,6 +148,9 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"unknown tables {sorted(unknown)}")
     for statement in _TABLES:
         connection.execute(statement)
+    for table, column in _ADDED:
+        if column not in {name for name, *_ in _shape(connection)[table]}:
+            connection.execute(f"alter table {table} add column {column} integer")
     if _shape(connection) != _expected_shape():
         raise sqlite3.DatabaseError("other columns than those of a journal")
     connection.execute("commit")
@@ -206,7 +211,9 @@ def verify(path: Path) -> None:
             rows = file.execute(
                 f"select hex(request_fingerprint), {columns}, checksum from {table}"
             )
-            damaged = [key for key, *values, checksum in rows if _checksum(values) != checksum]
+            damaged = [
+                key for key, *values, checksum in rows if _checksum(table, values) != checksum
+            ]
             if damaged:
                 raise _damaged(path, *_rows_message(path, table, damaged))
 
@@ -224,9 +231,15 @@ def _rows_message(path: Path, table: str, damaged: Sequence[object]) -> tuple[st
     )
 
 
-def _checksum(values: Sequence[object]) -> str:
+def _checksum(table: str, values: Sequence[object]) -> str:
     """Checksum of the values of a row, equal before and after they are stored."""
-    text = repr([_normal(value) for value in values])
+    text = repr(
+        [
+            _normal(value)
+            for column, value in zip(_COLUMNS[table], values, strict=True)
+            if value is not None or (table, column) not in _ADDED
+        ]
+    )
     return blake3(text.encode(errors="surrogateescape")).hexdigest(length=8)
 
 

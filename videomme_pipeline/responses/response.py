@@ -134,7 +134,9 @@ class Attempted:
     """Kind of the failure, or None if the question was answered."""
     error: str | None
     """Reason of the failure, or None."""
-    usage: Usage = field(default_factory=Usage, metadata={NOT_STORED: ("reasoning_tokens",)})
+    usage: Usage = field(
+        default_factory=Usage, metadata={NOT_STORED: ("reasoning_tokens", "text_tokens")}
+    )
     """Tokens of the attempt."""
     cost_dollars: float | None = None
     """US dollars for the attempt, or None if unknown."""

@@ -19,7 +19,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import listed
-from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
+from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 from videomme_pipeline.videos.probe import Video
 
@@ -39,7 +39,7 @@ class CitationCheck(StrEnum):
     FRAMES = "frames"
     """Every request had the planned number of frames."""
     PROMPT_TOKENS = "prompt_tokens"
-    """The endpoint counted at least the tokens that the frames need."""
+    """The endpoint counted the tokens that the frames need."""
     SUBTITLES = "subtitles"
     """As many videos have subtitles as the benchmark declares."""
     LETTERS = "letters"
@@ -121,6 +121,7 @@ class Answer:
     outcome: Outcome
     num_frames: int
     prompt_tokens: int | None
+    text_tokens: int | None
     track: str
     judge_error: str | None
     request_fingerprint: str | None
@@ -148,6 +149,22 @@ class CitationEvidence:
     def answered(self) -> list[Answer]:
         """The answers of requests that did not fail."""
         return [row for row in self.answers if row.outcome is not Outcome.FAILED]
+
+    @property
+    def takes_frames_itself(self) -> bool:
+        """True if the endpoint gets videos and takes the frames from them."""
+        model = self.specification.get("model")
+        return isinstance(model, Mapping) and model.get("frames_as") == "native"
+
+    def seen_frames(self, row: Answer) -> int | None:
+        """The number of frames that the model saw by its prompt tokens, or None if unknown."""
+        video = self.videos.get(row.video_id)
+        if video is None or not video.planned_frames or not video.frame_tokens:
+            return None
+        if row.prompt_tokens is None or row.text_tokens is None:
+            return None
+        tokens = row.prompt_tokens - row.text_tokens
+        return seen_frames(video.planned_frames, video.frame_tokens, tokens)
 
     @property
     def run_again(self) -> str:
@@ -250,6 +267,8 @@ def sent_planned_frames(evidence: CitationEvidence) -> CheckResult | None:
     if not any(row.num_frames or planned.get(row.video_id) for row in answered):
         return None
     stored = [(row, plan) for row in answered if (plan := planned.get(row.video_id)) is not None]
+    if evidence.takes_frames_itself:
+        return _took_planned_frames(evidence)
     other = [
         f"{row.question_id} ({row.num_frames} of {plan})"
         for row, plan in stored
@@ -274,11 +293,34 @@ def sent_planned_frames(evidence: CitationEvidence) -> CheckResult | None:
     return CheckResult(Status.OK, f"{len(answered):,} requests had the planned {span} frames")
 
 
+def _took_planned_frames(evidence: CitationEvidence) -> CheckResult:
+    """Check that prompt tokens count the frames that the endpoint took from the videos itself.
+
+    `counted_frame_tokens` compares the numbers of frames.
+    """
+    answered = evidence.answered
+    uncounted = sum(evidence.seen_frames(row) is None for row in answered)
+    if uncounted:
+        return CheckResult(
+            Status.UNKNOWN,
+            f"the endpoint took the frames from the videos itself, and nothing shows how many "
+            f"for {uncounted:,} of {len(answered):,} requests",
+            "send frames (without `frames_as: native`), or use an engine and a model whose token "
+            "counts are known (docs/engines.md)",
+        )
+    return CheckResult(
+        Status.OK,
+        f"the endpoint took the frames from the videos itself, and the prompt tokens of "
+        f"{len(answered):,} requests count them",
+    )
+
+
 def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
     """Check that the endpoint counted the tokens of the frames. None if no endpoint gets frames.
 
-    Without a published rule, a frame needs at least one token, which proves little. The result is
-    then `unknown`, or `blocked` if the endpoint counted fewer tokens than frames.
+    If the tokens of the text are known, the others show the number of frames. Without a published
+    rule, a frame needs at least one token, which proves little. The result is then `unknown`, or
+    `blocked` if the endpoint counted fewer tokens than frames.
     """
     rows = [
         (row, evidence.videos[row.video_id])
@@ -287,6 +329,19 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
     ]
     if not rows:
         return None
+    other = [
+        f"{row.question_id} ({seen} of {video.planned_frames})"
+        for row, video in rows
+        if (seen := evidence.seen_frames(row)) not in (None, video.planned_frames)
+    ]
+    if other:
+        return CheckResult(
+            Status.BLOCKED,
+            f"{len(other):,} of {len(rows):,} requests have the prompt tokens of another number "
+            f"of frames: {listed(other)}",
+            "the endpoint dropped, added or resized frames; compare the sampling with the engine "
+            f"(videomme probe, docs/engines.md), and {evidence.run_again}",
+        )
     least = {video.video_id: _least_tokens(video) for _, video in rows}
     few = [
         f"{row.question_id} ({row.prompt_tokens:,} of {least[row.video_id]:,})"

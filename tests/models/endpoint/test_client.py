@@ -131,3 +131,23 @@ async def test_frames_on_a_shared_disk_are_sent_as_paths(tmp_path: Path) -> None
     parts = server.requests[0].body["messages"][0]["content"][:-1]
     paths = [Path(part["image_url"]["url"].removeprefix("file://")) for part in parts]
     assert [path.read_bytes() for path in paths] == [f.picture for f in example.frames.frames]
+
+
+@pytest.mark.parametrize(
+    ("image_limit", "problem"),
+    [(None, None), (4, "8 frames of 320 × 240 pixels need 680 tokens")],
+)
+async def test_the_tokens_of_the_text_show_how_many_frames_arrived(
+    image_limit: int | None, problem: str | None
+) -> None:
+    with ModelServer(image_limit=image_limit) as server:
+        model = OpenAICompatibleModel(
+            spec(profile="vllm", base_url=server.base_url, tokens_per_frame=85)
+        )
+        reply = await model.respond(request(frames=8))
+        await model.close()
+        assert server.request_count == 1
+    assert reply.usage.prompt_tokens is not None
+    assert reply.usage.text_tokens == reply.usage.prompt_tokens - (image_limit or 8) * 85
+    assert (reply.warning is None) == (problem is None)
+    assert problem is None or problem in (reply.warning or "")

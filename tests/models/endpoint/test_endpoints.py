@@ -39,9 +39,17 @@ def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
     assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (960, 540)) == 258 * 6
     assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160
     video = frame_tokens(
-        Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280), frames_as=FramesAs.VIDEO
+        Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280), 7, frames_as=FramesAs.VIDEO
     )
-    assert video == 80
+    assert video == 4 * 160
+
+
+def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
+    model, size = "Qwen/Qwen3-VL-8B-Instruct", (480, 270)
+    for frames, tokens in [(8, 4 * 15 * 8), (256, 128 * 13 * 7)]:
+        as_video = frame_tokens(Profile.VLLM, model, size, frames, frames_as=FramesAs.NATIVE)
+        assert as_video == tokens
+        assert frame_tokens(Profile.VLLM, model, size, frames) == frames * 120
 
 
 def test_an_unknown_family_has_no_rule() -> None:

@@ -36,6 +36,10 @@ ENCODED_BYTES_KEPT = 64 * MEBIBYTE
 """Limit of the encoded frames that are kept in memory for further questions."""
 
 
+_TEMPLATE_FIELDS = {"chat_template", "chat_template_kwargs"}
+"""Fields of a body that can change the tokens of its text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Base64Part:
     """A picture, a video or its sound, which is sent as base64."""
@@ -153,6 +157,19 @@ def request_body(
     )
     _check_limits(spec, request, body)
     return body
+
+
+def text_body(spec: EndpointSpec, request: Request) -> bytes:
+    """The body of a request for the number of tokens of `request` without its frames."""
+    prompt = request.prompt
+    messages: list[dict[str, object]] = []
+    if prompt.system is not None:
+        messages.append({"role": "system", "content": prompt.system})
+    texts = [text for text in (*prompt.after_frame, prompt.text) if text]
+    content = [{"type": "text", "text": text} for text in texts]
+    messages.append({"role": "user", "content": content})
+    template = {name: spec.extra_body[name] for name in _TEMPLATE_FIELDS & spec.extra_body.keys()}
+    return orjson.dumps({"model": spec.served_name, "messages": messages, **template})
 
 
 def frame_part(spec: EndpointSpec, request: Request) -> FramePart:

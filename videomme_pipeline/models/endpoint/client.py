@@ -12,7 +12,12 @@ from upath import UPath
 
 from videomme_pipeline.models.connection_check import ConnectionCheck
 from videomme_pipeline.models.context import context_excess
-from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, share_frames
+from videomme_pipeline.models.endpoint.body import (
+    RecentFrames,
+    request_body,
+    share_frames,
+    text_body,
+)
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply
@@ -105,10 +110,13 @@ class OpenAICompatibleModel(EndpointModel):
     async def ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
-        response = await self._post(request)
+        response, text_tokens = await asyncio.gather(
+            self._post(request), self._text_tokens(request)
+        )
         if response.status >= 300:
             raise status_failure(response, self.spec)
         reply = read_reply(response.content, self.spec, request)
+        reply = replace(reply, usage=replace(reply.usage, text_tokens=text_tokens))
         return replace(reply, warning=frames_warning(self.spec, request, reply))
 
     async def close(self) -> None:
@@ -125,11 +133,23 @@ class OpenAICompatibleModel(EndpointModel):
         elif self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder:
             share_frames(request.frames, UPath(self.spec.shared_folder))
 
+    async def _text_tokens(self, request: Request) -> int | None:
+        """Tokens of the prompt without its frames, if they show how many frames the model saw."""
+        frames, path = request.frames, self.spec.endpoint_profile.tokenizer
+        if path is None or not frames.frames or frames.sound is not None:
+            return None
+        if self.spec.frame_tokens((frames.frames[0].width, frames.frames[0].height)) is None:
+            return None
+        return await self._connected().count_tokens(path, text_body(self.spec, request))
+
+    def _connected(self) -> Connections:
+        if self._connections is None:
+            self._connections = Connections(self.spec, self._api_key, "chat/completions")
+        return self._connections
+
     async def _post(self, request: Request) -> HttpResponse:
         body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
         content, size = body.stream(self._uploads), body.size
         # Free the multi-megabyte body while waiting for the response.
         del body
-        if self._connections is None:
-            self._connections = Connections(self.spec, self._api_key, "chat/completions")
-        return await self._connections.post(content, size)
+        return await self._connected().post(content, size)

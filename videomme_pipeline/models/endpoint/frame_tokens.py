@@ -1,4 +1,4 @@
-"""Prompt tokens of one frame by the published rules of model families.
+"""Prompt tokens of frames by the published rules of model families.
 
 `frame_tokens.yaml` contains the numbers of the families.
 """
@@ -6,12 +6,23 @@
 from collections.abc import Iterable
 from math import ceil
 from pathlib import Path
+from typing import Literal
 
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 
 _PATCH_LIMIT = 1536
+
+
+class _Family(Spec):
+    """A family of open models. Frames that are sent as a video are merged in pairs."""
+
+    pixels: Literal[28, 32]
+    """Side of the square that costs one token."""
+    limits_videos: bool = False
+    """All frames of a video together have at most 24,576 tokens."""
 
 
 class _Rules(Spec):
@@ -19,38 +30,44 @@ class _Rules(Spec):
 
     openai_patch_tokens: dict[str, float]
     openai_tile_tokens: dict[str, tuple[int, int]]
-    open_patch_pixels: dict[str, int]
+    open_families: dict[str, _Family]
 
 
 _RULES = read_spec(Path(__file__).with_name("frame_tokens.yaml"), _Rules)
 
 
-def frame_tokens(
+def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     profile: Profile,
     model: str,
     size: tuple[int, int],
+    frames: int = 1,
     *,
     image_detail: str | None = None,
     frames_as: FramesAs = FramesAs.IMAGES,
 ) -> int | None:
-    """Prompt tokens of one frame of `size` (width, height) by published rules.
+    """Prompt tokens of `frames` frames of `size` (width, height) by published rules.
 
-    None if the model's family has no published rule. Set `tokens_per_frame` in `models.yaml`
-    then.
+    Tokens for the start, the end and the time of a frame are not counted. None if the model's
+    family has no published rule. Set `tokens_per_frame` in `models.yaml` then.
     """
     name = model.lower().rsplit("/", 1)[-1]
     width, height = size
     if profile in (Profile.OPENAI, Profile.AZURE):
-        return _openai_image_tokens(name, width, height, image_detail)
+        tokens = _openai_image_tokens(name, width, height, image_detail)
+        return None if tokens is None else frames * tokens
     if profile is Profile.GEMINI and frames_as is FramesAs.NATIVE:
-        return 70 if name.startswith("gemini-3") else 258
+        return frames * (70 if name.startswith("gemini-3") else 258)
     if profile is Profile.GEMINI:
-        return _gemini_image_tokens(name, width, height)
-    pixels = _RULES.open_patch_pixels.get(_prefix_of(name, _RULES.open_patch_pixels))
-    if pixels is None:
+        return frames * _gemini_image_tokens(name, width, height)
+    family = _RULES.open_families.get(_prefix_of(name, _RULES.open_families))
+    if family is None:
         return None
-    tokens = max(round(width / pixels), 1) * max(round(height / pixels), 1)
-    return ceil(tokens / 2) if frames_as in (FramesAs.VIDEO, FramesAs.NATIVE) else tokens
+    is_video = frames_as in (FramesAs.VIDEO, FramesAs.NATIVE)
+    if is_video and family.limits_videos:
+        width, height = Patches(side=family.pixels, per_video=True).size(width, height, frames)
+    pictures = ceil(frames / 2) if is_video else frames
+    columns, rows = round(width / family.pixels), round(height / family.pixels)
+    return pictures * max(columns, 1) * max(rows, 1)
 
 
 def _openai_image_tokens(name: str, width: int, height: int, detail: str | None) -> int | None:
@@ -77,7 +94,7 @@ def _tiles(width: int, height: int) -> int:
     return ceil(width * scale / 512) * ceil(height * scale / 512)
 
 
-def _gemini_image_tokens(name: str, width: int, height: int) -> int | None:
+def _gemini_image_tokens(name: str, width: int, height: int) -> int:
     if name.startswith("gemini-3"):
         return 1120
     if width <= 384 and height <= 384:

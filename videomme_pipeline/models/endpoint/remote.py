@@ -51,8 +51,8 @@ class RemoteSpec(ModelSpec, ABC):
         """Prices of the model."""
         return Tariff(model=self.served_name)
 
-    def frame_tokens(self, size: tuple[int, int]) -> int | None:
-        """Prompt tokens of one frame of `size` (width, height), or None if unknown."""
+    def frame_tokens(self, size: tuple[int, int], frames: int = 1) -> int | None:
+        """Prompt tokens of `frames` frames of `size` (width, height), or None if unknown."""
 
     def context_tokens(self) -> int | None:
         """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""

@@ -20,11 +20,14 @@ from videomme_pipeline.models.endpoint.reported_errors import (
 )
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
-from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage
+from videomme_pipeline.models.frame_proof import (
+    LEAST_TOKEN_SHARE,
+    OTHER_FRAME_TOKENS,
+    seen_frames,
+)
+from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
-_TIME_TOKENS = 16
-"""More than the tokens with which any model writes the time of a frame."""
 _TOKEN_BYTES = 640
 """Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -148,8 +151,7 @@ def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | 
 
     Also for a video without sound, if the model should hear it.
     """
-    compare = _other_frames_warning if spec.reads_video else _dropped_frames_warning
-    warnings = (compare(spec, request, reply), _silence_warning(spec, request))
+    warnings = (_other_frames_warning(spec, request, reply), _silence_warning(spec, request))
     return "; ".join(filter(None, warnings)) or None
 
 
@@ -163,47 +165,37 @@ def _silence_warning(spec: EndpointSpec, request: Request) -> str | None:
 
 
 def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """A warning if the endpoint took other frames from a video than planned, or None.
+    """A warning if the endpoint shows the model other frames than planned, or None.
 
-    Its prompt also has the text and, for some models, the time of each frame.
+    The expected tokens follow from the model's published rule. A model without a rule should use
+    at least one token per frame.
     """
     frames, reported = request.frames.frames, reply.usage.prompt_tokens
-    per_frame = spec.frame_tokens((frames[0].width, frames[0].height)) if frames else None
-    if reported is None or per_frame is None:
-        return None
-    expected = len(frames) * per_frame
-    text = len(request.prompt.system or "") + len(request.prompt.text)
-    others = text + len(frames) * _TIME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
-    if expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others:
-        return None
-    return (
-        f"model {spec.name}: {len(frames)} frames of {frames[0].width} × {frames[0].height} pixels "
-        f"were planned, which need {expected:,} tokens, but the endpoint reports {reported:,} "
-        "prompt tokens for the video and the text. It shows the model other frames or sizes. "
-        "Compare the sampling with the endpoint's rule, or set `tokens_per_frame`."
-    )
-
-
-def _dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """A warning if the endpoint reports fewer prompt tokens than the frames should need, or None.
-
-    The expected number follows from the model's published rule. A model without a rule should
-    use at least one token per frame.
-    """
-    frames = request.frames.frames
-    reported = reply.usage.prompt_tokens
     if reported is None or not frames:
         return None
-    per_frame = spec.frame_tokens((frames[0].width, frames[0].height))
-    expected = len(frames) * (per_frame or 1)
-    if reported >= expected * (LEAST_TOKEN_SHARE if per_frame else 1.0):
+    count, text_tokens = len(frames), reply.usage.text_tokens
+    expected = spec.frame_tokens((frames[0].width, frames[0].height), count)
+    if expected is None:
+        fits, rule = reported >= count, f"at least {count:,} tokens"
+    elif text_tokens is not None:
+        seen = seen_frames(count, expected, reported - text_tokens)
+        fits, rule = seen == count, f"{expected:,} tokens"
+    else:
+        text = len(request.prompt.system or "") + len(request.prompt.text)
+        text += sum(map(len, request.prompt.after_frame))
+        others = (
+            text + count * OTHER_FRAME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
+        )
+        fits = expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others
+        rule = f"{expected:,} tokens"
+    if fits:
         return None
-    rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the minimum"
+    of_text = "" if text_tokens is None else f", {text_tokens:,} of them for the text"
     return (
-        f"model {spec.name}: {len(frames)} frames were sent, which need {expected:,} tokens "
-        f"{rule}, but the endpoint reports only {reported:,} prompt tokens. It dropped or "
-        "shrank frames. Check its limits on images per prompt (vLLM: "
-        "--limit-mm-per-prompt, and `profile: vllm` for video), or set `tokens_per_frame`."
+        f"model {spec.name}: {count} frames of {frames[0].width} × {frames[0].height} pixels need "
+        f"{rule}, but the endpoint reports {reported:,} prompt tokens{of_text}. It dropped, added "
+        "or resized frames. Check its limits on images per prompt (vLLM: --limit-mm-per-prompt) "
+        "and, for a video, the sampling, or set `tokens_per_frame`."
     )
 
 

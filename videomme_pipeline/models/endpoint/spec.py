@@ -303,14 +303,15 @@ class EndpointSpec(RemoteSpec):
             service_tier=None if self.service_tier is None else self.service_tier.value,
         )
 
-    def frame_tokens(self, size: tuple[int, int]) -> int | None:
+    def frame_tokens(self, size: tuple[int, int], frames: int = 1) -> int | None:
         """`tokens_per_frame`, else the published rule of the model's family, else None."""
         if self.tokens_per_frame is not None:
-            return self.tokens_per_frame
+            return frames * self.tokens_per_frame
         return frame_tokens(
             self.profile,
             self.served_name,
             size,
+            frames,
             image_detail=self.image_detail,
             frames_as=self.sends_frames_as,
         )

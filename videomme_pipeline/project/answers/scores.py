@@ -111,5 +111,4 @@ def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluati
     if video is None or planned is None:
         return None
     size = evaluation.sampling.picture.size(video.stream.width, video.stream.height, planned)
-    per_frame = model.frame_tokens(size)
-    return None if per_frame is None else planned * per_frame
+    return model.frame_tokens(size, planned)
