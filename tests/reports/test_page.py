@@ -93,7 +93,7 @@ def test_every_breakdown_value_equals_its_view(store: Store, v1: dict[str, Any])
                 f"from \"by_{breakdown['key']}\" where benchmark = 'videomme'"
             ).fetchall()
             shown = {
-                (name, row["value"]): (
+                (name, row["values"][0]): (
                     *(cell["n"], cell["videos"], cell["value"], cell["low"], cell["high"]),
                 )
                 for row in breakdown["rows"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.reports.json_values import Json, rounded
+from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.statistics.compare import (
     FALSE_DISCOVERY_RATE,

@@ -25,6 +25,8 @@ SIZE_LIMIT_BYTES = 2_500_000
 TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
 """Characters kept of one text, tried in order until the file is small enough."""
 
+Json = dict[str, Any]
+
 # The scripts are ES modules for the linter and one inline script in the page.
 _IMPORT = re.compile(r'^import [^;]*"\./([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=async |const |function |let )", re.MULTILINE)
@@ -82,6 +84,11 @@ def pack(value: Mapping[str, Any]) -> str:
     """`value` as gzip in base64, which cannot end a script element. Deterministic."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
+
+
+def rounded(value: float | None, scale: float = 1, digits: int = 7) -> float | None:
+    """`value / scale`, or None, with more digits than are shown: no value is rounded twice."""
+    return None if value is None else round(float(value) / scale, digits)
 
 
 def shorten(

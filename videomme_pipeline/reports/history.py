@@ -4,16 +4,15 @@ The view `accuracy_by_nightly_run` has the accuracies; `scoring.nightly` stored 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.comparisons import overall_difference
-from videomme_pipeline.reports.document import shorten
-from videomme_pipeline.reports.json_values import Json, rounded
-from videomme_pipeline.reports.numbers import answer_cells
+from videomme_pipeline.reports.document import Json, shorten
+from videomme_pipeline.reports.numbers import answer_cells, interval
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.nightly.findings import read_findings
 from videomme_pipeline.scoring.nightly.policy import NightlyCheck
@@ -44,62 +43,19 @@ def history(
             "n": row["responses"],
             "unreadable": row["unreadable"],
             "failed": row["failed"],
-            "value": rounded(row["accuracy"]),
-            "low": rounded(row["accuracy_low"]),
-            "high": rounded(row["accuracy_high"]),
+            **interval(row, "accuracy"),
+            **_group_score(store, benchmark, row["evaluation"], row["observation"]),
+            "findings": _findings(store, benchmark, row["evaluation"], row["observation"]),
         }
-        | _group_score(
-            store, benchmark, evaluations[indexes[row["evaluation"]]], row["observation"]
-        )
-        | {"findings": _findings(store, benchmark, row["evaluation"], row["observation"])}
         for row in nightly_runs
     ]
 
 
-class LastRuns:
-    """The last nightly run of each evaluation, compared with the previous run.
-
-    A first nightly run is compared with the scores of the evaluation.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        benchmark: str,
-        questions: Sequence[Question],
-        evaluations: Sequence[ScoredEvaluation],
-    ) -> None:
-        self._questions = questions
-        self._pairs = [
-            pair
-            for index, evaluation in enumerate(evaluations)
-            if (pair := _last_pair(store, benchmark, index, evaluation)) is not None
-        ]
-
-    def numbers(self) -> list[Json]:
-        """Dates, paired difference, assessment and outcomes of each question, by evaluation."""
-        return [
-            {
-                "evaluation": pair.evaluation,
-                "date": pair.date,
-                "before_date": pair.before_date,
-                "before": answer_cells(self._questions, pair.before),
-                "after": answer_cells(self._questions, pair.after),
-                "overall": _difference(pair),
-                "assessment": pair.assessment,
-            }
-            for pair in self._pairs
-        ]
-
-    def texts(self, limit: int | None) -> list[dict[str, list[Any]]]:
-        """The two responses to each changed question, by evaluation, in the order of `numbers`."""
-        return [_changed_texts(pair, limit) for pair in self._pairs]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
-    """Two sets of scores. `before_date` is None for the scores of the evaluation itself.
+class LastRun:
+    """The last nightly run of an evaluation, compared with the previous run.
 
+    A first nightly run is compared with the scores of the evaluation; `before_date` is then None.
     `assessment` is the summary of the nightly check of the score, or None if the run was never
     assessed.
     """
@@ -111,43 +67,59 @@ class _Pair:
     after: Sequence[ScoredQuestion]
     assessment: str | None
 
+    def numbers(self, questions: Sequence[Question]) -> Json:
+        """Dates, paired difference, assessment, and outcomes of each of `questions`.
 
-def _last_pair(
-    store: Store, benchmark: str, index: int, evaluation: ScoredEvaluation
-) -> _Pair | None:
-    files = store.observation_files(benchmark, evaluation.name)
-    if not files:
-        return None
-    before = read_rows(files[-2], ScoredQuestion) if len(files) > 1 else evaluation.rows
-    date = files[-1].stem
-    findings = read_findings(store, benchmark, evaluation.name, date) or []
-    summaries = {finding.check: finding.summary for finding in findings}
-    return _Pair(
-        evaluation=index,
-        date=date,
-        before_date=files[-2].stem if len(files) > 1 else None,
-        before=before,
-        after=read_rows(files[-1], ScoredQuestion),
-        assessment=summaries.get(NightlyCheck.GROUP_SCORE, summaries.get(NightlyCheck.ACCURACY)),
-    )
+        The difference is None if no question was answered in both runs.
+        """
+        try:
+            overall = overall_difference(compare(self.before, self.after))
+        except ScoringError:
+            overall = None
+        return {
+            "evaluation": self.evaluation,
+            "date": self.date,
+            "before_date": self.before_date,
+            "before": answer_cells(questions, self.before),
+            "after": answer_cells(questions, self.after),
+            "overall": overall,
+            "assessment": self.assessment,
+        }
+
+    def texts(self, limit: int | None) -> dict[str, list[Any]]:
+        """The two responses to each changed question."""
+        before = {(row.question_id, row.repeat): row for row in self.before}
+        changed: dict[str, list[Any]] = {}
+        for row in self.after:
+            old = before.get((row.question_id, row.repeat))
+            if old is not None and _result(old) != _result(row):
+                changed.setdefault(row.question_id, [_response(old, limit), _response(row, limit)])
+        return changed
 
 
-def _difference(pair: _Pair) -> Json | None:
-    """After minus before, or None if no question was answered in both runs."""
-    try:
-        return overall_difference(compare(pair.before, pair.after))
-    except ScoringError:
-        return None
-
-
-def _changed_texts(pair: _Pair, limit: int | None) -> dict[str, list[Any]]:
-    before = {(row.question_id, row.repeat): row for row in pair.before}
-    changed: dict[str, list[Any]] = {}
-    for row in pair.after:
-        old = before.get((row.question_id, row.repeat))
-        if old is not None and _result(old) != _result(row):
-            changed.setdefault(row.question_id, [_response(old, limit), _response(row, limit)])
-    return changed
+def last_runs(
+    store: Store, benchmark: str, evaluations: Sequence[ScoredEvaluation]
+) -> list[LastRun]:
+    """The last nightly runs of the evaluations that have one."""
+    runs = []
+    for index, evaluation in enumerate(evaluations):
+        files = store.observation_files(benchmark, evaluation.name)
+        if not files:
+            continue
+        last, previous = files[-1], files[-2] if len(files) > 1 else None
+        findings = read_findings(store, benchmark, evaluation.name, last.stem) or []
+        summaries = {finding.check: finding.summary for finding in findings}
+        accuracy = summaries.get(NightlyCheck.ACCURACY)
+        run = LastRun(
+            evaluation=index,
+            date=last.stem,
+            before_date=previous.stem if previous else None,
+            before=read_rows(previous, ScoredQuestion) if previous else evaluation.rows,
+            after=read_rows(last, ScoredQuestion),
+            assessment=summaries.get(NightlyCheck.GROUP_SCORE, accuracy),
+        )
+        runs.append(run)
+    return runs
 
 
 def _result(row: ScoredQuestion) -> tuple[str, str | None]:
@@ -159,19 +131,14 @@ def _response(row: ScoredQuestion, limit: int | None) -> Any:
     return None if text is None else shorten(text, limit)
 
 
-def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, date: str) -> Json:
+def _group_score(store: Store, benchmark: str, evaluation: str, date: str) -> Json:
     """Values that replace the accuracy of a nightly run if the benchmark has groups."""
     if find_benchmark(benchmark).grouping is None:
         return {}
-    path = store.observation(benchmark, evaluation.name, date)
+    path = store.observation(benchmark, evaluation, date)
     breakdowns, _, _ = group_breakdowns(find_benchmark(benchmark), read_rows(path, ScoredQuestion))
     (group,) = breakdowns["group_score_overall"]
-    return {
-        "n": group.groups,
-        "value": rounded(group.group_score, 100),
-        "low": rounded(group.group_score_low, 100),
-        "high": rounded(group.group_score_high, 100),
-    }
+    return {"n": group.groups, **interval(asdict(group), "group_score")}
 
 
 def _findings(store: Store, benchmark: str, evaluation: str, date: str) -> list[Json] | None:

@@ -3,9 +3,10 @@
 No score is computed here. All rates are fractions of one, group scores too.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from itertools import product
+from math import prod
 from typing import Any
 
 import duckdb
@@ -19,7 +20,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.public_settings import public_server, public_settings
-from videomme_pipeline.reports.json_values import Json, rounded
+from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.citation_checks import Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -51,38 +52,27 @@ class Numbers:
 
     def evaluations(self) -> list[Json]:
         """One entry per evaluation, ordered by `index`."""
-        board = {row["evaluation"]: row for row in self._view("leaderboard")}
-        parts = [self._parts_of(facet) for facet in self._short_facets()]
-        means = self._means()
-        findings = self._open_findings()
-        repeats = self._repeats()
-        entries = []
-        for index, evaluation in enumerate(self._evaluations):
-            row = board[evaluation.name]
-            part_scores: Json = {}
-            for scores in parts:
-                part_scores |= scores.get(evaluation.name, {})
-            if row["group_score"] is not None:
-                part_scores["accuracy"] = row["accuracy"]
-            entries.append(
-                _about(index, evaluation)
-                | _scores(row)
-                | {
-                    "parts": part_scores,
-                    "mean": means.get(evaluation.name),
-                    "findings": findings.get(evaluation.name, []),
-                    "repeats": repeats.get(evaluation.name),
-                }
-            )
-        return entries
+        board = {row["evaluation"]: row for row in self.view("leaderboard")}
+        parts, means = self._parts(), self._means()
+        findings, repeats = self._open_findings(), self._repeats()
+        return [
+            _scores(board[evaluation.name])
+            | _about(index, evaluation)
+            | {
+                "parts": parts[evaluation.name],
+                "mean": means.get(evaluation.name),
+                "findings": findings[evaluation.name],
+                "repeats": repeats.get(evaluation.name),
+            }
+            for index, evaluation in enumerate(self._evaluations)
+        ]
 
     def _open_findings(self) -> dict[str, list[Json]]:
         """The citation findings of each evaluation that are not ok, the worst ones first."""
-        findings: dict[str, list[Json]] = {}
-        for row in sorted(self._view("citation_findings"), key=_badness):
+        findings: dict[str, list[Json]] = defaultdict(list)
+        for row in sorted(self.view("citation_findings"), key=_badness):
             if row["status"] != Status.OK:
-                kept = ("check_name", "status", "summary", "advice")
-                findings.setdefault(row["evaluation"], []).append({key: row[key] for key in kept})
+                findings[row["evaluation"]].append(row)
         return findings
 
     def mean_title(self) -> str | None:
@@ -94,23 +84,23 @@ class Numbers:
 
     def _means(self) -> dict[str, Json]:
         """The headline score of each evaluation if it is a mean over the values of a facet."""
-        rows = self._view(self._benchmark.headline) if self._benchmark.mean_of else []
-        return {row["evaluation"]: _interval(row, "accuracy") for row in rows}
+        rows = self.view(self._benchmark.headline) if self._benchmark.mean_of else []
+        return {row["evaluation"]: interval(row, "accuracy") for row in rows}
 
     def _repeats(self) -> dict[str, Json]:
         """Number of repeats, flip rate, majority vote and every pass@k of repeated evaluations."""
         passed: dict[str, list[Json]] = {}
-        for row in self._view("pass_at_k"):
-            estimate = {"k": row["k"]} | _interval(row, "pass_at_k")
+        for row in self.view("pass_at_k"):
+            estimate = {"k": row["k"]} | interval(row, "pass_at_k")
             passed.setdefault(row["evaluation"], []).append(estimate)
         return {
             row["evaluation"]: {
                 "count": row["repeats"],
-                "flip_rate": _interval(row, "flip_rate"),
-                "majority_vote": _interval(row, "majority_vote"),
+                "flip_rate": interval(row, "flip_rate"),
+                "majority_vote": interval(row, "majority_vote"),
                 "pass_at_k": passed[row["evaluation"]],
             }
-            for row in self._view("repeats")
+            for row in self.view("repeats")
         }
 
     def part_columns(self) -> list[tuple[str, str]]:
@@ -124,86 +114,49 @@ class Numbers:
 
     def breakdowns(self) -> list[Json]:
         """One entry per facet of the questions, with one cell per value and evaluation."""
-        entries = []
-        for facet in self._benchmark.shown_facets:
-            cells = self._cells(self._view(facet.view), (facet.column,), facet.measure)
-            values = self._values(facet)
-            if not cells or not values:
-                continue
-            entries.append(
-                {
-                    "key": facet.column,
-                    "title": facet.title,
-                    "measure": facet.measure.value,
-                    "rows": [
-                        {
-                            "value": facet.show(value),
-                            "filter": str(value),
-                            "cells": cells[value,],
-                        }
-                        for value in values
-                        if (value,) in cells
-                    ],
-                }
-            )
-        return entries
+        return [
+            {
+                "key": facet.column,
+                "title": facet.title,
+                "measure": facet.measure.value,
+                "rows": rows,
+            }
+            for facet in self._benchmark.shown_facets
+            if (rows := self._rows(facet.view, [facet], facet.measure))
+        ]
 
     def crossed(self) -> list[Json]:
         """One entry per crossing of two facets."""
         entries = []
         for columns in self._benchmark.crossings:
-            first, second = map(self._benchmark.facet, columns)
-            rows = self._view(f"by_{first.column}_and_{second.column}")
-            cells = self._cells(rows, columns, Measure.ACCURACY)
-            if not cells:
-                continue
-            entries.append(
-                {
-                    "key": f"{first.column}_and_{second.column}",
-                    "title": f"{first.title} × {second.title.lower()}",
-                    "first_title": first.title,
-                    "second_title": second.title,
-                    "rows": [
-                        {
-                            "first": first.show(row_value),
-                            "second": second.show(column_value),
-                            "cells": cells[row_value, column_value],
-                        }
-                        for column_value, row_value in product(
-                            self._values(second), self._values(first)
-                        )
-                        if (row_value, column_value) in cells
-                    ],
-                }
-            )
+            facets = first, second = [self._benchmark.facet(column) for column in columns]
+            key = f"{first.column}_and_{second.column}"
+            title = f"{first.title} × {second.title.lower()}"
+            if rows := self._rows(f"by_{key}", facets, Measure.ACCURACY):
+                entries.append(
+                    {"key": key, "title": title, "second_title": second.title, "rows": rows}
+                )
         return entries
 
     def tracks(self) -> list[Json]:
         """Effect of subtitles: pairs of evaluations that differ only in the track."""
         order = ["all", *Duration]
-        pairs: dict[tuple[int, int], list[Json]] = {}
-        for row in self._view("track_against_track"):
-            with_, without = row["with_subtitles"], row["without_subtitles"]
-            if with_ not in self._index or without not in self._index:
-                continue
-            pairs.setdefault((self._index[with_], self._index[without]), []).append(row)
+        pairs: dict[tuple[int, int], list[Json]] = defaultdict(list)
+        rows = self.view("track_against_track")
+        for row in sorted(rows, key=lambda row: order.index(row["duration"])):
+            pair = row["with_subtitles"], row["without_subtitles"]
+            if self._index.keys() >= {*pair}:
+                by, value = "Duration", row["duration"]
+                if value == "all":
+                    by, value = "", "All questions"
+                difference = interval(row, "difference")
+                pairs[self._index[pair[0]], self._index[pair[1]]].append(
+                    {"by": by, "value": value, "n": row["responses"]}
+                    | {"difference": difference.pop("value"), **difference}
+                )
         return [
-            {
-                "with": with_,
-                "without": without,
-                "rows": [
-                    {
-                        "by": "" if row["duration"] == "all" else "Duration",
-                        "value": "All questions" if row["duration"] == "all" else row["duration"],
-                        "n": row["responses"],
-                        "difference": rounded(row["difference"]),
-                        "low": rounded(row["difference_low"]),
-                        "high": rounded(row["difference_high"]),
-                    }
-                    for row in sorted(rows, key=lambda row: order.index(row["duration"]))
-                ],
-            }
-            for (with_, without), rows in sorted(pairs.items())
+            {"with": with_, "without": without, "rows": differences}
+            for (with_, without), differences in sorted(pairs.items())
         ]
 
     def leaderboard(self) -> pa.Table:
@@ -215,15 +168,7 @@ class Numbers:
         ).to_arrow_table()
         return table
 
-    def cells_across(self) -> list[Json]:
-        """Rows of the view `across_benchmarks` for these evaluations."""
-        return self._view("across_benchmarks")
-
-    def nightly_runs(self) -> list[Json]:
-        """Rows of the view `accuracy_by_nightly_run`, oldest first for each evaluation."""
-        return self._view("accuracy_by_nightly_run")
-
-    def _view(self, name: str) -> list[Json]:
+    def view(self, name: str) -> list[Json]:
         """Rows of a view for this benchmark and these evaluations."""
         rows = query(
             self._connection,
@@ -246,25 +191,32 @@ class Numbers:
             if facet.values is not None and len(facet.values) <= MOST_PARTS
         ]
 
-    def _parts_of(self, facet: Facet) -> dict[str, Json]:
-        """The score of each value of `facet`, by evaluation."""
-        scale = 100 if facet.measure is Measure.GROUP_SCORE else 1
-        scores: dict[str, Json] = {}
-        for row in self._view(facet.view):
-            score = rounded(row[facet.measure.value], scale)
-            scores.setdefault(row["evaluation"], {})[_part_key(facet, row[facet.column])] = score
-        return scores
+    def _parts(self) -> dict[str, Json]:
+        """The score of each value of the short facets, by evaluation."""
+        parts: dict[str, Json] = defaultdict(dict)
+        for facet in self._short_facets():
+            for row in self.view(facet.view):
+                score = interval(row, facet.measure.value)["value"]
+                parts[row["evaluation"]][_part_key(facet, row[facet.column])] = score
+        return parts
 
-    def _cells(
-        self, rows: Iterable[Json], columns: Sequence[str], measure: Measure
-    ) -> dict[Any, list[Json | None]]:
-        """One cell per evaluation, or None, by the values of `columns`."""
-        cells: dict[Any, list[Json | None]] = {}
-        for row in rows:
-            key = tuple(row[column] for column in columns)
+    def _rows(self, view: str, facets: Sequence[Facet], measure: Measure) -> list[Json]:
+        """One row per value of a facet, or pair of values, with one cell or None per evaluation."""
+        cells: dict[tuple[FacetValue, ...], list[Json | None]] = {}
+        for row in self.view(view):
+            key = tuple(row[facet.column] for facet in facets)
             row_cells = cells.setdefault(key, [None] * len(self._evaluations))
             row_cells[self._index[row["evaluation"]]] = _cell(row, measure)
-        return cells
+        ordered = [key[::-1] for key in product(*map(self._values, reversed(facets)))]
+        return [
+            {
+                "values": [facet.show(value) for facet, value in zip(facets, key, strict=True)],
+                "filter": str(key[0]),
+                "cells": cells[key],
+            }
+            for key in ordered
+            if key in cells
+        ]
 
     def _values(self, facet: Facet) -> list[FacetValue]:
         """Values of a facet in the declared order, or else in the order of the dataset."""
@@ -289,7 +241,7 @@ def cells_table(
                 "benchmark": benchmark,
                 "evaluation": name,
                 "breakdown": breakdown["key"],
-                "value": row.get("value") or f"{row['first']} × {row['second']}",
+                "value": " × ".join(row["values"]),
                 "measure": breakdown.get("measure", "accuracy"),
                 **cell,
             }
@@ -369,13 +321,15 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     """
     specification = evaluation.specification
     template = specification.get("template") or {}
+    plain = "with" if evaluation.with_subtitles else "none"
+    track = evaluation.alignment.name if evaluation.alignment else plain
     return {
         "index": index,
         "name": evaluation.name,
         "fingerprint": evaluation.fingerprint,
         "subtitles": evaluation.with_subtitles,
         "audio": evaluation.with_audio,
-        "track": _track(evaluation),
+        "track": f"{track}, audio" if evaluation.with_audio else track,
         "template": template.get("name"),
         "baseline": evaluation.is_baseline,
         "input_key": evaluation.input_key,
@@ -386,12 +340,6 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     }
 
 
-def _track(evaluation: ScoredEvaluation) -> str:
-    plain = "with" if evaluation.with_subtitles else "none"
-    name = evaluation.alignment.name if evaluation.alignment else plain
-    return f"{name}, audio" if evaluation.with_audio else name
-
-
 def _family(evaluation: ScoredEvaluation, leaving_out: str) -> str:
     if not evaluation.specification:
         return evaluation.name
@@ -400,60 +348,37 @@ def _family(evaluation: ScoredEvaluation, leaving_out: str) -> str:
 
 
 def _scores(row: Mapping[str, Any]) -> Json:
-    kept = (
-        "model",
-        "sampling",
-        "reader",
-        "questions",
-        "responses",
-        "videos",
-        "complete",
-        "benchmark_questions",
-        "citation",
-        "correct",
-        "incorrect",
-        "unreadable",
-        "failed",
-        "prompt_tokens",
-        "completion_tokens",
-        "cached_tokens",
-        "judge",
-        "judge_letters",
-    )
-    frames = row["frames"]
-    return {key: row[key] for key in kept} | {
-        "accuracy": rounded(row["accuracy"]),
-        "low": rounded(row["accuracy_low"]),
-        "high": rounded(row["accuracy_high"]),
-        "accuracy_of_answered": rounded(row["accuracy_of_answered"]),
-        "accuracy_without_judge": rounded(row["accuracy_without_judge"]),
-        "group_score": rounded(row["group_score"], 100),
-        "group_low": rounded(row["group_score_low"], 100),
-        "group_high": rounded(row["group_score_high"], 100),
-        "num_frames": None if frames is None else round(frames, 1),
-        "cost_dollars": rounded(row["cost_dollars"]),
-        "latency_p50_seconds": rounded(row["latency_p50_seconds"]),
-        "latency_p95_seconds": rounded(row["latency_p95_seconds"]),
-        "date": _iso(row["answered_at"]),
+    """A row of the leaderboard with fractions."""
+    scores = {
+        key: _fraction(key, value) if isinstance(value, float) else value
+        for key, value in row.items()
+    }
+    return scores | {
+        "frames": rounded(row["frames"], digits=1),
+        "answered_at": row["answered_at"] and row["answered_at"].isoformat(timespec="seconds"),
         "servers": [public_server(server) for server in row["servers"] or ()],
     }
 
 
 def _cell(row: Mapping[str, Any], measure: Measure) -> Json:
-    size, scale = ("groups", 100) if measure is Measure.GROUP_SCORE else ("questions", 1)
     return {
-        "n": row[size],
+        "n": row["groups" if measure is Measure.GROUP_SCORE else "questions"],
         "videos": row["videos"],
-        **_interval(row, measure.value, scale),
+        **interval(row, measure.value),
         "unreadable": row["unreadable"],
         "failed": row["failed"],
     }
 
 
-def _interval(row: Mapping[str, Any], column: str, scale: float = 1) -> Json:
-    """An estimate of a view with its 95% CI."""
+def interval(row: Mapping[str, Any], column: str) -> Json:
+    """An estimate of a view with its 95% CI, as fractions."""
     bounds = {"value": column, "low": f"{column}_low", "high": f"{column}_high"}
-    return {key: rounded(row[name], scale) for key, name in bounds.items()}
+    return {key: _fraction(name, row[name]) for key, name in bounds.items()}
+
+
+def _fraction(column: str, value: float | None) -> float | None:
+    """A rounded value of a view. Group scores of a view are from 0 to 100."""
+    return rounded(value, 100 if column.startswith("group_score") else 1)
 
 
 def _word(row: ScoredQuestion) -> str:
@@ -467,14 +392,15 @@ def _expected_group_score(group: Sequence[Question], grouping: Grouping) -> floa
     if grouping.is_chain(facets) and structure is None:
         return None
     ordered = sorted(group, key=lambda question: question_order(question.question_id))
-    total = 0.0
-    for outcomes in product((Outcome.CORRECT, Outcome.INCORRECT), repeat=len(group)):
-        likelihood = 1.0
-        for question, outcome in zip(ordered, outcomes, strict=True):
-            right = 1 / len(question.options)
-            likelihood *= right if outcome is Outcome.CORRECT else 1 - right
-        total += likelihood * group_score(grouping, structure, outcomes)
-    return total
+    chances = [
+        {Outcome.CORRECT: 1 / count, Outcome.INCORRECT: 1 - 1 / count}
+        for count in (len(question.options) for question in ordered)
+    ]
+    return sum(
+        prod(chance[outcome] for chance, outcome in zip(chances, outcomes, strict=True))
+        * group_score(grouping, structure, outcomes)
+        for outcomes in product(*chances)
+    )
 
 
 def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
@@ -488,7 +414,3 @@ def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
 def _part_key(facet: Facet, value: FacetValue) -> str:
     """Key of a facet value as in the published results: `short`, `level_1`, `relevance`."""
     return facet.show(value).lower().replace(" ", "_")
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds")

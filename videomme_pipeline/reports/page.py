@@ -12,6 +12,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 from upath import UPath
 
@@ -20,7 +21,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmar
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
-from videomme_pipeline.reports.history import LastRuns, history
+from videomme_pipeline.reports.history import LastRun, history, last_runs
 from videomme_pipeline.reports.media import (
     Beside,
     FramesKey,
@@ -37,15 +38,12 @@ from videomme_pipeline.reports.numbers import (
     question_columns,
 )
 from videomme_pipeline.reports.published import published_results
-from videomme_pipeline.reports.stored import (
-    ScoredEvaluation,
-    evaluations_of,
-    questions_of,
-)
+from videomme_pipeline.reports.stored import ScoredEvaluation, evaluations_of
 from videomme_pipeline.reports.texts import Texts
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.parquet import encode
 from videomme_pipeline.storage.publish import publish
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
 
 RELEASE_YEAR = 2026
@@ -72,7 +70,7 @@ def build_page(
     pages = _collect(store, benchmark, evaluations)
     if share:
         return render(_summary(pages, share=True), {})
-    texts = [(page, page.texts(store, page.media(store))) for page in pages]
+    texts = [(page, page.texts(page.media)) for page in pages]
 
     def render_at(limit: int | None) -> str:
         details = {page.benchmark: page.details(text, limit) for page, text in texts}
@@ -117,16 +115,16 @@ def write_folder(
         DamagedFileError: if stored frames are damaged.
     """
     pages = _collect(store, benchmark, evaluations)
-    media = [page.media(store, Beside.SHEETS) for page in pages]
-    for page, stored in zip(pages, media, strict=True):
+    served = _with_files(pages, Beside.SHEETS)
+    for page in pages:
         for name, table in page.tables.items():
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
             publish(UPath(file), encode(table))
-        for url, key in stored.sheets.items():
-            if not (folder / url).exists():
-                publish(UPath(folder / url), contact_sheet(store, key))
+    for url, key in served.sheets.items():
+        if not (folder / url).exists():
+            publish(UPath(folder / url), contact_sheet(store, key))
     index = folder / "index.html"
-    publish(UPath(index), _with_files(store, pages, media).encode())
+    publish(UPath(index), served.document.encode())
     return index
 
 
@@ -145,10 +143,20 @@ def served_page(store: Store, evaluations: Sequence[str] | None = None) -> Serve
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    pages = _collect(store, None, evaluations)
-    media = [page.media(store, Beside.SHEETS_AND_VIDEOS) for page in pages]
+    return _with_files(_collect(store, None, evaluations), Beside.SHEETS_AND_VIDEOS)
+
+
+def _with_files(pages: "Sequence[_BenchmarkPage]", beside: Beside) -> ServedPage:
+    """The page that has all texts in full and shows the stored files of the kinds `beside`."""
+    media = [replace(page.media, beside=beside) for page in pages]
+    details = {
+        page.benchmark: page.details(page.texts(stored), None)
+        for page, stored in zip(pages, media, strict=True)
+    }
     return ServedPage(
-        document=_with_files(store, pages, media),
+        document=render(
+            _summary(pages), details, images=True, videos=beside is Beside.SHEETS_AND_VIDEOS
+        ),
         sheets={url: key for stored in media for url, key in stored.sheets.items()},
         videos={
             stored.video_url(name): path for stored in media for name, path in stored.videos.items()
@@ -156,39 +164,31 @@ def served_page(store: Store, evaluations: Sequence[str] | None = None) -> Serve
     )
 
 
-def _with_files(store: Store, pages: "Sequence[_BenchmarkPage]", media: Sequence[Media]) -> str:
-    """The document that has all texts in full and shows the files of `media` beside it."""
-    details = {
-        page.benchmark: page.details(page.texts(store, stored), None)
-        for page, stored in zip(pages, media, strict=True)
-    }
-    videos = any(stored.beside is Beside.SHEETS_AND_VIDEOS for stored in media)
-    return render(_summary(pages), details, images=True, videos=videos)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchmarkPage:
     """One benchmark of the page: evaluations, questions and numbers."""
 
+    store: Store
     benchmark: str
     questions: Sequence[Question]
     evaluations: Sequence[ScoredEvaluation]
     summary: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
-    last_runs: LastRuns
-    cells: Sequence[Mapping[str, Any]]
+    last_runs: Sequence[LastRun]
+    across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations."""
 
-    def media(self, store: Store, beside: Beside = Beside.NOTHING) -> Media:
-        media = stored_media(store, self.benchmark, self.questions, self.evaluations)
-        return replace(media, beside=beside)
+    @property
+    def media(self) -> Media:
+        return stored_media(self.store, self.benchmark, self.questions, self.evaluations)
 
-    def texts(self, store: Store, media: Media) -> Texts:
-        return Texts(store, self.questions, self.evaluations, media)
+    def texts(self, media: Media) -> Texts:
+        return Texts(self.store, self.questions, self.evaluations, media)
 
     def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
         """All texts of the benchmark, none longer than about `limit` characters."""
-        return {"videos": texts.shortened(limit), "runs": self.last_runs.texts(limit)}
+        runs = [run.texts(limit) for run in self.last_runs]
+        return {"videos": texts.shortened(limit), "runs": runs}
 
 
 def _collect(
@@ -204,29 +204,29 @@ def _collect(
     if not scored:
         return []
     with connect(store) as connection:
-        pages = []
-        for name, evaluations in scored:
-            ids = {row.question_id for evaluation in evaluations for row in evaluation.rows}
-            questions = [q for q in questions_of(store, name) if q.question_id in ids]
-            numbers = Numbers(connection, find_benchmark(name), questions, evaluations)
-            pages.append(_benchmark_page(store, name, questions, evaluations, numbers))
-        return pages
+        return [_benchmark_page(connection, store, *chosen) for chosen in scored]
 
 
 def _benchmark_page(
+    connection: duckdb.DuckDBPyConnection,
     store: Store,
     benchmark: str,
-    questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
-    numbers: Numbers,
 ) -> _BenchmarkPage:
     declared = find_benchmark(benchmark)
+    asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
+    questions = [
+        question
+        for question in read_rows(store.questions(benchmark), Question)
+        if question.question_id in asked
+    ]
+    numbers = Numbers(connection, declared, questions, evaluations)
     titles = {facet.column: facet.title for facet in declared.shown_facets}
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
     breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
     names = [evaluation.name for evaluation in evaluations]
-    last_runs = LastRuns(store, benchmark, questions, evaluations)
+    runs = last_runs(store, benchmark, evaluations)
     tables = {
         "leaderboard": numbers.leaderboard(),
         "breakdowns": cells_table(benchmark, names, breakdowns, crossed),
@@ -247,8 +247,8 @@ def _benchmark_page(
         "crossed": crossed,
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
-        "history": history(store, benchmark, evaluations, numbers.nightly_runs()),
-        "last_runs": last_runs.numbers(),
+        "history": history(store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")),
+        "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
         "bibtex": [*filter(None, [declared.bibtex]), _own_bibtex()],
         "questions": question_columns(declared, questions),
@@ -256,13 +256,14 @@ def _benchmark_page(
         "parquet": {name: b64encode(encode(table)).decode() for name, table in tables.items()},
     }
     return _BenchmarkPage(
+        store=store,
         benchmark=benchmark,
         questions=questions,
         evaluations=evaluations,
         summary=summary,
         tables=tables,
-        last_runs=last_runs,
-        cells=numbers.cells_across(),
+        last_runs=runs,
+        across=numbers.view("across_benchmarks"),
     )
 
 
@@ -321,7 +322,7 @@ def _shared(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
-    cells = [cell for page in pages for cell in page.cells]
+    cells = [cell for page in pages for cell in page.across]
     names = [page.benchmark for page in pages]
     summaries = [page.summary for page in pages]
     return {

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.scoring.scored_question import (
     ScoredQuestion,
@@ -70,27 +69,22 @@ class ScoredEvaluation:
         return f"{self.rows[0].sampling}/{self.track_name or 'none'}"
 
 
-def questions_of(store: Store, benchmark: str) -> list[Question]:
-    """All questions of `benchmark`, in order."""
-    return read_rows(store.questions(benchmark), Question)
-
-
 def evaluations_of(
     store: Store, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
     """Scored evaluations of `benchmark`, or those in `names`, sorted by name."""
-    evaluations = []
-    for path in store.score_files(benchmark):
-        if names is not None and path.stem not in names:
-            continue
-        rows = read_rows(path, ScoredQuestion)
-        if rows:
-            evaluations.append(
-                ScoredEvaluation(
-                    name=path.stem,
-                    fingerprint=rows[0].evaluation_fingerprint,
-                    specification=stored_settings(path),
-                    rows=tuple(rows),
-                )
-            )
-    return evaluations
+    scored = [
+        (path, read_rows(path, ScoredQuestion))
+        for path in store.score_files(benchmark)
+        if names is None or path.stem in names
+    ]
+    return [
+        ScoredEvaluation(
+            name=path.stem,
+            fingerprint=rows[0].evaluation_fingerprint,
+            specification=stored_settings(path),
+            rows=tuple(rows),
+        )
+        for path, rows in scored
+        if rows
+    ]

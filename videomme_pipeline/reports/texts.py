@@ -13,8 +13,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_shown
 from videomme_pipeline.models.identity import described
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.reports.document import shorten, utf16_span
-from videomme_pipeline.reports.json_values import rounded
+from videomme_pipeline.reports.document import rounded, shorten, utf16_span
 from videomme_pipeline.reports.media import Media
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.rows import to_values

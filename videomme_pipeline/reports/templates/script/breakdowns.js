@@ -108,7 +108,7 @@ function weakSpots(benchmark, evaluation) {
   );
   const byChance = Math.max(1, Math.round(0.025 * cells.length));
   const weakness = ({ breakdown, row, cell }) => [
-    questionsOf(breakdown, row, evaluation, row.value),
+    questionsOf(breakdown, row, evaluation),
     ` (${breakdown.title.toLowerCase()}, ${scoreText(breakdown.measure, cell.value)})`,
   ];
   return [
@@ -138,12 +138,12 @@ function weakSpots(benchmark, evaluation) {
 }
 
 /** Link from a breakdown row to its questions, or to the wrong answers of `evaluation`. */
-function questionsOf(breakdown, row, evaluation, text) {
+function questionsOf(breakdown, row, evaluation) {
   const value = row.filter;
   const changes = evaluation
     ? { [breakdown.key]: value, show: evaluation.name, of: evaluation.name, outcome: "incorrect" }
     : { [breakdown.key]: value };
-  return h("a", { href: link("questions", changes) }, text);
+  return h("a", { href: link("questions", changes) }, row.values[0]);
 }
 
 function breakdownSection(benchmark, breakdown, shown, order) {
@@ -167,8 +167,8 @@ function breakdownSection(benchmark, breakdown, shown, order) {
         key: "value",
         title: breakdown.title,
         class: "name",
-        value: (row) => row.value,
-        cell: (row) => questionsOf(breakdown, row, null, row.value),
+        value: (row) => row.values[0],
+        cell: (row) => questionsOf(breakdown, row),
       },
       {
         key: "plot",
@@ -270,20 +270,20 @@ function trackSections(benchmark, shown) {
 function framesSection(benchmark) {
   const families = new Map();
   for (const item of benchmark.evaluations) {
-    if (item.baseline || !item.num_frames) continue;
+    if (item.baseline || !item.frames) continue;
     families.set(item.frames_family, [...(families.get(item.frames_family) ?? []), item]);
   }
   const lines = [...families.values()]
-    .map((items) => ordered(items, (item) => item.num_frames, false))
-    .filter((items) => new Set(items.map((item) => item.num_frames)).size > 1)
+    .map((items) => ordered(items, (item) => item.frames, false))
+    .filter((items) => new Set(items.map((item) => item.frames)).size > 1)
     .slice(0, MAX_SHOWN);
   if (!lines.length) return null;
-  const sizes = [...new Set(lines.flat().map((item) => item.num_frames))].toSorted((a, b) => a - b);
+  const sizes = [...new Set(lines.flat().map((item) => item.frames))].toSorted((a, b) => a - b);
   const [first, last] = [Math.log2(sizes[0]), Math.log2(sizes.at(-1))];
   const x = (frames) => 0.05 + (0.9 * (Math.log2(frames) - first)) / (last - first);
   const framesPoint = (item) => {
     const [value, low, high] = mainInterval(item);
-    return { x: x(item.num_frames), value, low, high };
+    return { x: x(item.frames), value, low, high };
   };
   const scale = zoomedAxis(lines.flat().map(framesPoint));
   const title = (items) => `${items[0].model} ${items[0].subtitles ? "with" : "without"} subtitles`;
@@ -301,7 +301,7 @@ function framesSection(benchmark) {
         value: (row) => row.title,
         cell: (row) => h("span", { class: "key nowrap" }, seriesKey(row.series), row.title),
       },
-      numberColumn("frames", "Frames", (row) => row.item.num_frames, count),
+      numberColumn("frames", "Frames", (row) => row.item.frames, count),
       numberColumn("score", "Score", (row) => mainScore(row.item), percent),
       {
         key: "interval",
@@ -347,10 +347,10 @@ function crossedSection(benchmark, params, shown) {
     benchmark.crossed.find((item) => item.key === params.get("cross")) ?? benchmark.crossed[0];
   const scale = NARROW_AXIS;
   const references = [{ value: benchmark.chance, class: "chance" }];
-  const values = [...new Set(chosen.rows.map((row) => row.second))];
-  const firsts = [...new Set(chosen.rows.map((row) => row.first))];
+  const values = [...new Set(chosen.rows.map((row) => row.values[1]))];
+  const firsts = [...new Set(chosen.rows.map((row) => row.values[0]))];
   const find = (first, second) =>
-    chosen.rows.find((row) => row.first === first && row.second === second);
+    chosen.rows.find((row) => row.values[0] === first && row.values[1] === second);
   const table = dataTable({
     label: `Accuracy by ${chosen.title.toLowerCase()}; n and the scores are below each plot`,
     step: Infinity,
@@ -415,7 +415,7 @@ function heatSection(benchmark) {
     step: Infinity,
     sticky: true,
     columns: [
-      { key: "value", title: finest.title, class: "name", value: (row) => row.value },
+      { key: "value", title: finest.title, class: "name", value: (row) => row.values[0] },
       { key: "n", title: "n", number: true, value: sizeOf, cell: (row) => count(sizeOf(row)) },
       ...columns.map((item) => ({
         key: item.name,

@@ -59,7 +59,7 @@ function scoreSentences(benchmark, item) {
     `(95% CI ${interval(low, high)}, clustered by video) on ${count(item.questions)} questions ` +
     `about ${count(item.videos)} videos, ${item.subtitles ? "with" : "without"} subtitles; ` +
     `sampling ${item.sampling}, prompt ${item.template ?? "unknown"}, reader ${item.reader}; ` +
-    `answered ${day(item.date)}. Fingerprint ${item.fingerprint}.`
+    `answered ${day(item.answered_at)}. Fingerprint ${item.fingerprint}.`
   );
 }
 

@@ -246,9 +246,9 @@ function leaderboardTable(benchmark, params) {
   const scale = scoreAxis(benchmark);
   const references = referenceValues(benchmark);
   const small = (...content) => h("small", { class: "below" }, content);
-  const score = (key, low, high) => (row) => [
+  const score = (key) => (row) => [
     h("span", { class: "strong" }, percent(row[key])),
-    row.published ? null : small(interval(row[low], row[high])),
+    row.published ? null : small(interval(row[`${key}_low`], row[`${key}_high`])),
   ];
   const columns = [
     { key: "name", title: "Evaluation", class: "name", value: (row) => row.name, cell: nameCell },
@@ -264,7 +264,7 @@ function leaderboardTable(benchmark, params) {
       title: "Group score",
       number: true,
       value: (row) => row.group_score,
-      cell: score("group_score", "group_low", "group_high"),
+      cell: score("group_score"),
       hint: "Score of the four questions of a video together, from 0 to 100",
     },
     benchmark.mean_title && {
@@ -283,7 +283,7 @@ function leaderboardTable(benchmark, params) {
       number: true,
       fold: grouped || benchmark.mean_title ? 5 : 0,
       value: (row) => row.accuracy,
-      cell: grouped ? (row) => percent(row.accuracy) : score("accuracy", "low", "high"),
+      cell: grouped ? (row) => percent(row.accuracy) : score("accuracy"),
       hint: "Correct answers among all questions. Unreadable and failed ones count as wrong",
     },
     {
@@ -361,8 +361,8 @@ function leaderboardTable(benchmark, params) {
       title: "Frames",
       number: true,
       fold: 6,
-      value: (row) => row.num_frames,
-      cell: (row) => (typeof row.num_frames === "string" ? row.num_frames : count(row.num_frames)),
+      value: (row) => row.frames,
+      cell: (row) => (typeof row.frames === "string" ? row.frames : count(row.frames)),
     },
     has("prompt_tokens") && {
       key: "tokens",
@@ -425,9 +425,9 @@ function leaderboardTable(benchmark, params) {
       title: "Date",
       class: "nowrap",
       fold: 8,
-      value: (row) => row.date,
+      value: (row) => row.answered_at,
       cell: (row) => [
-        day(row.date),
+        day(row.answered_at),
         row.fingerprint
           ? h(
               "small",
@@ -597,8 +597,8 @@ function publishedRows(benchmark) {
         parts: Object.fromEntries(
           benchmark.part_columns.map(([part]) => [part, row[part]?.[track]]),
         ),
-        num_frames: /^\d+$/.test(row.frames ?? "") ? Number(row.frames) : row.frames,
-        date: row.date,
+        frames: /^\d+$/.test(row.frames ?? "") ? Number(row.frames) : row.frames,
+        answered_at: row.date,
       })),
   );
 }
@@ -727,11 +727,12 @@ const gain = (row) => row.overall.with - row.overall.without;
 function trackPairs(benchmark) {
   const rows = new Map();
   for (const item of benchmark.evaluations) {
-    const row = rows.get(item.pairing) ?? { overall: {}, frames: item.num_frames };
+    const row = rows.get(item.pairing) ?? { overall: {}, frames: item.frames };
     const track = item.subtitles ? "with" : "without";
     if (track === "without") row.model = item.name;
     else row.pair = `with subtitles: ${item.name}`;
     const parts = { overall: mainScore(item), ...item.parts };
+    if (isGrouped(benchmark)) parts.accuracy = item.accuracy;
     for (const [part, value] of Object.entries(parts)) row[part] = { ...row[part], [track]: value };
     rows.set(item.pairing, row);
   }

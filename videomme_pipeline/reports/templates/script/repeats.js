@@ -29,7 +29,7 @@ export function repeatsSection(benchmark) {
       estimate(
         "accuracy",
         "Mean accuracy (%)",
-        (row) => ({ value: row.accuracy, low: row.low, high: row.high }),
+        (row) => ({ value: row.accuracy, low: row.accuracy_low, high: row.accuracy_high }),
         "Over all repeats; the accuracy of every other table",
       ),
       estimate(

@@ -12,8 +12,8 @@ export function mainInterval(evaluation) {
   const { mean } = evaluation;
   if (mean) return [mean.value, mean.low, mean.high];
   return known(evaluation.group_score)
-    ? [evaluation.group_score, evaluation.group_low, evaluation.group_high]
-    : [evaluation.accuracy, evaluation.low, evaluation.high];
+    ? [evaluation.group_score, evaluation.group_score_low, evaluation.group_score_high]
+    : [evaluation.accuracy, evaluation.accuracy_low, evaluation.accuracy_high];
 }
 
 /** "without subtitles", "with subtitles and audio": scores of different tracks are not compared. */

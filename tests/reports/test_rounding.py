@@ -1,6 +1,6 @@
 """Numbers as the results page stores them."""
 
-from videomme_pipeline.reports.json_values import rounded
+from videomme_pipeline.reports.document import rounded
 from videomme_pipeline.reports.terminal.tables import percent
 
 
