@@ -26,7 +26,13 @@ from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedu
 from assets.triggers.sensors import sensors
 from assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.nightly.tracked import read_nightly, tracked_evaluations
+from videomme_pipeline.project.nightly.tracked import (
+    NightlySpec,
+    TrackedEvaluation,
+    read_nightly,
+    refused_files,
+    tracked_evaluations,
+)
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
@@ -42,7 +48,7 @@ def build_definitions(
     """Assets, checks, jobs, schedules and sensors of a project."""
     stages = all_stages(project)
     keys = {stage.asset_key for stage in stages}
-    nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
+    nightly, tracked = _nightly_of(project)
     nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
     nightly_jobs = nightly_job(tracked)
     return dg.Definitions(
@@ -64,6 +70,14 @@ def build_definitions(
         resources={SERVERS: servers_resource(project)},
         executor=executor,
     )
+
+
+def _nightly_of(project: Project) -> tuple[NightlySpec, Sequence[TrackedEvaluation]]:
+    """The settings of nightly runs. A `nightly.yaml` with mistakes tracks nothing."""
+    try:
+        return read_nightly(project.configuration), tracked_evaluations(project)
+    except ConfigurationError:
+        return NightlySpec(), []
 
 
 def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
@@ -193,4 +207,6 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
 def defs() -> dg.Definitions:
     """The definitions that `workspace.yaml` loads: the project of the working directory."""
     project = open_project()
+    for problem in refused_files(project.configuration):
+        dg.get_dagster_logger().warning(f"This file is not used: {problem}")
     return build_definitions(project, find_executor(project.runs))

@@ -28,6 +28,7 @@ from assets.stages.checks import check_events
 from assets.stages.refresh import refresh
 from assets.step import SERVERS, within_step
 from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
 
@@ -64,10 +65,10 @@ def refresh_job(
         else:
             parts.append(_split(name, stages, project, size))
 
-    @dg.config_mapping
-    def for_every_step(request: RefreshRequest) -> dg.RunConfig:
-        ops = {op.name: request for part in parts for op in part.ops}
-        return dg.RunConfig(ops=ops, loggers=QUIET)
+    @dg.config_mapping(config_schema=_launchpad_fields(project))
+    def for_every_step(request: dict[str, Any]) -> dict[str, Any]:
+        ops = {op.name: {"config": request} for part in parts for op in part.ops}
+        return {"ops": ops, "loggers": QUIET}
 
     @dg.job(
         name=REFRESH_JOB,
@@ -81,6 +82,26 @@ def refresh_job(
             done = part.after(done)
 
     return refresh_stale
+
+
+def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
+    """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
+    names = list(project.configuration.evaluations)
+    # Dagster has one type per name in a process.
+    type_name = f"EvaluationName_{fingerprint(names)}"
+    fields = RefreshRequest.model_fields
+    return {
+        "evaluations": dg.Field(
+            [dg.Enum(type_name, list(map(dg.EnumValue, names))) if names else str],
+            default_value=[],
+            description=fields["evaluations"].description,
+        ),
+        "max_cost_dollars": dg.Field(
+            dg.Noneable(float),
+            default_value=None,
+            description=fields["max_cost_dollars"].description,
+        ),
+    }
 
 
 def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from assets.stages.metadata import table_of
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.nightly.tracked import refused_files
 from videomme_pipeline.project.project import Project
 
 UP_TO_DATE = "up_to_date"
@@ -29,7 +30,10 @@ LAUNCHPAD = (
     f"?config={quote('evaluations: []')}"
 )
 """Path of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
-_DESCRIPTION = "Passes if a refresh would build nothing. The metadata lists what is stale."
+_DESCRIPTION = (
+    "Passes if a refresh would build nothing. The metadata lists what is stale. The check of "
+    "`scores` also lists configuration files that cannot be used."
+)
 _PLAN = "plan"
 """Metadata key of the fingerprint of what is not fresh."""
 
@@ -89,20 +93,22 @@ class _Plans:
     ) -> None:
         states = plan_project(project, instance, assets=keys)
         self._explanation = Explanation(states, instance)
+        self._refused = refused_files(project.configuration)
         self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
         for state in states:
             self._states[state.stage.asset_key].append(state)
 
     def plan_of(self, key: dg.AssetKey) -> str:
-        """Fingerprint of what is not fresh, and why."""
-        return fingerprint([(s.name, s.freshness, s.reason) for s in self._not_fresh(key)])
+        """Fingerprint of what is not fresh, and why, and of the files that cannot be used."""
+        states = [(s.name, s.freshness, s.reason) for s in self._not_fresh(key)]
+        return fingerprint(states, self._refused_for(key))
 
     def result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
         """The result of the check of an asset. Its metadata lists what is not fresh, and why."""
         not_fresh = self._not_fresh(key)
         counted = Counter(state.freshness for state in self._states[key])
         return dg.AssetCheckResult(
-            passed=not not_fresh,
+            passed=not not_fresh and not self._refused_for(key),
             check_name=UP_TO_DATE,
             asset_key=key,
             severity=dg.AssetCheckSeverity.WARN,
@@ -117,7 +123,14 @@ class _Plans:
     def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
 
+    def _refused_for(self, key: dg.AssetKey) -> Sequence[str]:
+        return self._refused if key.path[-1] == "scores" else ()
+
     def _summary(self, key: dg.AssetKey) -> str:
+        refused = [f"this file is not used: {problem}" for problem in self._refused_for(key)]
+        return "; ".join([self._plan_summary(key), *refused])
+
+    def _plan_summary(self, key: dg.AssetKey) -> str:
         causes = self._explanation.causes().get(key.to_user_string(), Counter[Cause]())
         total = len(self._states[key])
         if not causes:

@@ -394,6 +394,14 @@ def test_the_ui_and_the_command_line_run_the_same_job(
     assert refresh_project(project, instance, ["blind"]).run_id is None
 
 
+def test_a_request_for_an_unknown_evaluation_is_refused(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    job = build_definitions(write_project()).resolve_job_def(REFRESH_JOB)
+    with pytest.raises(dg.DagsterInvalidConfigError, match=r"EvaluationName\w+ got fwe"):
+        job.execute_in_process(instance=instance, run_config=run_config(["fwe"]))
+
+
 def test_the_stale_status_in_the_ui_agrees_with_the_planner_about_direct_parents(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

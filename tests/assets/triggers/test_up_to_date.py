@@ -4,6 +4,7 @@ import dagster as dg
 
 from assets.definitions import build_definitions
 from assets.run import refresh_project
+from assets.triggers.jobs import REFRESH_JOB
 from assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
 from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.project.project import Project
@@ -65,3 +66,21 @@ def test_the_check_runs_after_its_asset(project: Project, instance: dg.DagsterIn
     checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
     assert checks[UP_TO_DATE] is True
     assert set(tick(project, instance)) == {*CODE_VERSIONS, "warehouse", "report_page"} - {"scores"}
+
+
+def test_files_that_cannot_be_used_are_in_the_check_of_scores(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    tick(project, instance)
+    edited = write_project({**EVALUATIONS, "typo": {**EVALUATIONS["few"], "promt": "lmms_eval"}})
+    (edited.configuration.folder / "nightly.yaml").write_text("evaluations: {nobody: {}}\n")
+    (changed,) = tick(project, instance).values()
+    assert (changed.asset_key.path[-1], changed.passed) == ("scores", False)
+    assert changed.description is not None
+    assert changed.description.startswith("4 fresh; this file is not used: ")
+    assert "unknown key `promt`" in changed.description
+    assert "nightly.yaml: `since` is missing" in changed.description
+    assert build_definitions(edited.reopened()).resolve_job_def(REFRESH_JOB)
+    write_project()
+    (edited.configuration.folder / "nightly.yaml").unlink()
+    assert [result.passed for result in tick(project, instance).values()] == [True]

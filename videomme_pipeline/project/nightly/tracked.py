@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import stratified_videos
 from videomme_pipeline.configuration import read_spec
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
@@ -94,6 +94,16 @@ def read_nightly(configuration: Configuration) -> NightlySpec:
     for name in spec.evaluations:
         configuration.evaluation(name)
     return spec
+
+
+def refused_files(configuration: Configuration) -> list[str]:
+    """The messages about the evaluation files and the `nightly.yaml` that cannot be used."""
+    problems = list(map(str, configuration.problems.values()))
+    try:
+        read_nightly(configuration)
+    except ConfigurationError as error:
+        problems.append(str(error))
+    return list(dict.fromkeys(problems))
 
 
 @dataclass(frozen=True)
