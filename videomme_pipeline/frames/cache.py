@@ -130,16 +130,26 @@ class StoredFrames(FrameFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VideoLength:
+    """The number of frames of a video, and its duration."""
+
+    frames: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSet(FrameFacts):
     """All frames of one video under one sampling, in order of time.
 
     `source` is the file of the video, for a model that takes the frames itself, and `sound` is its
-    WAV file, for a model that hears it. `source` and `sound` are not stored with the frames.
+    WAV file, for a model that hears it. `length` is the length of the video, for a model that gets
+    frames as a video. These three are not stored with the frames.
     """
 
     frames: tuple[Frame, ...]
     source: Path | None = None
     sound: bytes | None = None
+    length: VideoLength | None = None
 
     @property
     def seconds(self) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """The identity of a server: every known fact about the server that can change an answer."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Self
@@ -63,6 +64,12 @@ class ServerIdentity:
 def text_hash(text: str) -> str:
     """Hash of a text, such as a chat template."""
     return blake3(text.encode()).hexdigest(length=HASH_BYTES)
+
+
+def release_of(version: str | None) -> tuple[int, int] | None:
+    """Major and minor number of a version such as `0.24.1rc1+cpu`, or None."""
+    numbers = re.match(r"(\d+)\.(\d+)\.\d", version or "")
+    return None if numbers is None else (int(numbers[1]), int(numbers[2]))
 
 
 def read_identity(stored: str) -> ServerIdentity:

@@ -11,7 +11,7 @@ from pydantic import Field
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.managed import ServeSpec
-from videomme_pipeline.models.identity import ServerIdentity
+from videomme_pipeline.models.identity import ServerIdentity, release_of
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.serving.engines import (
     ENGINES,
@@ -58,10 +58,16 @@ class LocalServers(ServeSpec):
         )
 
     def server_identity(self, weights: str | None) -> ServerIdentity:
-        """The contents of the weights' files and the version of the installed engine."""
+        """The contents of the weights' files, the version of the installed engine, and `args`."""
         version = engine_version(self._adapter, self._program)
+        chosen = {name: self.args.get(name, "auto") for name in ("dtype", "quantization")}
+        own = ServerIdentity(
+            engine=self.engine.value,
+            version=version,
+            **{name: str(value) for name, value in chosen.items() if value not in (None, "auto")},
+        )
         files = weights_identity(weights or find_weights(self.weights), self.revision)
-        return files.completed_by(ServerIdentity(engine=self.engine.value, version=version))
+        return own.completed_by(files)
 
     def check(self) -> str:
         self._require_program()
@@ -117,8 +123,17 @@ class LocalServers(ServeSpec):
                 if option is not None and value is not None
                 for text in (option, str(value))
             ),
+            *self._trusting_options(),
             *options(self.args),
         ]
+
+    def _trusting_options(self) -> list[str]:
+        """The option with which a server accepts settings of frames in requests, if it has one."""
+        option, since = self._adapter.trusting_option, self._adapter.trusting_since
+        if option is None or since is None or option.removeprefix("--") in self.args:
+            return []
+        release = release_of(engine_version(self._adapter, self._program))
+        return [option] if release is not None and release >= since else []
 
     @property
     def _adapter(self) -> Engine:

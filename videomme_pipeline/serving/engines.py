@@ -43,6 +43,10 @@ class Engine(Spec):
     port_option: str = "--port"
     revision_option: str | None = None
     gpus_option: str | None = None
+    trusting_option: str | None = None
+    """With this option, versions from `trusting_since` on accept settings of frames in requests.
+    Earlier versions always do and do not know the option."""
+    trusting_since: tuple[int, int] | None = None
     health: str = "/health"
     """A path that answers 200 once the weights are loaded."""
 

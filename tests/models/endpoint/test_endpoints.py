@@ -1,9 +1,13 @@
 """Facts about endpoints: the tokens of a frame, and the parameters of videos."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.made_up_requests import request
+from videomme_pipeline.frames.cache import VideoLength
 from videomme_pipeline.models.endpoint.endpoints import (
     PROFILES,
     FramesAs,
@@ -62,12 +66,19 @@ def test_an_unknown_family_has_no_rule() -> None:
     st.sampled_from([23.976, 25.0, 29.97, 60.0]),
 )
 def test_frames_sent_as_video_have_their_real_times(numbers: list[int], fps: float) -> None:
-    indices = sorted(numbers)
-    start = indices[0] / fps
-    options = video_sampling([index / fps for index in indices], indices)["media_io_kwargs"]
-    video = options["video"]
+    frames = tuple(
+        replace(request().frames.frames[0], index=number, pts_seconds=number / fps)
+        for number in sorted(numbers)
+    )
+    shown = replace(request().frames, frames=frames)
+    video = video_sampling(shown)["media_io_kwargs"]["video"]
     times = [index / video["fps"] for index in video["frames_indices"]]
-    expected = [index / fps for index in indices] if len(indices) > 1 else times
+    expected = [frame.pts_seconds for frame in frames] if len(frames) > 1 else times
     assert times == pytest.approx(expected, rel=1e-4, abs=1e-3)
     assert video["total_num_frames"] > max(video["frames_indices"])
-    assert start >= 0
+
+
+def test_frames_sent_as_video_have_the_length_of_the_video() -> None:
+    shown = replace(request().frames, length=VideoLength(frames=9_000, seconds=300.3))
+    video = video_sampling(shown)["media_io_kwargs"]["video"]
+    assert (video["total_num_frames"], video["duration"]) == (9_000, 300.3)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pybase64
@@ -224,9 +225,7 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
         fields |= constrained_to(profile.answer_constraint, letters)
     frames = request.frames.frames
     if spec.sends_frames_as is FramesAs.VIDEO and frames:
-        fields |= video_sampling(
-            [frame.pts_seconds for frame in frames], [frame.index for frame in frames]
-        )
+        fields |= video_sampling(request.frames)
     elif spec.sends_frames_as is FramesAs.NATIVE and frames:
         fields |= form_of(spec, request).in_body
     return fields | spec.extra_body
@@ -254,7 +253,7 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
     for number, frame in enumerate(frames):
         if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
             path = _shared_path(request.frames, UPath(spec.shared_folder), number)
-            yield prefix + orjson.dumps(f"file://{path}")[1:-1]
+            yield prefix + orjson.dumps(f"file://{quote(str(path))}")[1:-1]
         else:
             yield prefix + data_url
             yield Base64Part(frame.picture)

@@ -13,6 +13,7 @@ from pydantic import ByteSize
 
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.frames.cache import FrameSet, VideoLength
 from videomme_pipeline.models.spec import Schedule
 
 MEBIBYTE = 2**20
@@ -121,23 +122,27 @@ def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict
             }
 
 
-def video_sampling(times_seconds: Sequence[float], indices: Sequence[int]) -> dict[str, Any]:
+def video_sampling(frames: FrameSet) -> dict[str, Any]:
     """vLLM's `media_io_kwargs` for frames that are already sampled.
 
     vLLM 0.33 keeps the first 32 frames of a `video/jpeg` data URL unless `num_frames` is -1.
     It computes their times as `index / fps`, with a default fps of 1. With the source's frame
     numbers and frame rate, every frame has its real time.
     """
-    shown_seconds = times_seconds[-1] - times_seconds[0]
-    fps = (indices[-1] - indices[0]) / shown_seconds if shown_seconds > 0 else 1.0
+    first, last = frames.frames[0], frames.frames[-1]
+    shown_seconds = last.pts_seconds - first.pts_seconds
+    fps = (last.index - first.index) / shown_seconds if shown_seconds > 0 else 1.0
+    length = frames.length
+    if length is None or length.frames <= last.index:
+        length = VideoLength(frames=last.index + 1, seconds=(last.index + 1) / fps)
     return {
         "media_io_kwargs": {
             "video": {
                 "num_frames": -1,
                 "fps": round(fps, 6),
-                "frames_indices": list(indices),
-                "total_num_frames": indices[-1] + 1,
-                "duration": round((indices[-1] + 1) / fps, 6),
+                "frames_indices": [frame.index for frame in frames.frames],
+                "total_num_frames": length.frames,
+                "duration": round(length.seconds, 6),
             }
         }
     }

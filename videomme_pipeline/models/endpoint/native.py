@@ -17,7 +17,6 @@ of an image.
 import json
 import mimetypes
 import os
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,9 +36,13 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.endpoints import MEBIBYTE, Profile
 from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
 
+NATIVE_VERSION = 2
+"""Part of the fingerprint of requests with a video. Increase it when a form changes so that an
+endpoint takes other frames."""
 MAX_INLINE_BYTES = 64 * MEBIBYTE
 """Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
 
@@ -142,7 +145,7 @@ def _shared(source: Path, folder: Path, video_hash: str) -> Path:
 
 def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
     """Versions from 0.24 on choose the loader by the model, so the request names the loader."""
-    version = _release(server.version)
+    version = release_of(server.version)
     if version is None or version < (0, 19):
         raise ModelError(
             f"the server reports the version {server.version or 'unknown'}, and the frames that "
@@ -184,12 +187,6 @@ def _kwargs(video: Mapping[str, object], sampling: Sampling) -> VideoForm | None
         case limits if limits:
             return None
     return VideoForm(in_body=body)
-
-
-def _release(version: str | None) -> tuple[int, int] | None:
-    """Major and minor number of a version such as `0.24.1rc1+cpu`, or None."""
-    numbers = re.match(r"(\d+)\.(\d+)\.\d", version or "")
-    return None if numbers is None else (int(numbers[1]), int(numbers[2]))
 
 
 def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:

@@ -10,7 +10,8 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import FrameSet, ShownFrame
+from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength
+from videomme_pipeline.models.endpoint.native import NATIVE_VERSION
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -55,6 +56,10 @@ def _load(inputs: Inputs, source: Path | None) -> FrameSet:
         VideoMMEError: if the frames or the sound cannot be read.
     """
     frames, benchmark = inputs.load_frames(), inputs.benchmark
+    if inputs.evaluation.model.sees_frame_times and frames.frames:
+        timing = benchmark.snapshot.videos[inputs.video_id].timing
+        length = VideoLength(frames=timing.frame_count, seconds=timing.duration_seconds)
+        frames = replace(frames, length=length)
     if source is None:
         return frames
     sound = None
@@ -75,7 +80,7 @@ def _digest(inputs: Inputs, frame: ShownFrame) -> str:
     if model.reads_video and sampling is not None:
         chosen = sampling.for_duration(inputs.questions[0].duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
-        digest = fingerprint("video", content, rule, frame.index, frame.pts_seconds)
+        digest = fingerprint("video", NATIVE_VERSION, content, rule, frame.index, frame.pts_seconds)
     if model.hears_audio:
         digest = fingerprint(digest, "sound", content, SOUND_VERSION)
     return digest
