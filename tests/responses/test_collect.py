@@ -248,16 +248,20 @@ def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
         ask(tmp_path / "journal", videos(50), model, RequestPlan(evaluation="test", limits=limits))
 
 
-@pytest.mark.parametrize("is_open", [False, True], ids=["a closed port", "an HTML page"])
+@pytest.mark.parametrize(
+    "fault",
+    [None, Fault.WRONG_CONTENT_TYPE, Fault.SERVER_ERROR],
+    ids=["a closed port", "an HTML page", "internal errors"],
+)
 def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
-    tmp_path: Path, is_open: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fault: Fault | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 1.0)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=2))
     with ExitStack() as up:
-        server = up.enter_context(ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)))
+        server = up.enter_context(ModelServer(faults=always(fault or Fault.SERVER_ERROR)))
         model = model_at(server)
-        if not is_open:
+        if fault is None:
             up.close()
         with Journal(tmp_path / "journal") as journal:
             responses: list[Response] = []

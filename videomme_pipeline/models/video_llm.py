@@ -136,11 +136,6 @@ class FailureKind(StrEnum):
         return self in (FailureKind.REFUSED, FailureKind.CONTENT_FILTER)
 
     @property
-    def is_from_no_model(self) -> bool:
-        """True if nothing shows that a model answers there: a closed port, an HTML page."""
-        return self in (FailureKind.CONNECTION, FailureKind.MALFORMED)
-
-    @property
     def was_generated(self) -> bool:
         """True if tokens were generated and paid for. Only a few attempts are then made."""
         return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)
@@ -180,6 +175,14 @@ class ResponseFailure(VideoMMEError):  # noqa: N818 - a result of one request, n
         self.retry_after_seconds = retry_after_seconds
         self.reply = reply
         super().__init__(f"{kind.value}: {message}")
+
+    @property
+    def shows_no_model(self) -> bool:
+        """True if nothing shows that a model answers there.
+
+        Examples are a closed port, an HTML page and an internal error (HTTP 500).
+        """
+        return self.kind in (FailureKind.CONNECTION, FailureKind.MALFORMED) or self.status == 500
 
 
 class VideoLLM(Protocol):

@@ -9,8 +9,9 @@
 | any | 20 questions in a row without an answer | the run stops |
 
 Failures are lost connections and, as long as the endpoint has never answered in this run, replies
-that show no model. A closed port or a web page at the address of an endpoint should end a run
-within seconds, after a few requests. An endpoint that has answered once may be down for longer.
+that show no model. A closed port, a web page at the address of an endpoint, or a server that only
+has internal errors (HTTP 500) should end a run within seconds, after a few requests. An endpoint
+that has answered once may be down for longer.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ class CircuitBreaker:
         self._clock = clock
         self._has_others = has_others
         self._failures = 0
+        self._has_failed = False
         self._was_open = False
         self._open_until = float("-inf")
         self._only_question: object | None = None
@@ -65,7 +67,10 @@ class CircuitBreaker:
             if self._was_open:
                 _log.warning("%s answers again", self._title)
             self._failures, self._was_open = 0, False
-        if isinstance(result, Reply) or not result.kind.is_from_no_model:
+        elif result.kind is FailureKind.SERVER_ERROR and not self._has_failed:
+            self._has_failed = True
+            _log.warning("%s failed a request, which is sent again: %s", self._title, result)
+        if isinstance(result, Reply) or not result.shows_no_model:
             self.has_answered = True
             self.allow_all()
             return False

@@ -27,7 +27,7 @@ async def test_a_server_that_never_answers_is_noticed(monkeypatch: pytest.Monkey
         for _ in range(2):
             with pytest.raises(ResponseFailure, match="does not answer") as raised:
                 await model.respond(request())
-            assert raised.value.kind.is_from_no_model
+            assert raised.value.shows_no_model
         await model.close()
 
 
