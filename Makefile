@@ -34,7 +34,7 @@ test-slow: .venv/installed-dev ## Run the tests that are marked slow
 	$(BIN)/pytest -m slow -n 2 --dist loadscope --no-loadscope-reorder
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline --cov=assets \
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline \
 	  --cov-branch --cov-report=term-missing:skip-covered
 
 mutation: .venv/installed-dev ## Change the code and count the changes that no test notices (hours)

@@ -21,13 +21,13 @@ from typing import Any
 
 import yaml
 
-from assets.instance import POSTGRES_VARIABLE
 from tests.support import s3_server
 from tests.support.commands import VIDEOMME, environment_of
 from tests.support.dask_cluster import dask_cluster
 from tests.support.paths import ROOT
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.slurm import CAN_RUN, slurm
+from videomme_pipeline.orchestration.instance import POSTGRES_VARIABLE
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
 COMMANDS = (

@@ -29,14 +29,18 @@ import dagster as dg
 import psutil
 import yaml
 
-from assets.dagster_internals.events import materializations_of
-from assets.definitions import build_definitions
-from assets.instance import POSTGRES_VARIABLE, open_instance
-from assets.planning.freshness import Freshness, PartitionState, plan_project
-from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
+from videomme_pipeline.orchestration.dagster_internals.events import materializations_of
+from videomme_pipeline.orchestration.definitions import build_definitions
+from videomme_pipeline.orchestration.instance import POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.orchestration.planning.freshness import (
+    Freshness,
+    PartitionState,
+    plan_project,
+)
+from videomme_pipeline.orchestration.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = 900

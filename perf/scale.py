@@ -26,8 +26,6 @@ import httpx2
 import psutil
 from playwright.sync_api import sync_playwright
 
-from assets.instance import open_instance
-from assets.planning.freshness import plan_project
 from perf.memory import peak_rss_mb
 from perf.planning import (
     DEFAULT_FOLDER,
@@ -42,6 +40,8 @@ from perf.planning import (
 )
 from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.ports import free_port
+from videomme_pipeline.orchestration.instance import open_instance
+from videomme_pipeline.orchestration.planning.freshness import plan_project
 
 EVALUATIONS: Mapping[str, Mapping[str, str]] = {
     "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},

@@ -51,7 +51,7 @@ def test_the_docstring_lists_every_package_in_the_order_of_its_layers() -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    graph = grimp.build_graph("videomme_pipeline", "assets", exclude_type_checking_imports=False)
+    graph = grimp.build_graph("videomme_pipeline", exclude_type_checking_imports=False)
     imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError
 

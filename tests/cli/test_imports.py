@@ -83,7 +83,8 @@ def test_help_needs_no_large_package(run: Run) -> None:
 def test_the_first_plan_needs_no_package_that_stores_draws_or_computes_scores(
     run: Run, tmp_path: Path
 ) -> None:
-    without = "altair assets.definitions av duckdb openai pandas scipy.special sqlalchemy"
+    definitions = "videomme_pipeline.orchestration.definitions"
+    without = f"altair av duckdb {definitions} openai pandas scipy.special sqlalchemy"
     ended = run("run", "--dry-run", without=without)
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "home").exists()

@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from assets.planning.freshness import plan_project
-from assets.run import refresh_project
 from tests.support.projects import WriteProject
+from videomme_pipeline.orchestration.planning.freshness import plan_project
+from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store

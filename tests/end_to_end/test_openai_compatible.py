@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.run import refresh_project
 from tests.support.model_server import Fault, ModelServer, letter_of
 from tests.support.projects import SERVED, WriteServed
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
+from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -83,7 +83,9 @@ def test_questions_are_asked_again_only_if_the_images_change(
         assert server.request_count == 3
 
         monkeypatch.setattr("videomme_pipeline.frames.cache.PLANNER_VERSION", 99)
-        monkeypatch.setattr("assets.stages.frames.extract", _extract_in_this_process)
+        monkeypatch.setattr(
+            "videomme_pipeline.orchestration.stages.frames.extract", _extract_in_this_process
+        )
         project = write_served(server.base_url)
         again = refresh_project(project, instance, ["served"])
         assert again.not_fresh == []

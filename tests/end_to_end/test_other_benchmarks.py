@@ -8,8 +8,6 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.instance import HOME_VARIABLE
-from assets.run import refresh_project
 from tests.support.hub_server import running_hub
 from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, settings
 from tests.support.registered import registered
@@ -18,6 +16,8 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.orchestration.instance import HOME_VARIABLE
+from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion

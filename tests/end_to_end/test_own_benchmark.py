@@ -12,8 +12,6 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.instance import HOME_VARIABLE
-from assets.run import refresh_project
 from tests.support.builders import write_video
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
@@ -26,6 +24,8 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+from videomme_pipeline.orchestration.instance import HOME_VARIABLE
+from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

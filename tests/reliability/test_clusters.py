@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from assets.instance import POSTGRES_VARIABLE
 from tests.support.builders import write_video
 from tests.support.child_tasks import log_and_wait
 from tests.support.commands import CONCURRENCY, Command, run, write_served_project
@@ -27,6 +26,7 @@ from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.orchestration.instance import POSTGRES_VARIABLE
 from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.runs.progress import no_message
 from videomme_pipeline.storage.layout import Store

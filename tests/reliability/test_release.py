@@ -38,7 +38,7 @@ def test_a_release_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path)
     (wheel,) = first.glob("*.whl")
     inside = ZipFile(wheel).namelist()
     packages = {name.split("/")[0] for name in inside if ".dist-info" not in name}
-    assert packages == {"videomme_pipeline", "assets"}
+    assert packages == {"videomme_pipeline"}
     for name in ("prompts/templates/contract_v1.txt", "warehouse/sql/leaderboard.sql", "py.typed"):
         assert f"videomme_pipeline/{name}" in inside
     assert {"LICENSE", "NOTICE"} <= {Path(name).name for name in inside if ".dist-info" in name}

@@ -3,7 +3,8 @@
 import importlib
 import pkgutil
 
-for package in ("videomme_pipeline", "assets"):
-    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-        if "torchcodec" not in module.name:
-            importlib.import_module(module.name)
+import videomme_pipeline
+
+for module in pkgutil.walk_packages(videomme_pipeline.__path__, "videomme_pipeline."):
+    if "torchcodec" not in module.name:
+        importlib.import_module(module.name)

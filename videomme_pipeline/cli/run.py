@@ -25,9 +25,9 @@ from videomme_pipeline.cli.stored_scores import open_findings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assets.instance import History
-    from assets.planning.freshness import PartitionState
-    from assets.run import Refreshed
+    from videomme_pipeline.orchestration.instance import History
+    from videomme_pipeline.orchestration.planning.freshness import PartitionState
+    from videomme_pipeline.orchestration.run import Refreshed
     from videomme_pipeline.project.project import Project
 
 commands = typer.Typer()
@@ -79,7 +79,7 @@ def run(
                 _verify(project)
             _show_plan(project, history, names, as_json=as_json)
         return
-    from assets.run import refresh_project
+    from videomme_pipeline.orchestration.run import refresh_project
 
     with open_for_run(evaluations) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
@@ -119,8 +119,13 @@ def status(
 ) -> None:
     """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
     note(PLANNING)
-    from assets.planning.explain import Explanation, matching
-    from assets.planning.freshness import Freshness, counts, failure_groups, plan_project
+    from videomme_pipeline.orchestration.planning.explain import Explanation, matching
+    from videomme_pipeline.orchestration.planning.freshness import (
+        Freshness,
+        counts,
+        failure_groups,
+        plan_project,
+    )
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
 
     with open_for_plan(evaluations) as (project, history):
@@ -180,7 +185,7 @@ def nightly(
     with severity `error`.
     """
     note(PLANNING)
-    from assets.run import run_nightly
+    from videomme_pipeline.orchestration.run import run_nightly
     from videomme_pipeline.project.nightly.tracked import nightly_date, read_nightly
     from videomme_pipeline.reports.terminal.runs import show_nightly_runs
 
@@ -210,8 +215,8 @@ def _show_plan(
     project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
 ) -> None:
     """Print what a run would build and request."""
-    from assets.planning.estimate import estimate, pending_requests
-    from assets.planning.freshness import plan_project
+    from videomme_pipeline.orchestration.planning.estimate import estimate, pending_requests
+    from videomme_pipeline.orchestration.planning.freshness import plan_project
     from videomme_pipeline.project.answers.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 
@@ -229,7 +234,7 @@ def _show_plan(
 
 
 def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
-    from assets.planning.freshness import failure_groups
+    from videomme_pipeline.orchestration.planning.freshness import failure_groups
 
     return {
         "run_id": refreshed.run_id,
@@ -263,7 +268,7 @@ def _report_compute(project: "Project") -> None:
 
 def _show_failures(states: "Sequence[PartitionState]") -> None:
     """Print each cause of failed partitions once, on standard error."""
-    from assets.planning.freshness import failure_groups
+    from videomme_pipeline.orchestration.planning.freshness import failure_groups
     from videomme_pipeline.reports.terminal.runs import show_failed
 
     show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])

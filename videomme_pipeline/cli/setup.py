@@ -94,7 +94,7 @@ def doctor(
     from videomme_pipeline.project.upkeep.doctor import examine, examine_model
 
     if model is None:
-        from assets.instance import check_instance
+        from videomme_pipeline.orchestration.instance import check_instance
 
         findings = [*examine(open_project()), check_instance()]
     else:
@@ -109,8 +109,8 @@ def ui(
 ) -> None:
     """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
     note(f"Starting the Dagster UI at http://{host}:{port} …")
-    from assets.instance import open_instance
-    from assets.processes import end_dead_runs
+    from videomme_pipeline.orchestration.instance import open_instance
+    from videomme_pipeline.orchestration.processes import end_dead_runs
 
     with open_instance() as instance:
         end_dead_runs(instance, datetime.now(UTC))
