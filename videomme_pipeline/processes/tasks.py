@@ -6,7 +6,6 @@ rows and names of stored files, never frames. This module does not depend on the
 or on the kind of the cluster.
 """
 
-import os
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from uuid import uuid4
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.processes.cores import usable_cores
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -80,9 +80,9 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Child processes of this process, by default one per core."""
+    """Child processes of this process, by default one per usable core."""
 
-    count: int = field(default_factory=lambda: os.cpu_count() or 1)
+    count: int = field(default_factory=usable_cores)
     nodes = 1
     description = ""
     dashboard = None
