@@ -59,8 +59,8 @@ def run(
         bool,
         typer.Option(
             "--verify",
-            help="Verify every stored table, and hash every video again even if its file looks "
-            "unchanged.",
+            help="Verify the journal and every stored table, and hash every video again even if its "
+            "file looks unchanged.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -202,9 +202,16 @@ def nightly(
 
 
 def _verify(project: "Project") -> None:
-    """Invalidate the hashes of videos, and set damaged tables aside, which a plan then rebuilds."""
+    """Invalidate the hashes of videos, and set damaged tables aside, which a plan then rebuilds.
+
+    Raises:
+        StorageError: if the journal is damaged. Tables are then not set aside, because responses
+            are rebuilt from the journal.
+    """
+    from videomme_pipeline.responses.journal_file import verify as verify_journal
     from videomme_pipeline.storage.tables import verify
 
+    verify_journal(project.store.journal)
     project.hashes.clear()
     _, problems = verify(project.store.tables())
     for problem in problems:

@@ -27,13 +27,27 @@ def store_push(
         bool, typer.Option("--private", help="All readers of the target accepted the licenses.")
     ] = False,
 ) -> None:
-    """Copy all finished tables from the data folder. Run it again to resume."""
+    """Copy all finished tables from the data folder. Run it again to resume.
+
+    Also verifies the journal, which is not copied, and exits with status 1 if it
+    is damaged.
+    """
+    from videomme_pipeline.errors import StorageError
     from videomme_pipeline.project.upkeep.transfer import check_license
+    from videomme_pipeline.responses.journal_file import verify
     from videomme_pipeline.storage.layout import Store
 
     store = open_project().store
     check_license(store, is_private=private)
+    damage = None
+    try:
+        verify(store.journal)
+    except StorageError as error:
+        damage = error
+        note(str(error))
     _copy(store, Store.at(url), overwrite=overwrite)
+    if damage is not None:
+        raise typer.Exit(1)
 
 
 @commands.command("pull", epilog="Example: videomme store pull ~/backup")

@@ -195,11 +195,13 @@ def _verify_once(path: Path, device: int, inode: int) -> None:  # noqa: ARG001 -
 
 
 def verify(path: Path) -> None:
-    """Check the structure of the file, and compare each row with its checksum.
+    """Check the structure of the file if it exists, and compare each row with its checksum.
 
     Raises:
         StorageError: if the file is damaged.
     """
+    if not path.exists():
+        return
     with explaining(path), closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS)) as file:
         (result,) = file.execute("pragma integrity_check(1)").fetchone()
         if result != "ok":

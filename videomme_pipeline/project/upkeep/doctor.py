@@ -17,6 +17,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import no_progress
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.project.servers.running import ModelServers
+from videomme_pipeline.responses.journal_file import verify
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
@@ -29,6 +30,7 @@ def examine(project: Project) -> Iterator[Finding]:
     yield _versions()
     yield _ffmpeg()
     yield _disk(project)
+    yield from _journal(project)
     yield from _workers(project)
     for name, problem in project.configuration.problems.items():
         yield Finding(check=f"evaluation {name}", verdict=Verdict.FAILED, message=str(problem))
@@ -93,6 +95,19 @@ def _disk(project: Project) -> Finding:
             "; the frames of a benchmark need a few GiB per sampling, and its videos about 100 GiB"
         )
     return Finding(check="disk", verdict=verdict, message=message)
+
+
+def _journal(project: Project) -> Iterator[Finding]:
+    """Verify the journal, if there is one."""
+    path = project.store.journal
+    if not path.exists():
+        return
+    try:
+        verify(path)
+    except VideoMMEError as error:
+        yield Finding(check="journal", verdict=Verdict.FAILED, message=str(error))
+    else:
+        yield Finding(check="journal", verdict=Verdict.OK, message=f"{path}: every row is intact")
 
 
 def _workers(project: Project) -> Iterator[Finding]:
