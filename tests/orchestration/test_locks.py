@@ -31,7 +31,8 @@ from videomme_pipeline.orchestration.instance import (
 )
 from videomme_pipeline.orchestration.processes import end_dead_runs
 from videomme_pipeline.orchestration.run import refresh_project, run_nightly
-from videomme_pipeline.orchestration.stages.base import SharedStage
+from videomme_pipeline.orchestration.stages.base import Results, Targets
+from videomme_pipeline.orchestration.stages.reports import ReportPage
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.locks import (
     FileLocks,
@@ -41,6 +42,7 @@ from videomme_pipeline.project.runs.locks import (
     this_machine,
 )
 from videomme_pipeline.project.runs.progress import StageProgress
+from videomme_pipeline.project.state.partitions import Whole
 
 DATE = "2026-11-20"
 NOOP_MODULE = "dagster._core.storage.noop_compute_log_manager"
@@ -145,13 +147,35 @@ def only_run() -> dg.DagsterRun:
 
 
 def refresh(project: Project, *evaluations: str) -> list[str]:
-    """Bring evaluations up to date; return the partitions that are not fresh afterwards.
-
-    Results over all evaluations are left out, because another run adds scores.
-    """
+    """Bring evaluations up to date; return the partitions that no run will build."""
     with open_instance() as instance:
         not_fresh = refresh_project(project, instance, evaluations).not_fresh
-    return [state.name for state in not_fresh if not isinstance(state.stage, SharedStage)]
+    return [state.name for state in not_fresh]
+
+
+def test_results_that_another_run_will_build_are_left_to_it(
+    write: Callable[..., Project],
+    servers: tuple[Gate, Gate],
+    threads: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, _ = servers
+    project = write({"a": {"model": "constant-A"}, "b": {"model": "one"}})
+    write_page = ReportPage.build
+
+    def write_after_other_scores(stage: ReportPage, targets: Targets[Whole]) -> Results[Whole]:
+        server.is_open = True
+        eventually(project.store.scores("videomme", "b").exists)
+        return write_page(stage, targets)
+
+    other = threads.submit(refresh, as_another_process(project), "b")
+    eventually(lambda: server.in_flight)
+    monkeypatch.setattr(ReportPage, "build", write_after_other_scores)
+    with open_instance() as instance:
+        refreshed = refresh_project(project, instance, ["a"])
+    assert [state.name for state in refreshed.not_fresh] == []
+    assert {state.name for state in refreshed.left_to_others} <= {"warehouse", "report_page"}
+    assert other.result(TIMEOUT_SECONDS) == []
 
 
 def test_runs_against_one_endpoint_take_turns(

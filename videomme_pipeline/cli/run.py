@@ -1,5 +1,6 @@
 """Commands that build partitions or show their state: run, status, nightly."""
 
+from collections import Counter
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ from videomme_pipeline.cli.context import (
     print_json,
 )
 from videomme_pipeline.cli.stored_scores import open_findings
+from videomme_pipeline.errors import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +61,8 @@ def run(
         bool,
         typer.Option(
             "--verify",
-            help="Verify the journal and every stored table, and hash every video again even if its "
-            "file looks unchanged.",
+            help="Verify the journal and every stored table, and hash every video again even if "
+            "its file looks unchanged.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -68,8 +70,9 @@ def run(
     """Bring evaluations up to date and show their scores.
 
     Builds only what is missing or stale. Without names, runs all evaluations.
-    Exits with status 1 if a partition failed; the others are kept, and the next
-    run builds only what is missing.
+    Exits with status 1 if a partition failed or is stale, and the last line names
+    it. Partitions that another running run will build do not count. The others
+    are kept, and the next run builds only what is missing.
     """
     note(PLANNING)
     if dry_run:
@@ -96,6 +99,7 @@ def run(
             note(f"\nReport page  {project.store.report().resolve()}")
             note("Dagster UI   make ui  (then open http://localhost:3000)")
         if refreshed.not_fresh:
+            note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
             raise typer.Exit(1)
 
 
@@ -139,7 +143,7 @@ def status(
             shown = [state for state in states if state.freshness is not Freshness.FRESH]
         explained = [(state, explanation.reasons(state)) for state in shown]
     if as_json:
-        listed = [
+        rows = [
             {
                 "partition": state.name,
                 "state": state.freshness,
@@ -148,7 +152,7 @@ def status(
             for state, state_reasons in explained
         ]
         if explain is not None:
-            print_json(listed)
+            print_json(rows)
         else:
             failures = [asdict(group) for group in failure_groups(states)]
             print_json(
@@ -156,7 +160,7 @@ def status(
                     "assets": counts(states),
                     "causes": causes,
                     "failures": failures,
-                    "not_fresh": listed,
+                    "not_fresh": rows,
                 }
             )
         return
@@ -249,6 +253,7 @@ def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
         "stopped_by": refreshed.stopped_by,
         "failures": [asdict(group) for group in failure_groups(refreshed.not_fresh)],
         "not_fresh": [state.name for state in refreshed.not_fresh],
+        "left_to_other_runs": [state.name for state in refreshed.left_to_others],
     }
 
 
@@ -262,7 +267,19 @@ def _report_run(refreshed: "Refreshed") -> None:
     note(f"Built {built or 'nothing'}.")
     if refreshed.stopped_by is not None:
         show_line(err, refreshed.stopped_by, "Stopped", "bold yellow")
+    if refreshed.left_to_others:
+        names = listed([state.name for state in refreshed.left_to_others])
+        note(f"Left to another run, which has changed an input: {names}.")
     _show_failures(refreshed.not_fresh)
+
+
+def _what_is_missing(states: "Sequence[PartitionState]") -> str:
+    """The numbers of partitions that are not fresh, and the names of the first ones."""
+    from videomme_pipeline.orchestration.planning.freshness import Freshness
+
+    counted = Counter(state.freshness for state in states)
+    numbers = ", ".join(f"{counted[kind]:,} {kind}" for kind in Freshness if counted[kind])
+    return f"{numbers}: {listed([state.name for state in states])}"
 
 
 def _report_compute(project: "Project") -> None:

@@ -136,6 +136,12 @@ def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
     return [run.run_id for run in dead]
 
 
+def running_runs(instance: dg.DagsterInstance, now: datetime) -> list[dg.DagsterRun]:
+    """The runs that a process works on now, on this machine or another one."""
+    records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
+    return [record.dagster_run for record in records if not _is_dead(record, now)]
+
+
 def _is_dead(record: dg.RunRecord, now: datetime) -> bool:
     process = RunProcess.of(record.dagster_run)
     return now - record.update_timestamp > _START if process is None else process.is_dead

@@ -1,13 +1,14 @@
 """Runs from the command line. They use the same job, events and instance as runs from the UI."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import cast
 
 import dagster as dg
 
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.orchestration.dagster_internals.events import materializations_of
 from videomme_pipeline.orchestration.definitions import build_definitions
 from videomme_pipeline.orchestration.planning.freshness import (
@@ -16,8 +17,13 @@ from videomme_pipeline.orchestration.planning.freshness import (
     plan_project,
     wrongly_shown,
 )
-from videomme_pipeline.orchestration.processes import end_dead_runs, run_here
-from videomme_pipeline.orchestration.stages.base import AnyStage
+from videomme_pipeline.orchestration.processes import (
+    PARTITION_TAG,
+    end_dead_runs,
+    run_here,
+    running_runs,
+)
+from videomme_pipeline.orchestration.stages.base import AnyStage, SharedStage
 from videomme_pipeline.orchestration.stages.nightly import nightly_key, nightly_partitions
 from videomme_pipeline.orchestration.triggers.jobs import QUIET, REFRESH_JOB, run_config
 from videomme_pipeline.orchestration.triggers.schedules import NIGHTLY_JOB
@@ -31,6 +37,8 @@ from videomme_pipeline.scoring.nightly.assess import Assessment
 class Refreshed:
     """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
 
+    `not_fresh` has failed partitions, and those that no running run will build. `left_to_others`
+    has those that another run will build, because that run has changed their inputs meanwhile.
     `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
     the run reached its cost limit, else None.
     """
@@ -38,6 +46,7 @@ class Refreshed:
     run_id: str | None
     built: Counter[str]
     not_fresh: list[PartitionState]
+    left_to_others: list[PartitionState] = field(default_factory=list)
     stopped_by: str | None = None
 
 
@@ -59,10 +68,19 @@ def refresh_project(
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     run_id = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars))
+    others = running_runs(instance, datetime.now(UTC))  # they may end during the plan
+    pending = _not_fresh(plan_project(project, instance, evaluations))
+    others += running_runs(instance, datetime.now(UTC))  # they may have started during the plan
+    left_to_others = [
+        state
+        for state in pending
+        if state.freshness is not Freshness.FAILED and any(_builds(run, state) for run in others)
+    ]
     return Refreshed(
         run_id=run_id,
         built=materializations_of(instance, run_id),
-        not_fresh=_not_fresh(plan_project(project, instance, evaluations)),
+        not_fresh=[state for state in pending if state not in left_to_others],
+        left_to_others=left_to_others,
         stopped_by=project.spending.stopped_by,
     )
 
@@ -108,6 +126,26 @@ def run_nightly(
     assessments = [evaluation.assess(date) for evaluation in chosen]
     refresh_project(project, instance, [entry.evaluation.name for entry in chosen])
     return assessments
+
+
+def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
+    """True if a run that is not finished brings a partition up to date.
+
+    The results of all evaluations are rebuilt after every run of assets, by the same command or by
+    the sensor `results`.
+    """
+    stage = state.stage
+    if run.job_name != REFRESH_JOB:
+        selected, key = run.asset_selection or frozenset(), run.tags.get(PARTITION_TAG)
+        if isinstance(stage, SharedStage):
+            return bool(selected)
+        is_chosen = key is None or key == stage.key_of_partition(state.partition)
+        return stage.asset_key in selected and is_chosen
+    config = cast("Mapping[str, list[str]]", run.run_config)
+    try:
+        return state.partition in stage.partitions(config.get("evaluations") or None)
+    except NotReadyError:  # the stage has no questions yet, which the run also builds
+        return True
 
 
 def _wrongly_shown(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
