@@ -10,7 +10,14 @@ from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.serving.configuration import LocalServers
-from videomme_pipeline.serving.engines import ENGINES, Engine, EngineName, engine_version, options
+from videomme_pipeline.serving.engines import (
+    ENGINES,
+    Engine,
+    EngineName,
+    installed_version,
+    options,
+    printed_version,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +72,16 @@ def test_the_values_of_options_can_be_lists_and_mappings() -> None:
 def test_the_version_is_that_of_the_package_of_the_program() -> None:
     pytest_engine = Engine(profile=Profile.GENERIC, command=("pytest",), package="pytest")
     script = str(Path(sys.executable).parent / "pytest")
-    assert engine_version(pytest_engine, [script]) == pytest.__version__
-    assert engine_version(pytest_engine, [sys.executable, "-m", "pytest"]) == pytest.__version__
-    assert engine_version(pytest_engine, ["no-such-program"]) is None
-    binary = Engine(profile=Profile.GENERIC, command=(sys.executable,), package=None)
-    assert engine_version(binary, binary.command) == f"Python {sys.version.split()[0]}"
-    assert engine_version(binary, ["/bin/false"]) is None
+    assert installed_version(pytest_engine, script) == pytest.__version__
+    assert installed_version(pytest_engine, sys.executable) == pytest.__version__
+    assert installed_version(pytest_engine, "no-such-program") is None
+    other = Engine(profile=Profile.GENERIC, command=("pytest",), package="no-such-package")
+    assert installed_version(other, script) is None
+
+
+def test_a_program_without_a_package_prints_its_version() -> None:
+    assert printed_version([sys.executable]) == f"Python {sys.version.split()[0]}"
+    assert printed_version(["/bin/false"]) is None
 
 
 def test_an_entry_has_the_profile_of_its_engine() -> None:

@@ -112,7 +112,19 @@ def open_for_run(
         open_instance() as instance,
         on_stop(cancel),
     ):
-        yield open_project(show, evaluations), instance
+        project = open_project(show, evaluations)
+        name_programs(project)
+        yield project, instance
+
+
+def name_programs(project: "Project") -> None:
+    """Print the programs that the configuration names, unless this user has seen them."""
+    from videomme_pipeline.project.upkeep.programs import new_programs
+
+    if programs := new_programs(project):
+        note("The configuration names programs that runs start with your rights (shown once):")
+        for program in programs:
+            note(f"  {program}")
 
 
 @contextmanager

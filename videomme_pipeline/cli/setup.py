@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +13,9 @@ from typing import Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
-from videomme_pipeline.cli.context import end_with_findings, note, open_project
+from videomme_pipeline.cli.context import end_with_findings, name_programs, note, open_project
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
+from videomme_pipeline.errors import ConfigurationError
 
 commands = typer.Typer()
 
@@ -109,6 +111,8 @@ def ui(
 ) -> None:
     """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
     note(f"Starting the Dagster UI at http://{host}:{port} …")
+    with suppress(ConfigurationError):  # the UI itself shows the error
+        name_programs(open_project())
     from videomme_pipeline.orchestration.instance import open_instance
     from videomme_pipeline.orchestration.processes import end_dead_runs
 

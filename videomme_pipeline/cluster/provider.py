@@ -125,6 +125,13 @@ class DaskSpec(ClusterSpec):
             )
         return self
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        if self.ssh is not None:
+            command = " ".join(["ssh", *self.ssh.options, self.ssh.python])
+            return (*self.ssh.prologue, command)
+        return () if self.slurm is None else self.slurm.prologue
+
     def connect(
         self, folder: Path, on_message: Callable[[str], None]
     ) -> AbstractContextManager[Workers]:

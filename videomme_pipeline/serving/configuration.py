@@ -18,8 +18,9 @@ from videomme_pipeline.serving.engines import (
     LOOPBACK,
     Engine,
     EngineName,
-    engine_version,
+    installed_version,
     options,
+    printed_version,
 )
 from videomme_pipeline.serving.replicas import Launch, Replicas, free_ports
 from videomme_pipeline.serving.weights import find_weights, weights_identity
@@ -58,8 +59,13 @@ class LocalServers(ServeSpec):
         )
 
     def server_identity(self, weights: str | None) -> ServerIdentity:
-        """The contents of the weights' files, the version of the installed engine, and `args`."""
-        version = engine_version(self._adapter, self._program)
+        """The contents of the weights' files, the version of the installed engine, and `args`.
+
+        The version of an engine without a Python package is unknown until its servers run.
+        """
+        version = installed_version(self._adapter, self._program[0])
+        if weights is not None and self._adapter.package is None:
+            version = printed_version(self._program)
         chosen = {name: self.args.get(name, "auto") for name in ("dtype", "quantization")}
         own = ServerIdentity(
             engine=self.engine.value,
@@ -132,8 +138,12 @@ class LocalServers(ServeSpec):
         option, since = self._adapter.trusting_option, self._adapter.trusting_since
         if option is None or since is None or option.removeprefix("--") in self.args:
             return []
-        release = release_of(engine_version(self._adapter, self._program))
+        release = release_of(installed_version(self._adapter, self._program[0]))
         return [option] if release is not None and release >= since else []
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return (" ".join(self._program),)
 
     @property
     def _adapter(self) -> Engine:

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from importlib.metadata import distributions
 from pathlib import Path
 
 from videomme_pipeline.configuration import parse_spec, read_yaml
@@ -33,8 +34,8 @@ class Engine(Spec):
     profile: Profile
     command: tuple[str, ...]
     package: str | None = None
-    """The Python package with the engine's version. Without one, the command prints the version for
-    `--version`."""
+    """The Python package with the engine's version. Without one, a run asks the command, which
+    prints the version for `--version`."""
     weights_option: str | None = None
     """Without this option, the weights are an argument."""
     name_option: str | None = None
@@ -75,18 +76,34 @@ def options(args: Mapping[str, object]) -> Iterator[str]:
             yield str(value)
 
 
-def engine_version(engine: Engine, command: Sequence[str]) -> str | None:
-    """The version of the engine that `command` starts, or None if it cannot be found."""
-    query = [*command, "--version"]
-    if engine.package is not None:
-        python = _interpreter(command[0])
-        if python is None:
-            return None
-        code = f"from importlib.metadata import version; print(version({engine.package!r}))"
-        query = [python, "-c", code]
+def installed_version(engine: Engine, program: str) -> str | None:
+    """The version of the engine's package beside `program`, or None if it cannot be found.
+
+    Reads the metadata in the environment of the program or its interpreter. Starts nothing.
+    """
+    path = shutil.which(program)
+    if engine.package is None or path is None:
+        return None
+    # Links are not followed, because the folder of a link can be that of a virtual environment.
+    environments = {Path(file).absolute().parent.parent for file in (path, _interpreter(path))}
+    libraries = [
+        str(library)
+        for environment in environments
+        for library in (environment / "lib").glob("python3*/*-packages")
+    ]
+    packages = distributions(name=engine.package, path=libraries)
+    versions = {package.version for package in packages}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def printed_version(command: Sequence[str]) -> str | None:
+    """The version that `command` prints for `--version`, or None if it prints none.
+
+    Starts the program, so only a run that has started its servers may ask.
+    """
     with suppress(OSError, subprocess.SubprocessError):
         ended = subprocess.run(
-            query,
+            [*command, "--version"],
             capture_output=True,
             text=True,
             errors="replace",
@@ -99,13 +116,10 @@ def engine_version(engine: Engine, command: Sequence[str]) -> str | None:
     return None
 
 
-def _interpreter(program: str) -> str | None:
-    """The Python interpreter that runs `program`, which is one itself or a script."""
-    path = shutil.which(program)
-    if path is None:
-        return None
+def _interpreter(path: str) -> str:
+    """The Python interpreter of the script at `path`, or `path` if it is no such script."""
     with suppress(OSError), Path(path).open("rb") as file:
         first = file.readline(1000).decode(errors="replace").strip()
         if first.startswith("#!") and "python" in first:
-            return first.removeprefix("#!").split()[-1]
-    return path if "python" in Path(path).name else None
+            return shutil.which(first.removeprefix("#!").split()[-1]) or path
+    return path

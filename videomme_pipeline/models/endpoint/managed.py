@@ -60,11 +60,17 @@ class ServeSpec(Spec, ABC):
     def identity(self) -> Mapping[str, object]:
         """The settings that can change an answer."""
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The commands that `start` runs, as far as the user's configuration names them."""
+        return ()
+
     @abstractmethod
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """Facts about the servers that are known before they run.
 
-        `weights` are those that running servers have loaded, or None if no server runs.
+        `weights` are those that running servers have loaded. None means that no server runs; then
+        no program may be started.
 
         Raises:
             ModelError: if there are no weights.

@@ -51,6 +51,11 @@ class ClusterSpec(Spec, ABC):
 
     kind: str
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The commands that `connect` runs, as far as the user's configuration names them."""
+        return ()
+
     @abstractmethod
     def connect(
         self, folder: Path, on_message: Callable[[str], None]

@@ -1,0 +1,94 @@
+"""Programs that a configuration names: no command that only looks at a project starts them."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cli import use, videomme
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.project.upkeep.programs import named_programs, new_programs
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that writes `started` beside itself, in a project whose models name it."""
+    program = tmp_path / "evil-python.sh"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\necho 1.0\n")
+    program.chmod(0o755)
+    script = tmp_path / "engine"
+    script.write_text(f"#!{program}\n")
+    script.chmod(0o755)
+    weights = tmp_path / "weights.gguf"
+    weights.write_bytes(b"weights")
+    serve = {"weights": str(weights), "gpus_per_replica": 0}
+    models = {
+        "cpp": {"serve": {**serve, "engine": "llama_cpp", "command": [str(program), "serve"]}},
+        "script": {"serve": {**serve, "engine": "vllm", "command": [str(script)]}},
+        "unused": {"serve": {**serve, "engine": "vllm"}},
+    }
+    folder = tmp_path / "configuration"
+    (folder / "evaluations").mkdir(parents=True)
+    (folder / "benchmarks.yaml").write_text("smoke:\n")
+    (folder / "models.yaml").write_text(yaml.safe_dump(models))
+    for name in ("cpp", "script"):
+        (folder / "evaluations" / f"{name}.yaml").write_text(f"benchmark: smoke\nmodel: {name}\n")
+    use(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return program
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("status", "--reasons"), ("run", "--dry-run"), ("doctor",)]
+)
+def test_a_command_that_looks_at_a_project_starts_no_program(
+    program: Path, command: tuple[str, ...]
+) -> None:
+    ended = videomme(*command)
+    assert "Traceback" not in ended.err
+    assert not program.with_name("started").exists()
+
+
+def test_the_programs_of_models_that_evaluations_use_are_named_once(program: Path) -> None:
+    project = open_project()
+    expected = [
+        f"models.yaml, cpp: {program} serve",
+        f"models.yaml, script: {program.with_name('engine')}",
+    ]
+    assert named_programs(project) == expected
+    assert new_programs(project) == expected
+    assert new_programs(project) == []
+    models = project.configuration.folder / "models.yaml"
+    models.write_text(models.read_text().replace("- serve", "- other"))
+    assert new_programs(open_project())[0] == f"models.yaml, cpp: {program} other"
+
+
+def test_run_names_the_programs_before_it_starts_them(program: Path) -> None:
+    first, second = videomme("nightly"), videomme("nightly")
+    assert first.status == second.status == 1, "nothing is tracked"
+    assert f"models.yaml, cpp: {program} serve" in first.err
+    assert "with your rights (shown once)" in first.err
+    assert str(program) not in second.err
+
+
+def test_programs_of_a_cluster_and_an_executor_are_named(program: Path) -> None:
+    folder = open_project().configuration.folder
+    ssh = {"hosts": ["a"], "cores": 1, "python": "/opt/python", "prologue": ["module load x"]}
+    (folder / "cluster.yaml").write_text(yaml.safe_dump({"ssh": {**ssh, "options": ["-p", "22"]}}))
+    (folder / "runs.yaml").write_text("executor: dagster.multiprocess_executor\n")
+    assert named_programs(open_project())[2:] == [
+        "cluster.yaml: module load x",
+        "cluster.yaml: ssh -p 22 /opt/python",
+        "runs.yaml: the Python object dagster.multiprocess_executor",
+    ]
+    slurm = {"cores": 1, "memory": "1GB", "jobs": 1, "prologue": ["source env.sh"]}
+    (folder / "cluster.yaml").write_text(yaml.safe_dump({"slurm": slurm}))
+    assert "cluster.yaml: source env.sh" in named_programs(open_project())
+
+
+def test_programs_are_named_each_time_if_that_cannot_be_stored(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(program))
+    assert new_programs(open_project()) == new_programs(open_project()) != []
