@@ -18,7 +18,11 @@ REMOVED = b"[key removed]"
 MIN_KEY_CHARACTERS = 8
 """A shorter key may be an ordinary word, such as `none`, and is not removed."""
 
-_ESCAPE = re.compile(rb'%[0-9A-Fa-f]{2}|\\[/"\\]|\\u00')
+_ESCAPE = re.compile(rb'%[0-9A-Fa-f]{2}|\\[/"\\]|\\u00|\\x|&(?:#|amp;|lt;|gt;|quot;|apos;)')
+"""A character that is written in another way in a URL, in JSON, in Python or in HTML."""
+_BREAK = rb"(?:(?:\r|\n|\\r|\\n)[\r\n \t]*)*"
+"""Line breaks and indentation in a code of several lines, as they are and as in JSON."""
+_WHITESPACE = b" \t\r\n"
 
 
 # Variables of child processes.
@@ -60,32 +64,44 @@ def has_password(text: str) -> bool:
 
 
 class Redaction:
-    """Removes one key: as it is, in base64, and with characters escaped as in JSON and URLs."""
+    """Removes one key in upper and lower case: as it is, in base64 and in hexadecimal digits.
+
+    Characters may be escaped as in JSON, URLs, Python and HTML, and codes may have several lines.
+    """
 
     def __init__(self, key: str | None) -> None:
         is_removed = key is not None and len(key) >= MIN_KEY_CHARACTERS
+        self._key = key.encode() if key is not None and is_removed else b""
         # A set, since base64 and its variant for URLs are often the same.
-        self._forms = set(_forms(key.encode())) if key is not None and is_removed else set()
+        self._codes = set(_codes(self._key)) if self._key else set()
+        self._signs = {code.lower() for code in self._codes}
+        if self._key:
+            self._signs.add(self._key.lower().translate(None, _WHITESPACE))
 
     def redact_bytes(self, content: bytes) -> bytes:
         """`content` without the key."""
-        for form in self._forms:
-            content = content.replace(form, REMOVED)
-        if self._forms and _ESCAPE.search(content):  # rare, and the next line is slow
-            content = self._escaped_forms.sub(REMOVED, content)
+        if self._key and self._may_contain_key(content):  # rare, and the next line is slow
+            return self._pattern.sub(REMOVED, content)
         return content
-
-    @cached_property
-    def _escaped_forms(self) -> re.Pattern[bytes]:
-        return re.compile(b"|".join(b"".join(map(_maybe_escaped, form)) for form in self._forms))
 
     def redact(self, text: str) -> str:
         """`text` without the key."""
         return self.redact_bytes(text.encode(errors="backslashreplace")).decode()
 
+    def _may_contain_key(self, content: bytes) -> bool:
+        text = content.lower().translate(None, _WHITESPACE)
+        text = text.replace(rb"\r", b"").replace(rb"\n", b"")
+        return any(sign in text for sign in self._signs) or bool(_ESCAPE.search(content))
 
-def _forms(key: bytes) -> Iterator[bytes]:
-    yield key
+    @cached_property
+    def _pattern(self) -> re.Pattern[bytes]:
+        forms = [b"".join(map(_maybe_escaped, self._key))]
+        forms += [_BREAK.join(map(_maybe_escaped, code)) for code in self._codes]
+        return re.compile(b"|".join(forms), re.IGNORECASE)
+
+
+def _codes(key: bytes) -> Iterator[bytes]:
+    yield key.hex().encode()
     for before in range(3):
         # The digits in this slice depend only on the key, if `before` other bytes precede the key.
         digits = slice((8 * before + 5) // 6, 8 * (before + len(key)) // 6)
@@ -98,4 +114,23 @@ def _maybe_escaped(byte: int) -> bytes:
     char = bytes([byte])
     hexadecimal = b"%02x" % byte
     backslash = b"" if char.isalnum() else rb"\\?"
-    return b"(?:%b%b|(?i:\\\\u00%b|%%%b))" % (backslash, re.escape(char), hexadecimal, hexadecimal)
+    spellings = [
+        backslash + re.escape(char),
+        rb"\\u00" + hexadecimal,
+        rb"\\x" + hexadecimal,
+        b"%" + hexadecimal,
+        b"&#0*%d;" % byte,
+        b"&#x0*" + hexadecimal.lstrip(b"0") + b";",
+        *_ENTITIES.get(char, ()),
+    ]
+    return b"(?:" + b"|".join(spellings) + b")"
+
+
+_ENTITIES = {
+    b"&": (b"&amp;",),
+    b"<": (b"&lt;",),
+    b">": (b"&gt;",),
+    b'"': (b"&quot;",),
+    b"'": (b"&apos;",),
+}
+"""Characters with a name in HTML."""
