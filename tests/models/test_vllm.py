@@ -226,11 +226,14 @@ async def test_a_video_costs_exactly_the_tokens_of_the_planned_frames(
 async def test_frames_arrive_in_each_form(served: Served, frames_as: str) -> None:
     folder = served.folder / "100% of #1"
     folder.mkdir(exist_ok=True)
-    values = {"shared_folder": folder} if frames_as == "files" else {}
-    reply = await served.ask(with_frames(8), frames_as=frames_as, **values)
+    values: dict[str, Any] = {"frames_as": frames_as}
+    if frames_as == "files":
+        values["shared_folder"] = folder
+    reply = await served.ask(with_frames(8), **values)
     _, tokens = text_and_frames(reply)
-    pictures = 8 if frames_as != "video" else 4
-    assert pictures * squares(served) < tokens <= pictures * (squares(served) + 20)
+    least = served.spec(**values).frame_tokens(SIZE, 8)
+    assert least is not None
+    assert least < tokens <= least + 8 * 10
     assert reply.warning is None
 
 
@@ -271,25 +274,23 @@ async def test_prompts_that_are_too_large_are_never_asked_again(
     assert raised.value.kind is FailureKind.TOO_LARGE
 
 
-@pytest.mark.parametrize(
-    ("squares", "text"),
-    [
-        (1_500, r"exceeds (the )?(model's maximum context length|pre-allocated encoder cache)"),
-        (16, "Input length|maximum context length|encoder cache"),
-    ],
-)
-async def test_videos_that_are_too_large_are_never_asked_again(
-    served: Served, video: Path, squares: int, text: str
-) -> None:
-    # Each picture is enlarged, in Qwen3-VL all pictures together.
-    example = with_video(video, "fps_based-10")
-    pixels = squares * SQUARES[served.family] ** 2
-    pixels *= 400 if served.family == "qwen3_vl" else 1
-    size = {"shortest_edge": pixels, "longest_edge": 2 * pixels}
-    body = {"mm_processor_kwargs": {"size": size}}
-    with pytest.raises(ResponseFailure, match=text) as raised:
-        await served.ask(example, frames_as="native", extra_body=body, max_model_len=10**9)
-    assert raised.value.kind is FailureKind.TOO_LARGE
+async def test_frames_that_are_too_large_are_never_asked_again(served: Served, video: Path) -> None:
+    side, with_videos = SQUARES[served.family], with_video(video, "fps_based-10")
+    # All pictures of a video share the limits of Qwen3-VL.
+    of_video = 400 if served.family == "qwen3_vl" else 1
+    for example, pictures, frames_as, text in [
+        (with_videos, 100 * of_video, "native", "exceeds the pre-allocated encoder cache size"),
+        (with_frames(8), 6_000, "images", r"exceeds model's maximum context length"),
+    ]:
+        size = {"shortest_edge": pictures * side**2, "longest_edge": 2 * pictures * side**2}
+        with pytest.raises(ResponseFailure, match=text) as raised:
+            await served.ask(
+                example,
+                frames_as=frames_as,
+                extra_body={"mm_processor_kwargs": {"size": size}},
+                max_model_len=10**9,
+            )
+        assert raised.value.kind is FailureKind.TOO_LARGE
 
 
 async def test_what_no_question_can_pass_ends_the_run(served: Served, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ class ServerIdentity:
     """Facts that a server and the files of the weights report. None is unknown.
 
     `model` is the path or name of the weights, and `revision` their commit. The hashes are those
-    of `config.json`, of samples of the weights, of the chat template, and of the configuration of
-    the processor.
+    of `config.json`, of samples of the weights, of the chat template, of the configuration of the
+    processor, and of the defaults of decoding.
     """
 
     engine: str | None = None
@@ -29,6 +29,7 @@ class ServerIdentity:
     weights_hash: str | None = None
     chat_template_hash: str | None = None
     processor_hash: str | None = None
+    generation_config_hash: str | None = None
     dtype: str | None = None
     quantization: str | None = None
 

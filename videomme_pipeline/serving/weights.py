@@ -68,6 +68,7 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         weights_hash=None if commit else _sampled_hash(_weight_files(folder)),
         chat_template_hash=_template_hash(folder),
         processor_hash=_hash_of_files([folder / name for name in _PROCESSOR_FILES]),
+        generation_config_hash=_hash_of_files([folder / "generation_config.json"]),
         dtype=_text(
             config.get("dtype") or config.get("torch_dtype") or nested.get("dtype") or None
         ),

@@ -132,6 +132,10 @@ def test_text_between_frames_that_are_sent_as_video_is_an_error() -> None:
     [
         ("vllm", {"structured_outputs": {"choice": ["A", "B", "C", "D"]}}),
         ("sglang", {"regex": "[ABCD]"}),
+        (
+            "lmdeploy",
+            {"response_format": {"type": "regex_schema", "regex_schema": "[ABCD]"}},
+        ),
         ("llama_cpp", {"grammar": 'root ::= "A" | "B" | "C" | "D"'}),
     ],
 )

@@ -56,6 +56,11 @@ def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
         assert frame_tokens(Profile.VLLM, model, size, frames) == frames * 120
 
 
+def test_small_pictures_are_enlarged_by_qwen3() -> None:
+    assert frame_tokens(Profile.VLLM, "Qwen/Qwen3-VL-8B-Instruct", (160, 120), 8) == 8 * 10 * 7
+    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (160, 120), 8) == 8 * 6 * 4
+
+
 def test_an_unknown_family_has_no_rule() -> None:
     assert frame_tokens(Profile.VLLM, "someone/new-vlm", (640, 360)) is None
     assert frame_tokens(Profile.OPENAI, "gpt-5.6", (640, 360)) is None

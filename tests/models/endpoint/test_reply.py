@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
-from videomme_pipeline.models.endpoint.reply import read_reply, split_reasoning
+from videomme_pipeline.models.endpoint.reply import read_reply, reported_cost, split_reasoning
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure, Usage
 
@@ -194,3 +194,16 @@ def test_nul_characters_are_removed() -> None:
 
 def test_a_byte_order_mark_is_ignored() -> None:
     assert read_reply(b"\xef\xbb\xbf" + completion({"content": "B"}), SPEC, request()).text == "B"
+
+
+@pytest.mark.parametrize(
+    ("headers", "cost"),
+    [
+        ({"x-litellm-response-cost": "0.00125"}, 0.00125),
+        ({"x-litellm-response-cost": "None"}, None),
+        ({"x-litellm-response-cost": "-1"}, None),
+        ({}, None),
+    ],
+)
+def test_the_cost_that_a_proxy_reports_is_read(headers: dict[str, str], cost: float | None) -> None:
+    assert reported_cost(headers) == cost

@@ -20,7 +20,11 @@ from videomme_pipeline.models.endpoint.body import (
 )
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.native import share_video
-from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply
+from videomme_pipeline.models.endpoint.reply import (
+    frames_warning,
+    read_reply,
+    reported_cost,
+)
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
@@ -117,6 +121,8 @@ class OpenAICompatibleModel(EndpointModel):
             raise status_failure(response, self.spec)
         reply = read_reply(response.content, self.spec, request)
         reply = replace(reply, usage=replace(reply.usage, text_tokens=text_tokens))
+        if reply.cost_dollars is None and self.spec.costs_money:
+            reply = replace(reply, cost_dollars=reported_cost(response.headers))
         return replace(reply, warning=frames_warning(self.spec, request, reply))
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,8 @@ class _Family(Spec):
 
     pixels: Literal[28, 32]
     """Side of the square that costs one token."""
+    least_pixels: int = 0
+    """A picture with fewer pixels is enlarged."""
     limits_videos: bool = False
     """All frames of a video together have at most 24,576 tokens."""
 
@@ -66,8 +68,12 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     if is_video and family.limits_videos:
         width, height = Patches(side=family.pixels, per_video=True).size(width, height, frames)
     pictures = ceil(frames / 2) if is_video else frames
-    columns, rows = round(width / family.pixels), round(height / family.pixels)
-    return pictures * max(columns, 1) * max(rows, 1)
+    columns = max(round(width / family.pixels), 1)
+    rows = max(round(height / family.pixels), 1)
+    if not is_video and columns * rows * family.pixels**2 < family.least_pixels:
+        scale = sqrt(family.least_pixels / (width * height)) / family.pixels
+        columns, rows = ceil(width * scale), ceil(height * scale)
+    return pictures * columns * rows
 
 
 def _openai_image_tokens(name: str, width: int, height: int, detail: str | None) -> int | None:

@@ -4,7 +4,7 @@ The sampling of the evaluation plans the frames. Here it is translated to the pa
 family of endpoints, and a sampling that an endpoint cannot be told is an error. The endpoint places
 the frames by its own rule.
 
-Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy 0.18, and the request schema of
+Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy, and the request schema of
 `transformers serve`. vLLM 0.24 and later choose a loader by the model's video processor. The
 loaders of Qwen's models ignore `num_frames`, and only these loaders know `min_frames` and
 `max_frames`. The backend `opencv` is the loader that earlier versions use for every model. SGLang
@@ -164,7 +164,8 @@ def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
 
 
 def _for_lmdeploy(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
-    return _by_number_and_rate(sampling, {})
+    """LMDeploy passes `num_frames` to its loader, but not `fps`."""
+    return None if isinstance(sampling, FpsBased) else _by_number_and_rate(sampling, {})
 
 
 def _by_number_and_rate(sampling: Sampling, loader: Mapping[str, str]) -> VideoForm | None:
@@ -254,7 +255,7 @@ _FORMS: Mapping[Profile, Callable[[Sampling, VideoServer], VideoForm | None]] = 
 _EXAMPLES: Mapping[Profile, str] = {
     Profile.VLLM: "fps_based-1, uniform_n-32-endpoints, or from 0.24 on qwen3_vl-2 or qwen2_vl-2",
     Profile.SGLANG: "qwen_vl-2 or qwen_vl-1-max-64",
-    Profile.LMDEPLOY: "fps_based-1 or uniform_n-32-endpoints",
+    Profile.LMDEPLOY: "uniform_n-32-endpoints",
     Profile.QWEN: "qwen_vl-2 or fps_based-1",
     Profile.GEMINI: "fps_based-1",
     Profile.TRANSFORMERS: "uniform_n-32 or fps_based-1",

@@ -4,7 +4,9 @@ The classes below are the fields of a body that are used, with their types. Othe
 ignored.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -260,6 +262,15 @@ def _cost_of(usage: Usage, completion: _Completion, spec: EndpointSpec) -> float
             cache_write_tokens=min(written, usage.prompt_tokens - cached),
         )
     )
+
+
+def reported_cost(headers: Mapping[str, str]) -> float | None:
+    """The cost in US dollars that a LiteLLM proxy reports, or None."""
+    try:
+        cost = float(headers.get("x-litellm-response-cost", ""))
+    except ValueError:
+        return None
+    return cost if isfinite(cost) and cost >= 0 else None
 
 
 def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:

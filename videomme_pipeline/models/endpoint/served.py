@@ -41,12 +41,15 @@ class ServedModel(BaseModel):
     """The path or name of the weights that vLLM reports."""
     max_model_len: OrNone[int] = None
     """The context that vLLM and SGLang report."""
+    max_input_tokens: OrNone[int] = None
+    """The context that a LiteLLM proxy reports."""
     meta: OrNone[_Meta] = None
 
     @property
     def context_tokens(self) -> int | None:
         """The longest prompt and answer in tokens, or None if the endpoint does not report it."""
-        return self.max_model_len or (None if self.meta is None else self.meta.n_ctx)
+        of_llama_cpp = None if self.meta is None else self.meta.n_ctx
+        return self.max_model_len or self.max_input_tokens or of_llama_cpp
 
 
 class _List(BaseModel):
