@@ -17,7 +17,7 @@ from blake3 import blake3
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, open_database
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, advice, is_damage, open_database
 
 BUSY_TIMEOUT_SECONDS = 60.0
 
@@ -115,8 +115,8 @@ def not_usable(path: Path, error: Exception) -> StorageError | UnstorableError:
     if is_damage(error):
         return _damaged(path, str(error))
     return StorageError(
-        f"{path}: the journal cannot be written ({error}); free some space or check the disk, then "
-        "run again. All stored responses are kept."
+        f"{path}: the journal cannot be written ({error}); {advice(path)}, then run again. All "
+        "stored responses are kept."
     )
 
 

@@ -249,11 +249,12 @@ class Store:
         folder = self.path(*pattern[:fixed])
         if not is_local(folder):
             return self._objects(folder, pattern[:fixed], pattern[fixed:])
-        if not folder.is_dir():
-            return []
         depth = len(pattern) - fixed
-        files = folder.glob("/".join(pattern[fixed:]))
-        return sorted((f for f in files if all(map(_is_name, f.parts[-depth:]))), key=str)
+        with listing(folder):
+            if not folder.is_dir():
+                return []
+            files = folder.glob("/".join(pattern[fixed:]))
+            return sorted((f for f in files if all(map(_is_name, f.parts[-depth:]))), key=str)
 
     def _objects(self, folder: UPath, fixed: Sequence[str], pattern: Sequence[str]) -> list[UPath]:
         """The objects under `folder` that match `pattern`, sorted. Few requests are sent.

@@ -25,15 +25,15 @@ def file_state(path: UPath | Path) -> FileState:
 
     Raises:
         FileNotFoundError: if there is none.
-        StorageError: if the object store cannot be reached.
+        StorageError: if the folder cannot be listed, or the object store cannot be reached.
     """
-    if is_local(path):
+    with listing(path):
+        if not is_local(path):
+            return object_state(path)
         try:
             return _state(path.stat())
         except OSError:  # a link may lead to nothing or to itself
             return _state(path.lstat())
-    with listing(path):
-        return object_state(path)
 
 
 class Listing:
@@ -98,7 +98,7 @@ class Listing:
 def states_of_files(folder: str) -> dict[str, FileState]:
     """The states of the entries of a folder. The state of a broken link is that of the link."""
     try:
-        with os.scandir(folder) as entries:
+        with listing(Path(folder)), os.scandir(folder) as entries:
             return {
                 entry.name: _state(entry.stat(follow_symlinks=os.path.exists(entry.path)))  # noqa: PTH110 - not a loop of links
                 for entry in entries
@@ -114,7 +114,7 @@ def _state(status: os.stat_result) -> FileState:
 def _file_names(folder: str) -> frozenset[str]:
     """The names of the files in a folder; none if there is no such folder."""
     try:
-        with os.scandir(folder) as entries:
+        with listing(Path(folder)), os.scandir(folder) as entries:
             return frozenset(
                 entry.name
                 for entry in entries

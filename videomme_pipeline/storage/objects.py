@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
 """Advice about an error of an object store."""
+HOW_TO_SHARE = (
+    "check who owns it, choose another data folder, or share this one with a group: `chgrp -R "
+    "GROUP` and `chmod -R g+rwXs` for its files, and `umask 002` for every user"
+)
+"""Advice about a file or folder that the user of this process may not read or write."""
+_FORBIDDEN = (errno.EACCES, errno.EPERM)
 _S3 = ("s3", "s3a")
 _STOP_SECONDS = 5.0
 _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
@@ -92,19 +98,26 @@ def reaching(path: UPath | Path) -> Iterator[None]:
 
 
 @contextmanager
-def listing(folder: UPath) -> Iterator[None]:
-    """Turn an error of an object store in the block into a `StorageError` that names `folder`."""
+def listing(folder: UPath | Path) -> Iterator[None]:
+    """Turn an error about a folder in the block into a `StorageError` that names `folder`."""
     try:
         with reaching(folder):
             yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise cannot("list", folder, error, WHAT_TO_CHECK) from error
+        raise cannot("list", folder, error, "check the folder and the links in its path") from error
 
 
 def cannot(action: str, path: UPath | Path, error: OSError, advice: str) -> StorageError:
-    """The error for a file, folder or object that cannot be read, written or listed."""
+    """The error for a file, folder or object that cannot be read, written or listed.
+
+    `advice` is what to do about a local file or folder that the user may read and write.
+    """
+    if not is_local(path):
+        advice = WHAT_TO_CHECK
+    elif error.errno in _FORBIDDEN:
+        advice = HOW_TO_SHARE
     return StorageError(
         f"{path}: cannot {action} ({error.strerror or error}); {advice}, then run again: "
         "everything that is already stored is kept"

@@ -26,7 +26,6 @@ from upath import UPath
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.storage.copies import local_copies
 from videomme_pipeline.storage.objects import (
-    WHAT_TO_CHECK,
     FileState,
     cannot,
     get,
@@ -274,5 +273,4 @@ def _reading(path: UPath | Path, read_once: Callable[[], bytes]) -> bytes:
     except OSError as error:
         if error.errno in (errno.EISDIR, errno.ELOOP):
             raise DamagedFileError(f"{path}: the file is damaged ({error.strerror})") from error
-        advice = "check the file and its permissions" if is_local(path) else WHAT_TO_CHECK
-        raise cannot("read", path, error, advice) from error
+        raise cannot("read", path, error, "check the file and its disk") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.processes.identity import ProcessIdentity
-from videomme_pipeline.storage.objects import WHAT_TO_CHECK, cannot, is_local, put
+from videomme_pipeline.storage.objects import cannot, is_local, put
 
 _SCRATCH_NAME = re.compile(r"\..*\.((?:[0-9a-f]{8}-){3}\d+-[\d.]+)-[0-9a-f]{8}\.new")
 """The name of a scratch folder, with the process that created it."""
@@ -139,5 +139,6 @@ def writing(path: Path | UPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = "free some space or choose another data folder"
-        raise cannot("write", path, error, advice if is_local(path) else WHAT_TO_CHECK) from error
+        raise cannot(
+            "write", path, error, "free some space or choose another data folder"
+        ) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.storage.objects import HOW_TO_SHARE
 from videomme_pipeline.storage.publish import writing
 
 _NETWORK_DISK = re.compile(
@@ -33,6 +34,12 @@ def is_damage(error: Exception) -> bool:
     return isinstance(error, SQLITE_ERRORS) and code & 0xFF in _DAMAGE
 
 
+def advice(path: Path) -> str:
+    """What to do about an error of SQLite that does not mean damage."""
+    may_write = os.access(path if path.exists() else path.parent, os.W_OK)
+    return "free some space or check the disk" if may_write else HOW_TO_SHARE
+
+
 def open_database(
     path: Path,
     prepare: Callable[[sqlite3.Connection], None],
@@ -53,6 +60,8 @@ def open_database(
     )
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()  # with the umask. SQLite would let only this user write its files.
     connection = sqlite3.connect(
         path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
     )

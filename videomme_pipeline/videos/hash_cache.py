@@ -11,7 +11,7 @@ from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.objects import FileState
-from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, open_database
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, advice, is_damage, open_database
 from videomme_pipeline.storage.tables import set_aside
 
 FileStatus = os.stat_result | FileState
@@ -109,8 +109,8 @@ class HashCache:
 
     def _failed(self, error: Exception) -> StorageError:
         return StorageError(
-            f"{self._path}: the cache of file hashes cannot be used ({error}); free some space or "
-            "check the disk, then run again: everything that is already stored is kept"
+            f"{self._path}: the cache of file hashes cannot be used ({error}); "
+            f"{advice(self._path)}, then run again: everything that is already stored is kept"
         )
 
 

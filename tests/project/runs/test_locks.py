@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import which
 
@@ -17,6 +18,7 @@ from sqlalchemy import NullPool, create_engine, text
 from tests.support.paths import ROOT
 from tests.support.projects import needs_postgres
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
+from videomme_pipeline.errors import StorageError
 from videomme_pipeline.project.runs import locks
 from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 
@@ -189,3 +191,20 @@ def test_endpoints_differ_by_host_port_and_path() -> None:
     urls = ["http://localhost:8000/v1", "http://localhost:8001/v1", "http://localhost:8000/v2"]
     assert len({endpoint(url).file_stem for url in urls}) == len(urls)
     assert endpoint(urls[0]).title == urls[0]
+
+
+def test_every_endpoint_has_a_lock_of_its_own(tmp_path: Path) -> None:
+    urls = [f"http://host/{path}" for path in ("a-b", "a/b", "a_b", "ä", "ö", "x" * 300)]
+    urls.append(urls[-1] + "y")
+    with ExitStack() as stack:
+        for url in urls:
+            locks = FileLocks(tmp_path, run=url, on_wait=pytest.fail)
+            stack.enter_context(locks.using(endpoint(url)))
+        assert [locks.users(endpoint(url)) for url in urls] == [(url,) for url in urls]
+
+
+def test_a_folder_of_locks_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("not a folder")
+    locks = FileLocks(tmp_path / "locks", run="run 3f2a", on_wait=pytest.fail)
+    with pytest.raises(StorageError, match="cannot write"), locks.using(this_machine()):
+        pytest.fail("it has no lock")

@@ -18,17 +18,20 @@ from typing import Protocol
 from filelock import FileLock, Timeout
 
 from videomme_pipeline import plugins
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.publish import writing
 
 POLL_SECONDS = 0.5
 REMINDER_SECONDS = 60.0
 ANOTHER_RUN = "another run"
+_STEM_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """A machine or an endpoint. At most `slots` runs use it at the same time.
 
-    `title` is its name in messages; `file_stem` is the name of its lock files.
+    `title` is its name in messages; `file_stem` is the name of its lock files, which is unique.
     """
 
     title: str
@@ -38,23 +41,23 @@ class Resource:
 
 def this_machine() -> Resource:
     """All cores of this machine, and the files that only one run may write."""
-    return Resource(title="this machine", file_stem=f"machine_{_word(platform.node())}")
+    return Resource(title="this machine", file_stem=_stem("machine", platform.node()))
 
 
 def servers_here() -> Resource:
     """The GPUs of this machine, for the servers that a run starts."""
-    return Resource(title="the GPUs of this machine", file_stem=f"servers_{_word(platform.node())}")
+    return Resource(title="the GPUs of this machine", file_stem=_stem("servers", platform.node()))
 
 
 def endpoint(url: str, slots: int = 1) -> Resource:
     """A model's endpoint, by its URL."""
     address = url.partition("//")[2]
-    return Resource(title=url, file_stem=f"endpoint_{_word(address)}", slots=slots)
+    return Resource(title=url, file_stem=_stem("endpoint", address), slots=slots)
 
 
 def cost_limit(name: str) -> Resource:
     """The cost limit of a run or an evaluation, from which only one process at a time spends."""
-    return Resource(title=f"the cost limit of {name}", file_stem=f"cost_limit_{_word(name)}")
+    return Resource(title=f"the cost limit of {name}", file_stem=_stem("cost_limit", name))
 
 
 class Lock(Protocol):
@@ -146,10 +149,10 @@ class FileLocks(Locks):
         return tuple(_user(path) for path in self._paths(resource) if _is_locked(path))
 
     def _lock_slot(self, resource: Resource) -> FileLock | None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._paths(resource):
             lock = FileLock(path, blocking=False)
-            with suppress(Timeout):
+            with writing(path), suppress(Timeout):
+                self._folder.mkdir(parents=True, exist_ok=True)
                 lock.acquire()
                 _user_file(path).write_text(self._run, encoding="utf-8")
                 return lock
@@ -182,5 +185,7 @@ def _user_file(path: Path) -> Path:
     return path.with_suffix(".run")
 
 
-def _word(text: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in text)
+def _stem(kind: str, name: str) -> str:
+    """A readable file name for `name`, and a hash, since different names may look the same."""
+    word = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return f"{kind}_{word[:_STEM_CHARACTERS]}_{fingerprint(name)[:12]}"

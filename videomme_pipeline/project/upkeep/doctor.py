@@ -83,8 +83,12 @@ def _ffmpeg() -> Finding:
 
 def _disk(project: Project) -> Finding:
     folder = project.store.local()
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        message = f"{folder}: {error.strerror}; set VIDEOMME_DATA to a writable folder"
+        return Finding(check="disk", verdict=Verdict.FAILED, message=message)
     message, verdict = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", Verdict.OK
     if not os.access(folder, os.W_OK):
         verdict = Verdict.FAILED
