@@ -35,7 +35,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def advice(path: Path) -> str:
-    """What to do about an error of SQLite that does not mean damage."""
+    """Advice about an error of SQLite that does not mean damage."""
     may_write = os.access(path if path.exists() else path.parent, os.W_OK)
     return "free some space or check the disk" if may_write else HOW_TO_SHARE
 
