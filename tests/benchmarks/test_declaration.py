@@ -142,7 +142,7 @@ def test_videos_in_several_folders_and_clips_have_ids_of_their_own(tmp_path: Pat
     columns = {**COLUMNS, "clip_start": "start", "clip_end": "end"}
     questions = read(tmp_path, rows, columns, videos="clips").require()
     ids = [question.video_id for question in questions]
-    assert (ids[0], ids[2], ids[3]) == ("a", "a.1.5-4", "_ber_1")
+    assert (ids[0], ids[2], ids[3]) == ("a", "a.1.5-4", "über_1")
     assert ids[1].startswith("a-")
     assert questions[2].footage == Footage(
         video_file="clips/x/a.mp4", clip_start_seconds=1.5, clip_end_seconds=4.0

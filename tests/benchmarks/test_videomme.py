@@ -76,7 +76,7 @@ def test_json_annotations_have_the_same_questions(name: str, tmp_path: Path) -> 
     ("text", "found"),
     [
         ("{", "not a table of questions"),
-        ("\x80", "not a table of questions"),
+        ("\x80", r"line 1 is not UTF-8 \(byte 0x80\); save the file as UTF-8"),
         ('{"video_id": "001"}', "not a list of objects"),
         ("[1]", "not a list of objects"),
         (

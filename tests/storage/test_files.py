@@ -36,6 +36,15 @@ def test_rows_are_stored_with_their_fingerprint(tmp_path: Path) -> None:
     assert stored_fingerprint(path) == "abc"
 
 
+@pytest.mark.parametrize("video_id", ["001", "-_abc.1-4", "你好", "हिन्दी", "Straße_über"])
+def test_tables_of_videos_with_ids_in_any_script_are_listed(tmp_path: Path, video_id: str) -> None:
+    store = Store.at(tmp_path)
+    file = store.responses("mine", "run", video_id)
+    write_rows(file, [Row(name="x")], Row, fingerprint="abc")
+    write_rows(file.with_name("a b.parquet"), [Row(name="x")], Row, fingerprint="abc")
+    assert store.tables() == [file]
+
+
 def test_a_missing_or_damaged_file_has_no_fingerprint(tmp_path: Path) -> None:
     path = UPath(tmp_path / "x.parquet")
     assert stored_fingerprint(path) is None

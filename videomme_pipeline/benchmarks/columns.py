@@ -1,6 +1,7 @@
 """Annotation files: their rows, the names of their columns, and what their cells mean."""
 
 import ast
+import codecs
 import csv
 import io
 import json
@@ -115,6 +116,12 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
             rows = [{**row, **inner_row} for row in rows for inner_row in row[inner]]
     except FileNotFoundError:
         raise AnnotationError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise AnnotationError(
+            f"{path}: line {line} is not UTF-8 (byte {error.object[error.start]:#04x}); save the "
+            "file as UTF-8 (in Excel: `CSV UTF-8`)"
+        ) from None
     except (DamagedFileError, StorageError, OSError, csv.Error) as error:
         raise AnnotationError(f"{path}: cannot be read ({error}); get it again") from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -131,14 +138,40 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return [*read_foreign_table(path).to_pylist()]
-    text = path.read_text(encoding="utf-8-sig")
+    data = path.read_bytes()
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     if suffix in (".csv", ".tsv"):
-        delimiter = "\t" if suffix == ".tsv" else ","
-        return list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+        return _delimited(text, "\t" if suffix == ".tsv" else _delimiter(text))
     if suffix == ".jsonl":
         return _objects([json.loads(line) for line in text.split("\n") if line.strip()])
     value = json.loads(text)
     return _objects(list(value.values()) if isinstance(value, dict) else value)
+
+
+def _delimiter(text: str) -> str:
+    """The separator of the columns in the first line: a comma, a semicolon or a tab."""
+    header = text.partition("\n")[0]
+    return max(",;\t", key=header.count)
+
+
+def _delimited(text: str, delimiter: str) -> list[Mapping[str, Any]]:
+    """The rows of a table with a header, without blank ones.
+
+    Raises:
+        ValueError: if a row has more cells than the header.
+    """
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows: list[Mapping[str, Any]] = []
+    for row in reader:
+        if None in row:
+            raise ValueError(
+                f"line {reader.line_num} has more cells than the header; put quotes around texts "
+                f"with {delimiter!r}"
+            )
+        if any(map(text_in, row.values())):
+            rows.append(row)
+    return rows
 
 
 def _objects(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
@@ -244,11 +277,7 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
             match = _LETTER.fullmatch(text.upper())
             chosen = [letter for letter in letters if match and letter == match[1]]
         case AnswerKind.TEXT:
-            chosen = [
-                letter
-                for letter, option in zip(letters, options, strict=True)
-                if text in (option, split_option(option)[1])
-            ]
+            chosen = letters_of(text, options) or letters_of(text, options, exactly=False)
         case _:
             first = 0 if kind is AnswerKind.INDEX else 1
             index = int(text) - first if text.removeprefix("-").isdecimal() else -1
@@ -259,6 +288,20 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
     if len(chosen) > 1:
         raise ValueError(f"the answer {text!r} is the text of the options {', '.join(chosen)}")
     return chosen[0]
+
+
+def letters_of(text: str, options: Sequence[str], *, exactly: bool = True) -> list[Letter]:
+    """The letters of the options with this text, or with the same text without case and spaces."""
+    spelling = str if exactly else _without_case_and_spaces
+    return [
+        letter
+        for letter, option in zip(Letter, options, strict=False)
+        if spelling(text) in (spelling(option), spelling(split_option(option)[1]))
+    ]
+
+
+def _without_case_and_spaces(text: str) -> str:
+    return "".join(text.casefold().split())
 
 
 def column_of(column: str, value: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from blake3 import blake3
 from upath import UPath
@@ -183,7 +184,8 @@ class DeclaredSource(Source):
             VideoMissingError: if there is none. The message has the searched folders.
         """
         footage, roots = video.footage, self.roots()
-        paths = [root / str(footage.video_file) for root in roots]
+        names = _spellings(str(footage.video_file))
+        paths = [root / name for root in roots for name in names]
         if footage.frames_per_second is not None:
             for path in paths:
                 if not isinstance(path, UPath) and path.is_dir():
@@ -207,8 +209,9 @@ class DeclaredSource(Source):
             return None
         stem = PurePosixPath(footage.video_file).stem
         return first_file(
-            root / folder / f"{stem}{suffix}"
+            root / folder / f"{name}{suffix}"
             for root in self.roots()
+            for name in _spellings(stem)
             for suffix in SUBTITLE_SUFFIXES
         )
 
@@ -227,3 +230,12 @@ class DeclaredSource(Source):
             problems |= download.fetch_subtitles(self.release, videos, self.folder)
         self.invalidate()
         return problems
+
+
+def _spellings(name: str) -> list[str]:
+    """`name`, and the same name with its suffix in another case or its accents decomposed."""
+    path = PurePosixPath(name)
+    cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
+    names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
+    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
+    return list(dict.fromkeys(forms))

@@ -21,7 +21,7 @@ from videomme_pipeline.benchmarks.columns import (
 )
 from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
 
 MOST_FACET_VALUES = 40
@@ -73,28 +73,51 @@ letters: {letters}
 """
 
 
-def inspect_folder(folder: Path, title: str, reserved: Collection[str] = ()) -> str:
+def inspect_folder(
+    folder: Path, title: str, reserved: Collection[str] = (), annotations: Path | None = None
+) -> str:
     """The text of the declaration that fits the files of `folder` best.
 
-    No facet has a `reserved` name.
+    `annotations` is the file in `folder` with the questions. Without it, there must be one such
+    file. No facet has a `reserved` name.
 
     Raises:
-        AnnotationError: if it has no annotations with a video, a question and an answer.
+        AnnotationError: if the folder has no annotations with a video, a question and an answer, or
+            several files of them.
     """
     files = [path for path in islice(sorted(folder.rglob("*")), _MOST_FILES) if path.is_file()]
-    tables = [path for path in files if path.suffix.lower() in SUFFIXES]
-    problems = []
+    tables = _tables(files) if annotations is None else [annotations]
+    problems: list[str] = []
+    declarations: dict[str, str] = {}
     for path in tables:
         try:
-            rows = read_rows(path)
-            return _declaration(folder, title, path, rows, files, reserved)
+            text = _declaration(folder, title, path, read_rows(path), files, reserved)
         except AnnotationError as error:
             problems.append(str(error))
-    reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
-    raise AnnotationError(
-        f"{folder}: no annotations with a video, a question and an answer in it ({reasons}); name "
-        "the columns `video`, `question`, `options` and `answer`"
-    )
+        else:
+            declarations[str(path.relative_to(folder))] = text
+    if len(declarations) > 1:
+        raise AnnotationError(
+            f"{folder}: {len(declarations)} files have questions: {listed(list(declarations))}; "
+            f"choose one, for example with `--annotations {next(iter(declarations))}`"
+        )
+    if not declarations:
+        reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
+        raise AnnotationError(
+            f"{folder}: no annotations with a video, a question and an answer in it ({reasons}); "
+            "name the columns `video`, `question`, `options` and `answer`"
+        )
+    return next(iter(declarations.values()))
+
+
+def _tables(files: Sequence[Path]) -> list[Path]:
+    """The files that may have questions. A file with the name of a video has its subtitles."""
+    videos = {file.stem for file in _videos(files)}
+    return [file for file in files if file.suffix.lower() in SUFFIXES and file.stem not in videos]
+
+
+def _videos(files: Sequence[Path]) -> list[Path]:
+    return [file for file in files if file.suffix.lower() in FOOTAGE_SUFFIXES]
 
 
 def _declaration(  # noqa: PLR0913, PLR0917
@@ -107,7 +130,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
 ) -> str:
     sample = rows[:_LOOKED_AT_ROWS]
     names = list(dict.fromkeys(name for row in sample for name in row))
-    videos = [file for file in files if file.suffix.lower() in FOOTAGE_SUFFIXES]
+    videos = _videos(files)
     video = _column_of_files(sample, names, _VIDEO, folder, videos)
     question, answer = _named(names, _QUESTION), _named(names, _ANSWER)
     missing = {"video": video, "question": question, "answer": answer}
@@ -117,7 +140,13 @@ def _declaration(  # noqa: PLR0913, PLR0917
             f"{path.relative_to(folder)} has the columns {', '.join(names)}, but none for the "
             f"{absent[0]}"
         )
-    subtitle_files = [file for file in files if file.suffix.lower() == SUBTITLE_SUFFIXES[0]]
+    stems = {file.stem for file in videos}
+    subtitle_files = [
+        file
+        for file in files
+        if (suffix := file.suffix.lower()) in SUBTITLE_SUFFIXES
+        and (suffix not in SUFFIXES or file.stem in stems)
+    ]
     subtitles = _column_of_files(sample, names, _SUBTITLES, folder, subtitle_files)
     columns: dict[str, Any] = {
         "video": video.column,
@@ -132,6 +161,11 @@ def _declaration(  # noqa: PLR0913, PLR0917
     columns = {key: value for key, value in columns.items() if value is not None}
     declared = Columns(**columns)
     options, kind = _answers(rows, declared)
+    if not options:
+        raise AnnotationError(
+            f"{path.relative_to(folder)} has questions without options, and only questions with "
+            "options can be evaluated; add a column `options`, or one column per option"
+        )
     used = {*declared.names, declared.clip_start, declared.clip_end}
     facets = {
         facet: None if facet == name else {"column": name}
@@ -181,7 +215,12 @@ def _column_of_files(
             paths = {
                 name.removeprefix(inside)
                 for path in (file.relative_to(folder) for file in files)
-                for name in (str(path), str(path.with_suffix("")))
+                for name in (
+                    str(path),
+                    str(path.with_suffix("")),
+                    str(path.with_suffix(path.suffix.lower())),
+                    str(path.with_suffix(path.suffix.upper())),
+                )
                 if name.startswith(inside)
             }
             share = len(values & paths) / max(len(values), 1)
@@ -256,7 +295,7 @@ def _answers(rows: Rows, columns: Columns) -> tuple[int, AnswerKind]:
         except (ValueError, KeyError):
             continue
     fits = {kind: sum(_fits(cell, kind, options) for cell, options in split) for kind in AnswerKind}
-    return max((len(options) for _, options in split), default=4), max(fits, key=fits.__getitem__)
+    return max((len(options) for _, options in split), default=0), max(fits, key=fits.__getitem__)
 
 
 def _fits(cell: object, kind: AnswerKind, options: Sequence[str]) -> bool:

@@ -31,7 +31,9 @@ from videomme_pipeline.storage.objects import (
 VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
 VIDEO_SUFFIXES = (".mp4", ".mkv")
-SUBTITLE_SUFFIXES = (".srt", ".jsonl")
+SUBTITLE_SUFFIXES = (".srt", ".jsonl", ".vtt", ".json")
+OTHER_SUBTITLE_SUFFIXES = (".ass", ".ssa", ".sub", ".sbv", ".ttml", ".lrc", ".json3", ".srv3")
+"""Suffixes of subtitles that are not read."""
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
@@ -114,6 +116,12 @@ def unused_files(media: MediaIndex) -> dict[str, list[MediaFile]]:
                 if path not in used:
                     unused[path.name.partition(".")[0]].append(path)
     return unused
+
+
+def is_subtitle(name: str) -> bool:
+    """True if a file with this name has subtitles, also if they are in a form that is not read."""
+    suffixes = (*SUBTITLE_SUFFIXES, *OTHER_SUBTITLE_SUFFIXES)
+    return name.lower().endswith(suffixes) and not name.lower().endswith(".info.json")
 
 
 def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:

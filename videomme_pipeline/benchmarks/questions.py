@@ -1,16 +1,19 @@
 """Questions from the rows of annotation files, and everything that is wrong with the rows."""
 
-import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from videomme_pipeline.benchmarks.columns import (
+    AnswerKind,
     Cells,
     OptionsKind,
     answer_in,
     column_of,
+    letters_of,
     list_in,
     question_and_options,
     read_rows,
@@ -32,15 +35,13 @@ from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.layout import is_name_character
 
 MAX_ID_CHARACTERS = 64
 """The longest video id, which is a partition key and the name of files."""
+MAX_ID_BYTES = 3 * MAX_ID_CHARACTERS
+"""A file name has at most 255 bytes, and a Chinese character has 3 bytes in UTF-8."""
 _LISTED = 10
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-
-# An id must not lead out of a folder. A leading hyphen is allowed (several YouTube ids have one), a
-# leading dot or a slash is not.
-_FILE_STEM = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{MAX_ID_CHARACTERS - 1}}}")
 
 
 def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: str) -> Annotated:
@@ -58,6 +59,7 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
     return Annotated(
         questions=tuple(reader.questions),
         hidden=reader.hidden,
+        inexact_answers=reader.inexact_answers,
         problems=tuple(reader.problems or _problems_of_all(declaration, reader.questions, files)),
         advice=_advice(declaration),
         files=tuple(files),
@@ -116,6 +118,7 @@ class _Reader:
     questions: list[Question] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     hidden: int = 0
+    inexact_answers: int = 0
     _videos: dict[str, Footage] = field(default_factory=dict)
     _rows_of: Counter[str] = field(default_factory=Counter)
 
@@ -155,6 +158,9 @@ class _Reader:
         if len(options) > letters:
             raise ValueError(f"{len(options)} options, but `letters` is {letters}; raise it")
         number = f"{video_id}-{self._rows_of[video_id]}"
+        letter = answer_in(answer, columns.answer_is, options)
+        if columns.answer_is is AnswerKind.TEXT and not letters_of(answer, options):
+            self.inexact_answers += 1
         return Question(
             benchmark=self.benchmark,
             question_id=(text_in(row[columns.question_id]) if columns.question_id else None)
@@ -164,7 +170,7 @@ class _Reader:
             url=text_in(row[columns.url]) if columns.url else None,
             question=text,
             options=tuple(options),
-            answer=answer_in(answer, columns.answer_is, options),
+            answer=letter,
             facets=with_derived(self._facets(row), self.declaration.declared_facets),
             footage=footage,
         )
@@ -203,8 +209,11 @@ class _Reader:
         if footage.clip is not None:
             end = footage.clip.end_seconds
             stem += f".{footage.clip.start_seconds:.10g}-{'' if end is None else f'{end:.10g}'}"
-        name = _UNSAFE.sub("_", stem).lstrip(".") or "video"
-        if len(name) > MAX_ID_CHARACTERS or self._videos.setdefault(name, footage) != footage:
+        letters = unicodedata.normalize("NFC", stem)
+        runs = groupby(letters, is_name_character)
+        name = "".join("".join(run) if is_safe else "_" for is_safe, run in runs)
+        name = name.lstrip(".") or "video"
+        if _is_too_long(name) or self._videos.setdefault(name, footage) != footage:
             digest = fingerprint(footage)[:8]
             name = f"{name[: MAX_ID_CHARACTERS - 9]}-{digest}"
             self._videos.setdefault(name, footage)
@@ -268,9 +277,16 @@ def _file_stem(row: Cells, column: str | None) -> str | None:
     if column is None:
         return None
     text = text_in(row[column]) or ""
-    if not _FILE_STEM.fullmatch(text):
+    # An id must not lead out of a folder. A leading hyphen is allowed (several YouTube ids have
+    # one), a leading dot or a slash is not.
+    is_safe = all(map(is_name_character, text)) and not text.startswith(".")
+    if not text or not is_safe or _is_too_long(text):
         raise ValueError(f"`{column}` cannot name a file: {row[column]!r}")
     return text
+
+
+def _is_too_long(name: str) -> bool:
+    return len(name) > MAX_ID_CHARACTERS or len(name.encode()) > MAX_ID_BYTES
 
 
 def _with_aliases(declaration: Declaration, row: Cells) -> Cells:

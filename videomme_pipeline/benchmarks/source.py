@@ -46,11 +46,13 @@ class Annotated:
     """The content of a benchmark's annotations.
 
     `hidden` is the number of rows whose answer is not published. They are left out, and so are the
-    rows in `problems`. `advice` says what to do about the problems.
+    rows in `problems`. `inexact_answers` is the number of answers that equal an option except for
+    case and spaces. `advice` says what to do about the problems.
     """
 
     questions: Sequence[Question]
     hidden: int = 0
+    inexact_answers: int = 0
     problems: tuple[Problem, ...] = ()
     advice: str = ""
     files: tuple[MediaFile, ...] = ()
@@ -67,11 +69,17 @@ class Annotated:
 
     @property
     def listed_problems(self) -> str:
-        """A text about the first problems."""
-        listed = "; ".join(
-            f"{problem.row}: {problem.message}" for problem in self.problems[:_LISTED]
-        )
-        rest = len(self.problems) - _LISTED
+        """A text about the first problems. The same problem of several rows is listed once."""
+        rows: dict[str, list[str]] = {}
+        for problem in self.problems:
+            rows.setdefault(problem.message, []).append(problem.row)
+        counts = {
+            message: f" and {len(names) - 1:,} more rows" if len(names) > 1 else ""
+            for message, names in rows.items()
+        }
+        shown = list(rows.items())[:_LISTED]
+        listed = "; ".join(f"{names[0]}{counts[message]}: {message}" for message, names in shown)
+        rest = len(self.problems) - sum(len(names) for _, names in shown)
         return listed + (f"; and {rest:,} more rows" if rest > 0 else "") + self.advice
 
 

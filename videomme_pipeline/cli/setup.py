@@ -30,6 +30,10 @@ def init(
     benchmark: Annotated[
         str, typer.Option("--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}.")
     ] = "smoke",
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="The file with the questions, if the folder has several such files."),
+    ] = None,
 ) -> None:
     """Write a commented evaluation file to start from, or declare a benchmark of your own.
 
@@ -41,12 +45,17 @@ def init(
 
     configuration = open_project().configuration
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
-        path = write_declaration(configuration.folder, benchmark, Path(name))
+        path = write_declaration(configuration.folder, benchmark, Path(name), annotations)
         note(
             f"Wrote {path}. Check it with: videomme doctor\n"
             f"Then write an evaluation: videomme init my-model --benchmark {benchmark}"
         )
         return
+    if annotations is not None:
+        raise ConfigurationError(
+            f"--annotations {annotations}: only a new benchmark has annotations; give the folder "
+            "of its videos and a new name with --benchmark"
+        )
     chosen_evaluations(configuration, None, [benchmark])
     path = write_example(configuration.folder / "evaluations", name, benchmark)
     note(f"Wrote {path}. Edit it, then: videomme run {name}")

@@ -39,10 +39,13 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     return path
 
 
-def write_declaration(folder: Path, name: str, videos: Path) -> Path:
+def write_declaration(
+    folder: Path, name: str, videos: Path, annotations: Path | None = None
+) -> Path:
     """Declare the benchmark `name` for the user's folder `videos`, and return the file's path.
 
-    `folder` is the configuration folder.
+    `folder` is the configuration folder. `annotations` is the path of the annotations in `videos`,
+    or None for the only file with questions.
 
     Raises:
         ConfigurationError: if there is a benchmark with this name, or the name is not valid.
@@ -53,7 +56,8 @@ def write_declaration(folder: Path, name: str, videos: Path) -> Path:
     if name in known_benchmarks():
         raise ConfigurationError(f"there is a benchmark called {name}; choose another name")
     root = videos.expanduser().absolute()
-    text = inspect_folder(root, name, reserved_columns())
+    file = None if annotations is None else root / annotations
+    text = inspect_folder(root, name, reserved_columns(), file)
     path.parent.mkdir(exist_ok=True)
     publish(UPath(path), text.encode())
     return path

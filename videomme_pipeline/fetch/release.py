@@ -17,7 +17,7 @@ Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 FOOTAGE_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 """Suffixes of the video files that annotations name."""
-OPTIONAL_SUFFIXES = ("", *FOOTAGE_SUFFIXES)
+OPTIONAL_SUFFIXES = ("", *FOOTAGE_SUFFIXES, *(suffix.upper() for suffix in FOOTAGE_SUFFIXES))
 """Suffixes that may follow the name of a video in annotations."""
 
 

@@ -5,6 +5,7 @@ module does not decide which files are stale.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -26,9 +27,7 @@ from videomme_pipeline.storage.tables import SET_ASIDE
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
-_NAME = re.compile(r"[\w~-][\w.~-]*", re.ASCII)
-"""The names of benchmarks, variants, videos and failed partitions. Keys of an object store may have
-other parts, such as `..` or a line break, which no path of this module has."""
+_ASCII_NAME = re.compile(r"[\w~-][\w.~-]*", re.ASCII)
 _KINDS = ("subtitles", "prompts", "responses", "attempts", "nightly_runs", "findings", "baselines")
 """The kinds of tables with one folder per track or evaluation."""
 
@@ -284,6 +283,17 @@ def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
             yield name
 
 
+def is_name_character(character: str) -> bool:
+    """True for letters, accents and digits of any script, and for `_`, `.` and `-`."""
+    return character in "_.-" or unicodedata.category(character)[0] in "LMN"
+
+
 def _is_name(part: str) -> bool:
-    """True if a file or folder of a store can have this name."""
-    return _NAME.fullmatch(part) is not None
+    """True if a file or folder of a store can have this name.
+
+    The names are those of benchmarks, variants, videos and failed partitions. Keys of an object
+    store may have other parts, such as `..` or a line break, which no path of this module has.
+    """
+    if _ASCII_NAME.fullmatch(part):
+        return True
+    return part[:1] not in ("", ".") and all(c == "~" or is_name_character(c) for c in part)

@@ -6,6 +6,7 @@ Nothing is fetched and no file is decoded.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from glob import escape
 from pathlib import Path
 
 from upath import UPath
@@ -17,6 +18,7 @@ from videomme_pipeline.benchmarks.locate import (
     MediaFile,
     MediaIndex,
     index_media,
+    is_subtitle,
     state_of,
     unused_files,
 )
@@ -93,6 +95,11 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         message += f" in {annotated.files[0]}"
     if annotated.hidden:
         message += f"; {annotated.hidden:,} rows without a published answer are left out"
+    if annotated.inexact_answers:
+        message += (
+            "; answers that equal an option except for case and spaces: "
+            f"{annotated.inexact_answers:,}"
+        )
     if annotated.problems:
         count = f"{len(annotated.problems):,} rows cannot be used"
         message += f"; {count}: {annotated.listed_problems}"
@@ -120,7 +127,7 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
         message += "the next run fetches them"
     else:
         message += "copy them there, or exclude them with `videos` or `limit`"
-    others = _names(unused, missing, lambda name: not name.endswith(SUBTITLE_SUFFIXES))
+    others = _names(unused, missing, lambda name: not is_subtitle(name))
     if others:
         message += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
     verdict = Verdict.WARNING if source.is_fetched else Verdict.FAILED
@@ -134,7 +141,8 @@ def _name(video: VideoReference) -> str:
 
 def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: _Unused) -> Finding:
     missing = [video for video in videos if source.subtitle(video) is None]
-    others = _names(unused, missing, lambda name: name.endswith(SUBTITLE_SUFFIXES))
+    by_id = [video for video in missing if video.footage.video_file is None]
+    others = _names(unused, by_id, is_subtitle) or listed(_subtitles_beside(source, missing))
     message = (
         f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
         f"{_listed(source.roots())}"
@@ -142,11 +150,29 @@ def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: 
     verdict = Verdict.OK
     if others:
         verdict = Verdict.WARNING
-        message += f"; not read: {others}; rename them to <id>{SUBTITLE_SUFFIXES[0]}"
+        name = "<id>" if by_id else "<name of the video>"
+        message += f"; not read: {others}; rename them to {name}{SUBTITLE_SUFFIXES[0]}"
+        message += f" (or {', '.join(SUBTITLE_SUFFIXES[1:])})"
+        if not by_id and not source.has_subtitles:
+            message += ", and set `subtitles` in the declaration to their folder"
     elif len(missing) == len(videos) and source.has_subtitles:
         verdict = Verdict.WARNING
         message += "; tracks with subtitles need them"
     return Finding(check="subtitles", verdict=verdict, message=message)
+
+
+def _subtitles_beside(source: Source, videos: Sequence[VideoReference]) -> list[str]:
+    """The names of the subtitle files in the folders of `videos`, which have none that is read."""
+    names: list[str] = []
+    for video in videos:
+        try:
+            file = source.files(video).video
+        except VideoMissingError:
+            continue
+        if isinstance(file, Path):
+            beside = sorted(file.parent.glob(f"{escape(file.stem)}.*"))
+            names += [path.name for path in beside if is_subtitle(path.name)]
+    return names
 
 
 def _duplicates(
