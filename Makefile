@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCRIPTS := videomme_pipeline/reports/templates/script
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
+SHARD ?= 1/1
+SLOW_RUNS := .ci/slow-runs
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet
 
@@ -30,8 +32,11 @@ ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 test: .venv/installed-dev lint ## Lint, then run the everyday tests in two processes
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope
 
-test-slow: .venv/installed-dev ## Run the tests that are marked slow
-	$(BIN)/pytest -m slow -n 2 --dist loadscope --no-loadscope-reorder
+test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
+	$(BIN)/pytest -m slow -n 2 --dist loadscope --no-loadscope-reorder --shard $(SHARD)
+	@commit=$$(git rev-parse --short HEAD); \
+	git diff --quiet HEAD -- . ':!$(SLOW_RUNS)' || commit="$$commit with changes"; \
+	echo "$$(date -u +%Y-%m-%d) shard $(SHARD) passed at $$commit" >> $(SLOW_RUNS)
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline \

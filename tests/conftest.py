@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support import shards
 from tests.support.builders import ODD_VIDEOS
 from tests.support.registered import registered
 from tests.support.shared_files import OddVideos, session_folder
@@ -20,6 +21,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("videomme", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("videomme")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    shards.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    shards.configure(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Distribute what `-m` and `-k` have left."""
+    shards.select(config, items)
 
 
 @pytest.fixture(scope="module", autouse=True)

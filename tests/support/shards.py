@@ -1,0 +1,90 @@
+"""Shards of the slow tests, for machines that run them at the same time or one after the other.
+
+A shard has whole files, because the tests of a file share fixtures that take minutes. Files are
+distributed by the seconds that they took when they were last recorded.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+SECONDS = Path(__file__).parents[1] / "slow_seconds.json"
+"""Seconds of the slow tests of each file."""
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("shards")
+    group.addoption("--shard", metavar="1/4", help="run only the files of this part")
+    group.addoption("--record-seconds", action="store_true", help=f"update {SECONDS.name}")
+
+
+def configure(config: pytest.Config) -> None:
+    if config.getoption("--record-seconds"):
+        config.pluginmanager.register(_Recorder())
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep only the tests of the shard that the option names."""
+    text = config.getoption("--shard")
+    if not text:
+        return
+    number, count = _parse(text)
+    by_file = defaultdict(list)
+    for item in items:
+        by_file[item.nodeid.partition("::")[0]].append(item)
+    shard = distribute(by_file, recorded(), count)[number - 1]
+    config.hook.pytest_deselected(
+        items=[item for file in by_file.keys() - shard for item in by_file[file]]
+    )
+    items[:] = [item for file in by_file if file in shard for item in by_file[file]]
+
+
+def distribute(
+    files: Iterable[str], seconds: Mapping[str, float], count: int
+) -> tuple[frozenset[str], ...]:
+    """`count` parts of `files` that take about the same time: the longest file comes first.
+
+    A file without recorded seconds counts as the median of the others.
+    """
+    usual = median(seconds.values()) if seconds else 1.0
+    totals = dict.fromkeys(range(count), 0.0)
+    shards: list[set[str]] = [set() for _ in range(count)]
+    for file in sorted(files, key=lambda name: (-seconds.get(name, usual), name)):
+        lightest = min(totals, key=lambda number: (totals[number], number))
+        shards[lightest].add(file)
+        totals[lightest] += seconds.get(file, usual)
+    return tuple(map(frozenset, shards))
+
+
+def recorded() -> dict[str, float]:
+    """The recorded seconds by file."""
+    seconds: dict[str, float] = json.loads(SECONDS.read_text(encoding="utf-8"))
+    return seconds
+
+
+def _parse(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise pytest.UsageError(f"--shard {text}: write 1/4 for the first of four parts")
+    return int(number), int(count)
+
+
+class _Recorder:
+    """Adds up the seconds of the tests of this run by file."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return  # the process that started this one records
+        seconds = recorded() | {file: round(value, 1) for file, value in self._seconds.items()}
+        files = {file: seconds[file] for file in sorted(seconds) if Path(file).exists()}
+        SECONDS.write_text(json.dumps(files, indent=2) + "\n", encoding="utf-8")
