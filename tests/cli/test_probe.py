@@ -89,17 +89,32 @@ def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str)
     assert times[4] == 41 * 30
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("profile", ["vllm", "transformers"])
-def test_videos_are_sent_to_a_model_that_reads_them(probe: Probe, profile: str) -> None:
+@pytest.mark.parametrize(
+    ("profile", "sent", "verdicts"),
+    [
+        ("vllm", 2, ["failed", "ok"]),
+        ("transformers", 1, ["failed", "failed"]),  # it cannot be told the first sampling
+    ],
+)
+def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
+    folder: Path, probe: Probe, profile: str, sent: int, verdicts: list[str]
+) -> None:
+    samplings = ["fps_based-4-max-8", "fps_based-4"]
+    (folder / "configuration" / "evaluations").mkdir()
+    for number, sampling in enumerate(samplings):
+        values = {"benchmark": "smoke", "model": "served", "sampling": sampling}
+        path = folder / "configuration" / "evaluations" / f"of_{number}.yaml"
+        path.write_text(yaml.safe_dump(values))
     reports = {"/version": {"version": "0.32.0"}}
-    with ModelServer(answer=lambda _: "41", reports=reports) as server:
-        found = probe(server, profile=profile, frames_as="native")
-        *others, timed = server.requests
-        assert [frames_of(item.body) for item in others[1:]] == [4, 8, 40, 8]
-        assert frames_of(timed.body) == 84
-        assert [rejection(profile, item.body) for item in server.requests[1:]] == [None] * 5
-    assert found["number of pictures"] == ("ok", "all 40 of 40 arrive")
+    answer, limit = "41", 336 if profile == "vllm" else 100
+    with ModelServer(answer=lambda _: answer, reports=reports, image_limit=limit) as server:
+        found = probe(server, profile=profile, frames_as="native", tokens_per_frame=85)
+        videos = [item.body for item in server.requests[2:]]
+    assert [frames_of(body) for body in videos] == [336] * sent
+    assert [rejection(profile, body) for body in videos] == [None] * sent
+    assert [found[f"frames of {sampling}"][0] for sampling in samplings] == verdicts
+    if profile == "vllm":
+        assert "about 336 of 8 arrive" in found["frames of fps_based-4-max-8"][1]
     assert found["times"][0] == "ok"
 
 
@@ -138,8 +153,10 @@ def test_a_single_request_has_one_attempt() -> None:
         assert (finding.verdict, server.request_count) == (Verdict.OK, 1)
         native = model.model_copy(update={"profile": Profile.VLLM, "frames_as": FramesAs.NATIVE})
         finding = asyncio.run(probe_once(native, build_model(native)))
-        assert finding.message == "a video of 4 pictures is answered with '1'"
-        assert frames_of(server.requests[-1].body) == 4
+        assert finding.message == (
+            "a video with 84 planned frames (fps_based-1) is answered with '1'"
+        )
+        assert frames_of(server.requests[-1].body) == 336
     with ModelServer(faults=always(Fault.NO_VISION)) as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
         with pytest.raises(ModelError, match="accepts no pictures"):

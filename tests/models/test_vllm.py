@@ -278,9 +278,15 @@ async def test_frames_that_are_too_large_are_never_asked_again(served: Served, v
     side, with_videos = SQUARES[served.family], with_video(video, "fps_based-10")
     # All pictures of a video share the limits of Qwen3-VL.
     of_video = 400 if served.family == "qwen3_vl" else 1
+    context = "exceeds model's maximum context length"
     for example, pictures, frames_as, text in [
-        (with_videos, 100 * of_video, "native", "exceeds the pre-allocated encoder cache size"),
-        (with_frames(8), 6_000, "images", r"exceeds model's maximum context length"),
+        (
+            with_videos,
+            250 * of_video,
+            "native",
+            f"{context}|exceeds the pre-allocated encoder cache",
+        ),
+        (with_frames(8), 6_000, "images", context),
     ]:
         size = {"shortest_edge": pictures * side**2, "longest_edge": 2 * pictures * side**2}
         with pytest.raises(ResponseFailure, match=text) as raised:

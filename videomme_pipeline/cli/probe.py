@@ -41,7 +41,8 @@ def probe(
             members, address = served.members, served.endpoint
         note(f"Sending a few small requests to {address}…")
         pairs = [(member, build_model(member)) for member in members]
-        findings = asyncio.run(probe_endpoints(pairs))
+        samplings = project.configuration.samplings_of_model(name)
+        findings = asyncio.run(probe_endpoints(pairs, samplings))
         if isinstance(served, RemoteSpec) and served.reports_server:
             findings.append(server_finding(served))
     end_with_findings(findings, as_json=as_json)

@@ -8,7 +8,7 @@ confirm it if the model can.
 import asyncio
 import io
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +18,9 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE
+from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import (
     Decoding,
@@ -29,6 +30,7 @@ from videomme_pipeline.models.video_llm import (
     VideoLLM,
 )
 from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.integrity import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ SECONDS = (0, 7, 9, 30, 41, 44, 60, 83)
 """Times of `MORE` pictures, which do not follow from their numbers."""
 TIMED_NUMBER = 5
 VIDEO_SAMPLING = "fps_based-1"
-"""The rate of drawn videos, which every endpoint that takes videos can be told."""
+"""The sampling of a model without evaluations. Most endpoints that take videos can be told it."""
+VIDEO_FPS = 4
 
 LAST_NUMBER = "Which number does the last picture show? Reply with the number only."
 TIME_OF = (
@@ -53,8 +56,9 @@ LIMIT_SECONDS = 120.0
 """Time for a single request. A server may have to load its model first."""
 _LEAST_SHARE = 0.95
 """Smallest share of the expected tokens with which all pictures count as arrived."""
-_EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "times")
-"""Checks with the same finding at equal endpoints."""
+_EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames of", "times")
+"""Starts of the names of checks with the same finding at equal endpoints."""
+_NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
 _DECODING = Decoding(temperature=None, max_tokens=256)
 
 
@@ -73,32 +77,37 @@ class _Tokens:
         return (self.more - self.few) / (MORE - FEW)
 
 
-async def probe_endpoints(members: Sequence[tuple[ModelSpec, VideoLLM]]) -> list[Finding]:
+async def probe_endpoints(
+    members: Sequence[tuple[ModelSpec, VideoLLM]], samplings: Sequence[str] = ()
+) -> list[Finding]:
     """The findings about each endpoint of a model: all about the first, differences of the others.
+
+    `samplings` are those of the model's evaluations.
 
     Raises:
         ModelError: if the first endpoint does not answer a request with text alone.
     """
     (first, model), *others = members
-    expected = await probe(first, model)
-    compared = [await _compared(expected, first, spec, other) for spec, other in others]
+    expected = await probe(first, model, samplings)
+    compared = []
+    for spec, other in others:
+        try:
+            compared.append(_compared(expected, first, spec, await probe(spec, other, samplings)))
+        except ModelError as error:
+            compared.append(_failed(f"endpoint {_address(spec)}", str(error)))
     return [*expected, *compared]
 
 
-async def _compared(
-    expected: Sequence[Finding], first: ModelSpec, spec: ModelSpec, model: VideoLLM
+def _compared(
+    expected: Sequence[Finding], first: ModelSpec, spec: ModelSpec, findings: Sequence[Finding]
 ) -> Finding:
     """The finding about an endpoint: that it shows a model the same as the first endpoint."""
     check = f"endpoint {_address(spec)}"
-    try:
-        findings = await probe(spec, model)
-    except ModelError as error:
-        return _failed(check, str(error))
     shown = {finding.check: finding.message for finding in expected}
     different = [
         f"{finding.check}: {finding.message}"
         for finding in findings
-        if finding.check in _EQUAL_CHECKS and finding.message != shown.get(finding.check)
+        if finding.check.startswith(_EQUAL_CHECKS) and finding.message != shown.get(finding.check)
     ]
     if different:
         message = f"differs from {_address(first)}: {'; '.join(different)}"
@@ -106,7 +115,7 @@ async def _compared(
     return _ok(check, f"shows the same as {_address(first)}")
 
 
-async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
+async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> list[Finding]:
     """The findings about text and pictures. Close the model.
 
     Raises:
@@ -122,10 +131,13 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
         if not model.needs_frames:
             return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
         try:
-            with TemporaryDirectory() as folder:
-                return [_text(spec, text), *await _pictures(spec, model, text, Path(folder))]
+            if spec.reads_video:
+                findings = await _videos(spec, model, samplings)
+            else:
+                findings = await _pictures(spec, model, text)
         except ModelError as error:
-            return [_text(spec, text), _failed("pictures", str(error))]
+            findings = [_failed("pictures", str(error))]
+        return [_text(spec, text), *findings]
     finally:
         await model.close()
 
@@ -142,77 +154,107 @@ def server_finding(spec: RemoteSpec) -> Finding:
     return _ok(check, str(identity))
 
 
-async def probe_once(spec: ModelSpec, model: VideoLLM) -> Finding:
-    """The finding about one request with one picture, or with a video of a few. Close the model.
+async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> Finding:
+    """The finding about one request with a picture, or with a short video. Close the model.
 
     Raises:
         ModelError: if it is not answered.
     """
-    count = FEW if spec.reads_video else 1
     try:
+        if not spec.reads_video:
+            reply = await _in_time(model, _ask(model, LAST_NUMBER, _drawn([1])))
+            return _ok("request", f"one picture is answered with {_start(reply)}")
         with TemporaryDirectory() as folder:
-            frames = _drawn(spec, range(1, count + 1), Path(folder))
-            reply = await asyncio.wait_for(_ask(model, LAST_NUMBER, frames), LIMIT_SECONDS)
+            frames = _drawn_video(next(iter(samplings), VIDEO_SAMPLING), Path(folder))
+            reply = await _in_time(model, _ask(model, TIME_OF, frames))
+        return _ok("request", f"{_described(frames)} is answered with {_start(reply)}")
+    finally:
+        await model.close()
+
+
+async def _in_time(model: VideoLLM, asked: Awaitable[Reply]) -> Reply:
+    try:
+        return await asyncio.wait_for(asked, LIMIT_SECONDS)
     except TimeoutError:
         raise ModelError(
             f"model {model.name}: no answer within {LIMIT_SECONDS:.0f} s; check the server's log"
         ) from None
-    finally:
-        await model.close()
-    return _ok("request", f"{_described(frames)} is answered with {_start(reply)}")
 
 
-async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply, folder: Path) -> list[Finding]:
-    frames = [_drawn(spec, range(1, count + 1), folder) for count in (FEW, MORE, MANY)]
-    frames.append(_drawn(spec, range(1, MORE + 1), folder, LARGE_PIXELS))
-    replies = [text, *[await _ask(model, LAST_NUMBER, drawn) for drawn in frames]]
-    timed = None
-    if spec.reads_video:
-        shown = [bisect_right(SECONDS, second) for second in range(SECONDS[-1] + 1)]
-        timed = await _ask(model, TIME_OF, _drawn(spec, shown, folder))
-    elif spec.sees_frame_times:
-        timed = await _ask(model, TIME_OF, frames[1])
+async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Finding]:
+    shown = [_drawn(range(1, count + 1)) for count in (FEW, MORE, MANY)]
+    shown.append(_drawn(range(1, MORE + 1), LARGE_PIXELS))
+    replies = [text, *[await _ask(model, LAST_NUMBER, frames) for frames in shown]]
+    timed = await _ask(model, TIME_OF, shown[1]) if spec.sees_frame_times else None
     counts = [reply.usage.prompt_tokens for reply in replies]
     reported = [count for count in counts if count is not None]
     if len(reported) < len(counts):
-        message = "unknown if they arrive: the endpoint reports no prompt tokens"
-        arrival = [_warning("pictures", message)]
+        arrival = [_warning("pictures", _NO_TOKENS)]
     else:
         tokens = _Tokens(*reported)
         arrival = [_arrival(tokens), _count(tokens), _size(spec, tokens)]
     return [*arrival, _reading(replies[3]), _times(timed)]
 
 
-def _drawn(
-    spec: ModelSpec, numbers: Sequence[int], folder: Path, side: int = SMALL_PIXELS
-) -> FrameSet:
-    """Square pictures that show `numbers`, or a video with one of them per second in `folder`."""
-    seconds: Sequence[int] = range(len(numbers))
-    if len(numbers) == MORE and not spec.reads_video:
-        seconds = SECONDS
-    pictures = [_picture_of(number, side) for number in numbers]
-    frames = FrameSet(
-        video_hash=fingerprint("probe", list(numbers), list(seconds), side),
+async def _videos(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
+    """The findings about the frames that the endpoint takes from a video with each sampling."""
+    text = await _ask(model, TIME_OF, NO_FRAMES)
+    findings = []
+    timed = None
+    with TemporaryDirectory() as folder:
+        for sampling in samplings or (VIDEO_SAMPLING,):
+            frames = _drawn_video(sampling, Path(folder))
+            try:
+                timed = await _ask(model, TIME_OF, frames)
+            except ModelError as error:
+                findings.append(_failed(f"frames of {sampling}", str(error)))
+            else:
+                findings.append(_taken(spec, frames, text, timed))
+    return findings if timed is None else [*findings, _times(timed)]
+
+
+def _drawn(numbers: Sequence[int], side: int = SMALL_PIXELS) -> FrameSet:
+    """Square pictures that show `numbers`. `MORE` of them have the times `SECONDS`."""
+    times: Sequence[float] = SECONDS if len(numbers) == MORE else range(len(numbers))
+    return _frame_set([_picture_of(number, side) for number in numbers], times)
+
+
+def _drawn_video(sampling: str, folder: Path) -> FrameSet:
+    """A video in `folder` that shows the next number at each of `SECONDS`, and its planned frames.
+
+    The frames have no pictures.
+    """
+    path = folder / "numbers.mp4"
+    if not path.exists():
+        pictures = [_picture_of(number, SMALL_PIXELS) for number in range(1, MORE + 1)]
+        by_second = [bisect_right(SECONDS, second) for second in range(SECONDS[-1] + 1)]
+        shown = (pictures[number - 1] for number in by_second for _ in range(VIDEO_FPS))
+        _write_video(path, shown, SMALL_PIXELS)
+    index = index_packets(path)
+    numbers = parse_sampling(sampling).choose(index).frames
+    frames = _frame_set([None] * len(numbers), [float(index.seconds[n]) for n in numbers])
+    return replace(frames, source=path, sampling=sampling)
+
+
+def _frame_set(pictures: Sequence["Image | None"], seconds: Sequence[float]) -> FrameSet:
+    sides = [SMALL_PIXELS if picture is None else picture.width for picture in pictures]
+    return FrameSet(
+        video_hash=fingerprint("probe", list(seconds), sides),
         fingerprint="probe",
         media_type="image/jpeg",
         frames=tuple(
             Frame(
                 requested_seconds=float(at),
                 pts_seconds=float(at),
-                index=at * 30,
+                index=round(at * 30),
                 is_keyframe=True,
                 width=side,
                 height=side,
-                picture=_jpeg(picture),
+                picture=b"" if picture is None else _jpeg(picture),
             )
-            for picture, at in zip(pictures, seconds, strict=True)
+            for picture, at, side in zip(pictures, seconds, sides, strict=True)
         ),
     )
-    if not spec.reads_video:
-        return frames
-    path = folder / f"{frames.video_hash}.mp4"
-    _write_video(path, pictures, side)
-    return replace(frames, source=path, sampling=VIDEO_SAMPLING)
 
 
 def _write_video(path: Path, pictures: "Iterable[Image]", side: int) -> None:
@@ -220,7 +262,7 @@ def _write_video(path: Path, pictures: "Iterable[Image]", side: int) -> None:
     import numpy as np  # noqa: PLC0415 - few commands draw
 
     with av.open(str(path), "w") as output:
-        stream: Any = output.add_stream("libx264", rate=1)
+        stream: Any = output.add_stream("libx264", rate=VIDEO_FPS)
         stream.width, stream.height, stream.pix_fmt = side, side, "yuv420p"
         for picture in pictures:
             frame = av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24")
@@ -248,7 +290,7 @@ def _described(frames: FrameSet) -> str:
     """The contents of a request with these frames, for messages."""
     count = len(frames.frames)
     if frames.source is not None:
-        return f"a video of {count} pictures"
+        return f"a video with {count} planned frames ({frames.sampling})"
     return {0: "text alone", 1: "one picture"}.get(count, f"{count} pictures")
 
 
@@ -346,6 +388,28 @@ def _size(spec: ModelSpec, tokens: _Tokens) -> Finding:
     is_smaller = large < expected * LEAST_TOKEN_SHARE
     message = f"{sizes} (by the published rule: {expected})"
     return (_warning if is_smaller else _ok)(check, message)
+
+
+def _taken(spec: ModelSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
+    """The finding about the number of frames that the endpoint took from a video."""
+    check, planned = f"frames of {frames.sampling}", len(frames.frames)
+    if text.usage.prompt_tokens is None or timed.usage.prompt_tokens is None:
+        return _warning(check, _NO_TOKENS)
+    tokens = timed.usage.prompt_tokens - text.usage.prompt_tokens
+    expected = None
+    if isinstance(spec, RemoteSpec):
+        expected = spec.frame_tokens((SMALL_PIXELS, SMALL_PIXELS), planned)
+    if expected is None:
+        message = f"unknown: {tokens:,} tokens for {planned} planned frames, and no token rule"
+        return _warning(check, f"{message}; set `tokens_per_frame`")
+    seen = seen_frames(planned, expected, tokens)
+    if seen == planned:
+        return _ok(check, f"all {planned} of {planned} arrive ({tokens:,} tokens)")
+    message = (
+        f"about {seen} of {planned} arrive ({tokens:,} tokens instead of {expected:,}); choose "
+        "another sampling or version of the engine (docs/engines.md), or send pictures"
+    )
+    return _failed(check, message)
 
 
 def _reading(many: Reply) -> Finding:

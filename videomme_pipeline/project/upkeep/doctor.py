@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
@@ -52,7 +52,7 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
     if isinstance(model, RemoteSpec):
         yield _endpoint(model)
     with project.servers as servers:
-        yield _request(model, servers)
+        yield _request(model, servers, project.configuration.samplings_of_model(name))
 
 
 def _versions() -> Finding:
@@ -145,7 +145,7 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
         yield replace(finding, check=f"{name} {finding.check}")
 
 
-def _request(model: ModelSpec, servers: ModelServers) -> Finding:
+def _request(model: ModelSpec, servers: ModelServers, samplings: Sequence[str]) -> Finding:
     """Send one small request, without a retry. `videomme probe` sends more."""
     check = f"request to {model.name}"
     if isinstance(model, RemoteSpec) and not model.answers_at_once:
@@ -153,7 +153,8 @@ def _request(model: ModelSpec, servers: ModelServers) -> Finding:
         return Finding(check=check, verdict=Verdict.WARNING, message=message)
     try:
         served = servers.start(model, no_progress)
-        return replace(asyncio.run(probe_once(served, build_model(served))), check=check)
+        finding = asyncio.run(probe_once(served, build_model(served), samplings))
+        return replace(finding, check=check)
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
 
