@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from tests.support.facet_means import mean_over
 from tests.support.hub_server import running_hub
 from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, settings
 from tests.support.registered import registered
@@ -21,7 +22,6 @@ from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import mean_over
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.subtitles.align import AlignedLine

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.builders import write_video
+from tests.support.facet_means import mean_over
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
@@ -29,7 +30,7 @@ from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import breakdown, mean_over
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse import database

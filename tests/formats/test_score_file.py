@@ -91,8 +91,8 @@ def test_the_corrected_rule_counts_unreadable_answers_as_wrong(tmp_path: Path) -
     case = CASES["failures_counted_as_0"]
     report = score_v2(write(ROWS, tmp_path / "rows.json"), rule=GroupRule.CORRECTED)
     assert_equal(report.rating, case["rating"])
-    assert 100 * report.breakdowns["overall"][0].accuracy == pytest.approx(
-        case["question_accuracy"]
+    assert report.breakdowns["overall"][0].accuracy == pytest.approx(
+        case["question_accuracy"] / 100
     )
 
 

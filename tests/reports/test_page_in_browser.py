@@ -1,6 +1,8 @@
 """The page in Chromium without a network."""
 
+import csv
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tests.support.made_up_results import (
     HOSTILE_NAMES,
     MadeUpEvaluation,
     store_evaluation,
+    store_nightly_run,
     store_questions,
     v1_questions,
     v2_questions,
@@ -475,7 +478,7 @@ def test_the_heat_map_is_darker_where_the_score_is_higher(
         f"rows => rows.map(row => [row.cells[0].innerText, row.cells[{column}].innerText, "
         f"row.cells[{column}].className.match(/heat-(\\d)/)[1]])"
     )
-    assert {name: text for name, text, _ in cells} == {
+    assert {name: text.removeprefix("≥ ") for name, text, _ in cells} == {
         name: f"{100 * accuracy:.0f}" for name, accuracy in expected.items()
     }
     assert [int(shade) for *_, shade in cells] == [
@@ -830,3 +833,50 @@ def test_a_benchmark_with_only_groups_has_a_page(visit: Visit, tmp_path: Path) -
         visit.turn(view)
     visit.turn("breakdowns")
     assert [row[0] for row in table_rows(page, "Level")] == ["Level 1", "Level 2", "Level 3"]
+
+
+@pytest.fixture(scope="module")
+def silent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with an evaluation without any answer and one with a failed question."""
+    store, questions = Store.at(tmp_path_factory.mktemp("silent")), v1_questions(12)
+    store_questions(store, questions)
+    unanswered = dict.fromkeys(question.question_id for question in questions)
+    for evaluation in (
+        MadeUpEvaluation(name="silent", responses=unanswered),
+        MadeUpEvaluation(name="partly", responses=dict.fromkeys(["001-1"])),
+    ):
+        store_evaluation(store, questions, evaluation)
+    store_nightly_run(
+        store, questions, MadeUpEvaluation(name="silent", responses=unanswered), "2026-11-20"
+    )
+    return write_page(store, tmp_path_factory.mktemp("page") / "silent.html")
+
+
+def test_an_evaluation_without_any_answer_has_neither_number_nor_dot(
+    visit: Visit, silent_file: Path
+) -> None:
+    page = visit.open(silent_file)
+    row = page.locator("tr", has=page.get_by_role("link", name="silent", exact=True)).first
+    expect(row.locator("path.mark")).to_have_count(0)
+    assert "0.0" not in row.inner_text()
+    for view in ("breakdowns", "history"):
+        visit.turn(view)
+        assert "NaN" not in page.content()
+    visit.turn("history?show=silent")
+    expect(page.locator(".figure path.mark")).to_have_count(0)
+
+
+def test_a_lower_bound_is_marked_on_the_page_in_latex_and_in_csv(
+    visit: Visit, silent_file: Path, context: BrowserContext
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit.open(silent_file)
+    row = page.locator("tr", has=page.get_by_role("link", name="partly", exact=True)).first
+    expect(row.locator(".strong").first).to_have_text(re.compile("^≥ "))
+    page.get_by_role("button", name="LaTeX of evaluations").click()
+    assert "$\\geq$ " in page.evaluate("navigator.clipboard.readText()")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV of evaluations").click()
+    with download.value.path().open(encoding="utf-8", newline="") as file:
+        bounds = {row["Evaluation"]: row["Lower bound"] for row in csv.DictReader(file)}
+    assert bounds["partly"] == "yes"

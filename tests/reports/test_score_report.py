@@ -8,6 +8,7 @@ from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evalua
 from videomme_pipeline.formats.official import official_report
 from videomme_pipeline.formats.score_file import ScoreOptions, score_rows
 from videomme_pipeline.reports.score_report import ReportKind, render
+from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.scored_question import Outcome
 
 V1 = score_rows(v1_evaluation(1), ScoreOptions())
@@ -63,15 +64,15 @@ def test_every_format_reports_groups_without_a_score(kind: ReportKind) -> None:
 def test_the_table_shows_standard_errors() -> None:
     text = render(V1, ReportKind.TABLE)
     cell = V1.breakdowns["overall"][0]
-    assert f"{100 * cell.accuracy:.1f}" in text
-    assert f"{100 * cell.accuracy_low:.1f}–{100 * cell.accuracy_high:.1f}" in text
+    assert percent(cell.accuracy)[:-1] in text
+    assert interval(cell.accuracy_low, cell.accuracy_high) in text
     assert "Duration and task type" in text
 
 
 def test_plain_lines_are_tab_separated_with_the_breakdown_first() -> None:
     lines = [line.split("\t") for line in render(V1, ReportKind.PLAIN).splitlines()]
     cell = V1.breakdowns["overall"][0]
-    assert lines[1][:3] == ["Overall", "all", f"{100 * cell.accuracy:.1f}"]
+    assert lines[1][:3] == ["Overall", "all", percent(cell.accuracy)[:-1]]
     assert {len(line) for line in lines} == {10, 1}
 
 
@@ -87,3 +88,13 @@ def test_the_official_format_is_the_official_report() -> None:
     assert render(V1, ReportKind.OFFICIAL, ["task_type"]) == official_report(
         V1.rows, V1.options.durations, ["task_type"]
     )
+
+
+@pytest.mark.parametrize("kind", [ReportKind.TABLE, ReportKind.PLAIN, ReportKind.MARKDOWN])
+def test_a_score_with_failed_questions_is_a_lower_bound(kind: ReportKind) -> None:
+    rows = [scored("001-1"), scored("002-1", Outcome.FAILED)]
+    assert "≥ 50.0" in render(score_rows(rows, ScoreOptions()), kind)
+    assert "≥" not in render(score_rows(rows[:1], ScoreOptions()), kind)
+    silent = render(score_rows(rows[1:], ScoreOptions()), kind)
+    assert "0.0" not in silent
+    assert "≥" not in silent

@@ -26,7 +26,7 @@ def outcomes(reader: ReaderName, name: str, benchmark: str = "videomme") -> str:
     assert cell.accuracy_of_answered is not None
     return (
         f"| `{reader}` | {cell.correct} | {cell.incorrect} | {cell.unreadable} | {cell.failed} "
-        f"| {100 * cell.accuracy:.1f} | {100 * cell.accuracy_of_answered:.1f} |"
+        f"| {100 * (cell.accuracy or 0):.1f} | {100 * cell.accuracy_of_answered:.1f} |"
     )
 
 

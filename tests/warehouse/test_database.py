@@ -272,6 +272,62 @@ def test_repeats_of_every_answer_narrow_no_interval(videos: int, tmp_path: Path)
             assert sorted(widths["once"]) == pytest.approx(sorted(widths["often"])), view
 
 
+@pytest.mark.parametrize("benchmark", ["videomme", "videomme_v2", "mvbench"])
+def test_an_evaluation_without_any_answer_has_no_score_in_any_view(
+    benchmark: str, tmp_path: Path
+) -> None:
+    find_benchmark(benchmark)  # so that its facets are columns
+    rows = v2_evaluation(3) if benchmark == "videomme_v2" else v1_evaluation(3, videos=12)
+    silent = [
+        replace(
+            row,
+            benchmark=benchmark,
+            repeat=repeat,
+            outcome=Outcome.FAILED,
+            is_correct=False,
+            raw_output=None,
+            extracted_answer=None,
+            facets=Facets({**row.facets, "task": row.facets.get("task_type", "a")}),
+        )
+        for row in rows
+        for repeat in range(2)
+    ]
+    store = Store.at(tmp_path)
+    put(store, silent)
+    observed = [ObservedQuestion.of(row, "2026-11-20") for row in silent]
+    path = store.observation(benchmark, "made-up", "2026-11-20")
+    write_rows(path, observed, ObservedQuestion, fingerprint="f")
+    scores = re.compile("accuracy|score|standard_error|interval_kind|pass_at|majority|flip_rate$")
+    with database.connect(store) as connection:
+        shown = {
+            f"{view}.{column}": value
+            for view in definitions.views()
+            if view != "group_scores"  # it has the outcomes of every single group
+            for row in database.query(connection, f'select * from "{view}"')
+            for column, value in row.items()
+            if scores.search(column)
+        }
+    assert {name: value for name, value in shown.items() if value is not None} == {}
+    assert "leaderboard.accuracy" in shown
+    assert "accuracy_by_nightly_run.accuracy_low" in shown
+
+
+def test_pass_at_k_says_how_many_questions_were_asked_so_often(tmp_path: Path) -> None:
+    rows = [
+        scored(f"{question:03d}-1", repeat=repeat)
+        for question in range(20)
+        for repeat in range(1 + question % 3)
+    ]
+    put(Store.at(tmp_path), rows)
+    with database.connect(Store.at(tmp_path)) as connection:
+        passed = rows_of(connection, "select * from pass_at_k order by k")
+    assert [(row["k"], row["questions"], row["all_questions"]) for row in passed] == [
+        (1, 13, 20),
+        (2, 13, 20),
+        (3, 6, 20),
+    ]
+
+
 def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> None:
     used = [
         (

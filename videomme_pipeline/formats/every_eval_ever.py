@@ -21,7 +21,6 @@ from videomme_pipeline.formats.results_format import (
 )
 from videomme_pipeline.models.public_settings import public_settings, without_urls
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 
 _CONSTANTS = json.loads(
     resources.files(__package__).joinpath("every_eval_ever.json").read_text("utf-8")
@@ -57,22 +56,22 @@ def write_aggregate(scored: Scored) -> str:
     publishing.
     """
     first, benchmark = scored.rows[0], scored.benchmark
-    overall = breakdowns(benchmark, scored.rows)["overall"][0]
+    accuracy, interval = scored.accuracy
     dataset: dict[str, Any] = {"dataset_name": benchmark.title, "source_type": "other"}
     if benchmark.repository is not None:
         dataset |= {"source_type": "hf_dataset", "hf_repo": benchmark.repository}
     uncertainty: dict[str, Any] = {
         "confidence_interval": {
-            "lower": overall.accuracy_low,
-            "upper": overall.accuracy_high,
+            "lower": interval.low,
+            "upper": interval.high,
             "confidence_level": 0.95,
-            "method": overall.interval_kind,
+            "method": interval.kind,
         },
-        "num_samples": overall.responses,
+        "num_samples": accuracy.values,
     }
-    if overall.standard_error is not None:
+    if accuracy.standard_error is not None:
         uncertainty["standard_error"] = {
-            "value": overall.standard_error,
+            "value": accuracy.standard_error,
             "method": "clustered by video",
         }
     result = {
@@ -81,7 +80,7 @@ def write_aggregate(scored: Scored) -> str:
         "source_data": dataset,
         "metric_config": _CONSTANTS["metric_config"],
         "score_details": {
-            "score": overall.accuracy,
+            "score": accuracy.mean,
             "uncertainty": uncertainty,
             "details": {
                 "coverage": scored.coverage,

@@ -9,7 +9,7 @@ import yaml
 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.results_format import Scored
-from videomme_pipeline.scoring.statistics.breakdowns import breakdowns, group_breakdowns
+from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 
 _TASK = "default"
 
@@ -59,9 +59,9 @@ def _headline(scored: Scored) -> tuple[float, str]:
         low, high = groups.group_score_low, groups.group_score_high
         text = "unknown" if low is None or high is None else f"{low:.1f} to {high:.1f}"
         return round(groups.group_score, 2), f"group score, 95% CI {text}"
-    overall = breakdowns(scored.benchmark, scored.rows)["overall"][0]
-    low, high = 100 * overall.accuracy_low, 100 * overall.accuracy_high
-    return round(100 * overall.accuracy, 2), f"accuracy, 95% CI {low:.1f} to {high:.1f}"
+    accuracy, interval = scored.accuracy
+    low, high = 100 * interval.low, 100 * interval.high
+    return round(100 * accuracy.mean, 2), f"accuracy, 95% CI {low:.1f} to {high:.1f}"
 
 
 def _settings(scored: Scored) -> str:

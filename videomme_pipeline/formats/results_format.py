@@ -9,7 +9,10 @@ from typing import Any
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import accuracy_of
+from videomme_pipeline.scoring.statistics.estimates import Estimate, ScoreInterval
 
 Row = Mapping[str, Any]
 """One object of a results file: a question, or a video with its questions."""
@@ -65,6 +68,21 @@ class Scored:
     @property
     def benchmark(self) -> Benchmark:
         return find_benchmark(self.rows[0].benchmark)
+
+    @property
+    def accuracy(self) -> tuple[Estimate, ScoreInterval]:
+        """The accuracy of all questions, and its interval.
+
+        Raises:
+            ScoringError: if no question was answered, so there is nothing to publish.
+        """
+        accuracy = accuracy_of(self.rows)
+        if accuracy is None:
+            raise ScoringError(
+                f"{self.rows[0].evaluation}: none of {len(self.rows):,} requests was answered, so "
+                "there is no accuracy; run the evaluation again"
+            )
+        return accuracy
 
     @property
     def repeats(self) -> int:

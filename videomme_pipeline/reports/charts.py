@@ -80,13 +80,13 @@ def breakdown_chart(
 def parts_chart(parts: Sequence[Mapping[str, Any]], width_pixels: int = 320) -> AltairChart:
     """A few scores with their intervals, one per line.
 
-    Each of `parts` has `value` (the label), `score`, `low`, `high` (from 0 to 1) and `n`.
+    Each of `parts` has `value` (the label), `score`, `low`, `high` (from 0 to 1, or None) and `n`.
     """
     rows = pd.DataFrame(
         [
             {
                 "label": f"{part['value']}  (n {part['n']})",
-                **{name: 100 * (part[name] or 0) for name in ("score", "low", "high")},
+                **{name: part[name] and 100 * part[name] for name in ("score", "low", "high")},
             }
             for part in parts
         ]

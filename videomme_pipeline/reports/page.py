@@ -270,10 +270,11 @@ def _benchmark_page(
 def _ranking(entries: Sequence[dict[str, Any]]) -> list[int]:
     """Indexes of the evaluations: best first, baselines last."""
 
-    def rank(entry: dict[str, Any]) -> tuple[bool, float]:
+    def rank(entry: dict[str, Any]) -> tuple[bool, bool, float]:
         mean, group_score = entry["mean"], entry["group_score"]
         score = group_score if mean is None else mean["value"]
-        return (not entry["baseline"], entry["accuracy"] if score is None else score)
+        score = entry["accuracy"] if score is None else score
+        return (not entry["baseline"], score is not None, score or 0)
 
     return [entry["index"] for entry in sorted(entries, key=rank, reverse=True)]
 

@@ -19,6 +19,7 @@ from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
+from videomme_pipeline.reports.terminal.tables import at_least
 from videomme_pipeline.scoring.readers.judge import JudgeSummary
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import (
@@ -160,7 +161,7 @@ def _tables(report: ScoreReport) -> Iterable[tuple[str, tuple[str, ...], list[li
 def _row(row: AccuracyRow) -> list[str]:
     return [
         _label(row.values),
-        _percent(row.accuracy),
+        at_least(row.failed, _percent(row.accuracy)),
         _interval(_percent(row.accuracy_low), _percent(row.accuracy_high)),
         _percent(row.standard_error),
         _percent(row.accuracy_of_answered),
@@ -174,7 +175,7 @@ def _row(row: AccuracyRow) -> list[str]:
 def _group_row(row: GroupScoreRow) -> list[str]:
     return [
         _label(row.values),
-        _points(row.group_score),
+        at_least(row.failed, _points(row.group_score)),
         _interval(_points(row.group_score_low), _points(row.group_score_high)),
         _points(row.standard_error),
         _points(row.linear_score),

@@ -20,6 +20,7 @@ from videomme_pipeline.orchestration.stages.refresh import BUILD_SECONDS, FILE_B
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
+from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.storage.tables import read_rows, stored_settings
@@ -65,8 +66,8 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     assert next(row for row in shown if row["value"] == "short") == {
         "by": "duration",
         "value": "short",
-        "score": f"{100 * short.accuracy:.1f}%",
-        "interval": f"{100 * short.accuracy_low:.1f}\u2013{100 * short.accuracy_high:.1f}",
+        "score": percent(short.accuracy),
+        "interval": interval(short.accuracy_low, short.accuracy_high),
         "n": short.responses,
     }
     assert f"short  (n {short.responses})" in svg(event, "chart").replace("\u00a0", " ")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.facet_means import mean_over
 from tests.support.paths import GOLDEN
 from tests.support.published_data import DOMAINS
 from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
@@ -19,7 +20,6 @@ from videomme_pipeline.scoring.statistics.breakdowns import (
     breakdown,
     breakdowns,
     group_breakdowns,
-    mean_over,
 )
 from videomme_pipeline.scoring.statistics.estimates import (
     IntervalKind,
@@ -86,7 +86,7 @@ def test_the_accuracy_of_lmms_eval_counts_all_questions() -> None:
         scored(row["question_id"], Outcome.CORRECT if row["score"] else Outcome.INCORRECT)
         for row in theirs["rows"]
     ]
-    assert 100 * breakdown(rows, [])[0].accuracy == pytest.approx(theirs["aggregate"])
+    assert breakdown(rows, [])[0].accuracy == pytest.approx(theirs["aggregate"] / 100)
 
 
 def test_the_mean_group_score_equals_the_rating() -> None:
@@ -159,3 +159,17 @@ def test_every_value_of_a_facet_has_the_same_weight_in_its_mean() -> None:
     assert (found.mean, found.values, found.clusters) == (0.625, 5, 5)
     # Deviations in the linearized estimator: 0, 3/4, -1/4, -1/4, -1/4, each times 1/2 · 1/4.
     assert found.standard_error == pytest.approx(((9 + 3) / 16 * 5 / 4) ** 0.5 / 8)
+
+
+def test_rows_without_any_answer_have_no_score() -> None:
+    failed = [scored(f"00{number}-1", Outcome.FAILED) for number in range(3)]
+    (overall,) = breakdown(failed, [])
+    assert (overall.responses, overall.failed, overall.accuracy) == (3, 3, None)
+    assert (overall.accuracy_low, overall.interval_kind, overall.standard_error) == (None,) * 3
+    groups = [
+        replace(row, outcome=Outcome.FAILED, is_correct=False, extracted_answer=None)
+        for row in v2_evaluation(1)
+    ]
+    rows, _, _ = group_breakdowns(find_benchmark("videomme_v2"), groups)
+    (whole,) = rows["group_score_overall"]
+    assert (whole.group_score, whole.linear_score, whole.group_score_low) == (None,) * 3

@@ -157,7 +157,6 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
     metadata: dict[str, Any] = {
         "questions": len(rows),
         "videos": len({row.video_id for row in rows}),
-        "accuracy": fmean(row.is_correct for row in rows),
         "unreadable": outcomes.count(Outcome.UNREADABLE),
         "failed": outcomes.count(Outcome.FAILED),
         "findings": dg.MetadataValue.md(
@@ -170,7 +169,9 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
     }
     drop = assessment.detectable_drop
     compared, previous = assessment.against_baseline, assessment.against_previous_run
+    answered = outcomes.count(Outcome.FAILED) < len(rows)
     reported: dict[str, Any] = {
+        "accuracy": fmean(row.is_correct for row in rows) if answered else None,
         "detectable_drop": detectable_drop(rows) if drop is None else drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,

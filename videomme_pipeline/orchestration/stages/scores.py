@@ -22,7 +22,7 @@ from videomme_pipeline.orchestration.stages.metadata import chart_picture, table
 from videomme_pipeline.project.answers.scores import evaluated_videos, score_evaluation
 from videomme_pipeline.project.state.partitions import VariantPartition
 from videomme_pipeline.project.state.versions import INCOMPLETE
-from videomme_pipeline.reports.terminal.tables import interval, percent
+from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
@@ -131,7 +131,10 @@ def _metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     questions = outcomes.total()
     answered = outcomes[Outcome.CORRECT] + outcomes[Outcome.INCORRECT]
     metadata: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}
-    metadata |= {"questions": questions, "accuracy": outcomes[Outcome.CORRECT] / questions}
+    metadata["questions"] = questions
+    if outcomes[Outcome.FAILED] < questions:
+        metadata["accuracy"] = outcomes[Outcome.CORRECT] / questions
+        metadata["is_lower_bound"] = outcomes[Outcome.FAILED] > 0
     if answered:
         metadata["accuracy_of_answered"] = outcomes[Outcome.CORRECT] / answered
     metadata |= _judge_metadata(rows)
@@ -141,11 +144,12 @@ def _metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """One row of one breakdown. Score and interval are fractions."""
+    """One row of one breakdown. Score and interval are fractions, or None without any answer."""
 
     by: str
     value: str
-    score: float
+    score: float | None
+    failed: int
     low: float | None
     high: float | None
     n: int
@@ -158,21 +162,23 @@ def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     overall, *others = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
     parts = others or [overall]  # a benchmark may have no facets
     metadata: dict[str, object] = {
-        "interval": interval(overall.low, overall.high),
         "breakdowns": table_of(
             {
                 "by": part.by,
                 "value": part.value,
-                "score": percent(part.score),
+                "score": at_least(part.failed, percent(part.score)),
                 "interval": interval(part.low, part.high),
                 "n": part.n,
             }
             for part in parts
         ),
-        "chart": _chart([part for part in parts if part.by == parts[0].by]),
     }
-    if grouped:
-        metadata["group_score"] = 100 * overall.score
+    if overall.score is not None:
+        charted = [part for part in parts if part.by == parts[0].by and part.score is not None]
+        metadata["interval"] = interval(overall.low, overall.high)
+        metadata["chart"] = _chart(charted)
+        if grouped:
+            metadata["group_score"] = 100 * overall.score
     return metadata
 
 
@@ -183,6 +189,7 @@ def _accuracy_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> lis
             by=facets[0].column if facets else "overall",
             value=row.values[0] if row.values else "",
             score=row.accuracy,
+            failed=row.failed,
             low=row.accuracy_low,
             high=row.accuracy_high,
             n=row.responses,
@@ -199,7 +206,8 @@ def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_
         _Part(
             by=name.removeprefix("group_score_").removeprefix("by_"),
             value=str(row.values[0]) if row.values else "",
-            score=(row.group_score or 0) / 100,
+            score=None if row.group_score is None else row.group_score / 100,
+            failed=row.failed,
             low=None if row.group_score_low is None else row.group_score_low / 100,
             high=None if row.group_score_high is None else row.group_score_high / 100,
             n=row.groups,

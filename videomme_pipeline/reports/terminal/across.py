@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from videomme_pipeline.reports.across import SETTINGS
-from videomme_pipeline.reports.terminal.tables import percent, show_rows
+from videomme_pipeline.reports.terminal.tables import at_least, percent, show_rows
 
 
 def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -24,4 +24,4 @@ def _shown(cell: Mapping[str, Any] | None) -> str:
     if cell is None:
         return "–"
     part = f" ({cell['questions']:,} of {cell['benchmark_questions']:,})"
-    return percent(cell["score"]) + ("" if cell["complete"] else part)
+    return at_least(cell["failed"], percent(cell["score"])) + ("" if cell["complete"] else part)

@@ -7,7 +7,14 @@ from rich import filesize
 from rich.console import Console
 from rich.markup import escape
 
-from videomme_pipeline.reports.terminal.tables import Row, interval, percent, show_line, show_rows
+from videomme_pipeline.reports.terminal.tables import (
+    Row,
+    at_least,
+    interval,
+    percent,
+    show_line,
+    show_rows,
+)
 
 if TYPE_CHECKING:
     from videomme_pipeline.responses.estimate import CostEstimate
@@ -200,16 +207,14 @@ def time_span(seconds: float) -> str:
 
 
 def _accuracy(row: Row) -> dict[str, str]:
-    """The scores of one row. If questions failed, the accuracy is a lower bound."""
-    is_scored, group_score = row["failed"] < row["responses"], row["group_score"]
-    bound = "≥ " if row["failed"] else ""
-    scores = {
-        "accuracy": bound + percent(row["accuracy"]),
+    """The scores of one row. If questions failed, they are lower bounds."""
+    group_score = row["group_score"]
+    return {
+        "accuracy": at_least(row["failed"], percent(row["accuracy"])),
         "interval": interval(row["accuracy_low"], row["accuracy_high"]),
         "accuracy_of_answered": percent(row["accuracy_of_answered"]),
-        "group_score": "" if group_score is None else f"{group_score:.1f}",
+        "group_score": at_least(row["failed"], "" if group_score is None else f"{group_score:.1f}"),
     }
-    return scores if is_scored else dict.fromkeys(scores, "")
 
 
 def _causes(counted: Mapping[Any, int]) -> str:

@@ -52,6 +52,11 @@ def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f}%"
 
 
+def at_least(failed: int, score: str) -> str:
+    """`score`, with "≥" if questions failed: they count as wrong. "" and "–" have no bound."""
+    return f"≥ {score}" if failed and score.strip("–") else score
+
+
 def interval(low: float | None, high: float | None) -> str:
     """Two shares as percentages, "41.2–64.4", or nothing if one is None."""
     return "" if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"

@@ -130,7 +130,7 @@ class JudgeSummary:
     correct: int
     failed: int
     cost_dollars: float | None
-    accuracy_without_judge: float
+    accuracy_without_judge: float | None
     accuracy_of_answered_without_judge: float | None
 
 
@@ -280,7 +280,7 @@ def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
         correct=sum(row.is_correct for row in letters),
         failed=failed,
         cost_dollars=sum(costs) if costs else None,
-        accuracy_without_judge=correct / len(rows),
+        accuracy_without_judge=correct / len(rows) if outcomes.keys() - {Outcome.FAILED} else None,
         accuracy_of_answered_without_judge=correct / answered if answered else None,
     )
 

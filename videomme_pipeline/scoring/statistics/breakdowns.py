@@ -14,6 +14,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     IntervalKind,
+    ScoreInterval,
     accuracy_interval,
     clustered_mean,
     group_score_interval,
@@ -34,7 +35,8 @@ class AccuracyRow:
 
     `accuracy` is over all responses. `accuracy_of_answered` (the official v1 denominator) is over
     those that a letter was read from, or None if there are none. Failed requests count in the
-    first denominator, so `accuracy` is a lower bound if any request failed.
+    first denominator, so `accuracy` is a lower bound if any request failed. If all failed, there is
+    no accuracy: it is None, like its error and interval.
     """
 
     values: tuple[str, ...]
@@ -45,19 +47,20 @@ class AccuracyRow:
     incorrect: int
     unreadable: int
     failed: int
-    accuracy: float
+    accuracy: float | None
     accuracy_of_answered: float | None
     standard_error: float | None
-    accuracy_low: float
-    accuracy_high: float
-    interval_kind: IntervalKind
+    accuracy_low: float | None
+    accuracy_high: float | None
+    interval_kind: IntervalKind | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupScoreRow:
     """The mean score (0 to 100) of the complete groups with one combination of facet values.
 
-    The interval is that of `group_score_interval`, as in the SQL views.
+    The interval is that of `group_score_interval`, as in the SQL views. Without any answer, there
+    is no score.
     """
 
     values: tuple[str, ...]
@@ -84,31 +87,6 @@ def breakdown(rows: Iterable[ScoredQuestion], facets: Sequence[Facet]) -> list[A
         if values is not None:
             by_values[values].append(row)
     return [_accuracy_row(values, by_values[values]) for values in _ordered(by_values, facets)]
-
-
-def mean_over(rows: Iterable[ScoredQuestion], facet: Facet) -> Estimate:
-    """The unweighted mean of the accuracies by the values of `facet`, clustered by video.
-
-    The standard error is that of the linearized estimator: each response counts by its difference
-    to the accuracy of its value, divided by the number of responses with that value.
-
-    Raises:
-        ValueError: if no row has a value.
-    """
-    labelled = [(row.facets[facet.column], row) for row in rows if facet.column in row.facets]
-    right: dict[FacetValue, list[bool]] = defaultdict(list)
-    for value, row in labelled:
-        right[value].append(row.is_correct)
-    accuracies = {value: fmean(answers) for value, answers in right.items()}
-    mean = fmean(accuracies.values()) if accuracies else 0.0
-    scale = len(labelled) / max(len(right), 1)
-    return clustered_mean(
-        [
-            mean + scale * (row.is_correct - accuracies[value]) / len(right[value])
-            for value, row in labelled
-        ],
-        [row.video_id for _, row in labelled],
-    )
 
 
 def breakdowns(
@@ -147,6 +125,14 @@ def group_breakdowns(
     return by_name, groups, unscored
 
 
+def accuracy_of(rows: Sequence[ScoredQuestion]) -> tuple[Estimate, ScoreInterval] | None:
+    """The accuracy of `rows` and its interval, or None if no request was answered."""
+    if all(row.outcome is Outcome.FAILED for row in rows):
+        return None
+    estimate = clustered_mean([row.is_correct for row in rows], [row.video_id for row in rows])
+    return estimate, accuracy_interval(estimate, len({row.question_id for row in rows}))
+
+
 def _values(row_facets: Facets, facets: Sequence[Facet]) -> Values | None:
     """The values of `facets` in `row_facets`, or None if one of them is missing."""
     if any(facet.column not in row_facets for facet in facets):
@@ -165,39 +151,37 @@ def _ordered(values_of_rows: Iterable[Values], facets: Sequence[Facet]) -> list[
 
 def _accuracy_row(values: Values, rows: Sequence[ScoredQuestion]) -> AccuracyRow:
     outcomes = Counter(row.outcome for row in rows)
+    estimate, interval = accuracy_of(rows) or (None, None)
     correct, incorrect = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
-    estimate = clustered_mean([row.is_correct for row in rows], [row.video_id for row in rows])
-    questions = len({row.question_id for row in rows})
-    interval = accuracy_interval(estimate, questions)
     answered = correct + incorrect
     return AccuracyRow(
         values=tuple(map(str, values)),
-        questions=questions,
-        videos=estimate.clusters,
+        questions=len({row.question_id for row in rows}),
+        videos=len({row.video_id for row in rows}),
         responses=len(rows),
         correct=correct,
         incorrect=incorrect,
         unreadable=outcomes[Outcome.UNREADABLE],
         failed=outcomes[Outcome.FAILED],
-        accuracy=estimate.mean,
+        accuracy=estimate.mean if estimate else None,
         accuracy_of_answered=correct / answered if answered else None,
-        standard_error=estimate.standard_error,
-        accuracy_low=interval.low,
-        accuracy_high=interval.high,
-        interval_kind=interval.kind,
+        standard_error=estimate.standard_error if estimate else None,
+        accuracy_low=interval.low if interval else None,
+        accuracy_high=interval.high if interval else None,
+        interval_kind=interval.kind if interval else None,
     )
 
 
 def _group_score_row(
     values: Values, groups: Sequence[GroupScore], incomplete_groups: int
 ) -> GroupScoreRow:
-    estimate = (
-        clustered_mean([group.score for group in groups], [group.video_id for group in groups])
-        if groups
-        else None
-    )
-    interval = group_score_interval(estimate) if estimate else None
     outcomes = Counter(outcome for group in groups for outcome in group.outcomes)
+    estimate = linear = None
+    if outcomes[Outcome.FAILED] < outcomes.total():
+        videos = [group.video_id for group in groups]
+        estimate = clustered_mean([group.score for group in groups], videos)
+        linear = fmean(group.linear_score for group in groups)
+    interval = group_score_interval(estimate) if estimate else None
     return GroupScoreRow(
         values=tuple(map(str, values)),
         groups=len(groups),
@@ -207,9 +191,7 @@ def _group_score_row(
         group_score_low=interval.low if interval else None,
         group_score_high=interval.high if interval else None,
         interval_kind=interval.kind if interval else None,
-        linear_score=(
-            sum(group.linear_score for group in groups) / len(groups) if groups else None
-        ),
+        linear_score=linear,
         unreadable=outcomes[Outcome.UNREADABLE],
         failed=outcomes[Outcome.FAILED],
     )

@@ -1,5 +1,6 @@
 -- Group score by facets: one row per benchmark, evaluation and value of the columns in `cell`
 -- Scores are means over complete groups; incomplete groups have no score. Accuracy is over questions.
+-- Without any answer, there is neither.
 -- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). An interval is null
 -- for a single video and if all videos have the same score. `group_score_interval` in
 -- scoring/statistics/estimates.py computes the same.
@@ -7,6 +8,7 @@ with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
            count(*) as groups,
            nullif(count(group_score), 0) as scored,
+           count(group_score) filter (failed < questions) as answered,
            sum(group_score) as score,
            sum(group_score_official) as score_official,
            sum(linear_score) as linear,
@@ -23,10 +25,12 @@ cells as (
            coalesce(sum(scored), 0)::bigint as groups,
            (sum(groups) - coalesce(sum(scored), 0))::bigint as incomplete_groups,
            count(scored) as videos,
-           sum(score) / sum(scored) as group_score,
-           clustered_standard_error(score, scored) as standard_error,
-           sum(score_official) / sum(scored) as group_score_official,
-           sum(linear) / sum(scored) as linear_score,
+           sum(score) / case when sum(answered) > 0 then sum(scored) end as group_score,
+           case when sum(answered) > 0 then clustered_standard_error(score, scored) end
+               as standard_error,
+           sum(score_official) / case when sum(answered) > 0 then sum(scored) end
+               as group_score_official,
+           sum(linear) / case when sum(answered) > 0 then sum(scored) end as linear_score,
            sum(responses)::bigint as responses,
            sum(correct)::bigint as correct,
            sum(unreadable)::bigint as unreadable,
@@ -40,6 +44,6 @@ select cells.*,
        case when standard_error >= 1e-6
             then least(group_score + t_975 * standard_error, 100) end as group_score_high,
        case when standard_error >= 1e-6 then 'clustered_t' end as interval_kind,
-       correct / responses as accuracy
+       correct / nullif(responses, failed) as accuracy
 from cells
 left join t_quantiles on degrees_of_freedom = videos - 1

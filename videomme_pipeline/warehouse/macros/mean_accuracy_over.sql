@@ -1,12 +1,13 @@
 -- The unweighted mean of the accuracies by the values of one facet (`cell` has its column): one row
 -- per (benchmark, evaluation). The error is clustered by video, the interval Student's t within 0-1.
+-- Evaluations without any answer have no row.
 with labelled as (
-    select benchmark, evaluation, video_id, is_correct::int as correct,
+    select benchmark, evaluation, video_id, is_correct::int as correct, outcome <> 'failed' as answered,
            list_value(*columns(lambda c: list_contains(cell, c))) as value
     from scored_questions
 ),
 weighted as (
-    select benchmark, evaluation, video_id, value, correct,
+    select benchmark, evaluation, video_id, value, correct, answered,
            avg(correct) over same as accuracy,
            count(*) over same as size
     from labelled
@@ -16,6 +17,7 @@ weighted as (
 per_video as (
     select benchmark, evaluation, video_id,
            count(*) as responses,
+           bool_or(answered) as answered,
            sum(accuracy / size) as weighted_accuracy,
            sum((correct - accuracy) / size) as influence
     from weighted
@@ -33,6 +35,7 @@ means as (
                as standard_error
     from per_video join sizes using (benchmark, evaluation)
     group by benchmark, evaluation
+    having bool_or(answered)
 )
 select means.*,
        greatest(accuracy - t_975 * standard_error, 0) as accuracy_low,

@@ -1,4 +1,5 @@
 -- grain: one row per (benchmark, evaluation, observation)
+-- Without any answer, there is no accuracy. If some questions failed, the accuracy is a lower bound.
 with per_video as (
     select benchmark, evaluation, observation, video_id,
            count(distinct question_id) as questions,
@@ -17,17 +18,16 @@ cells as (
            sum(correct)::bigint as correct,
            sum(unreadable)::bigint as unreadable,
            sum(failed)::bigint as failed,
+           sum(correct) / nullif(sum(responses), sum(failed)) as accuracy,
            clustered_standard_error(correct, responses) as standard_error
     from per_video
     group by all
 )
 select benchmark, evaluation, observation, questions, videos, responses, correct, unreadable, failed,
-       correct / responses as accuracy,
-       standard_error,
-       interval_low(correct / responses * questions, questions, videos, standard_error, t_975)
-           as accuracy_low,
-       interval_high(correct / responses * questions, questions, videos, standard_error, t_975)
-           as accuracy_high,
-       interval_kind(videos, standard_error) as interval_kind
+       accuracy,
+       case when accuracy is not null then standard_error end as standard_error,
+       interval_low(accuracy * questions, questions, videos, standard_error, t_975) as accuracy_low,
+       interval_high(accuracy * questions, questions, videos, standard_error, t_975) as accuracy_high,
+       case when accuracy is not null then interval_kind(videos, standard_error) end as interval_kind
 from cells
 left join t_quantiles on degrees_of_freedom = videos - 1

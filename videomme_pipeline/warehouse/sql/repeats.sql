@@ -3,7 +3,8 @@
 -- of a question have different answers (letter or outcome); failed responses are left out.
 -- `majority_vote` is the accuracy of the most frequent letter of each question. Letters that are
 -- equally frequent share the vote, and a question without a letter is not correct. `pass_at_all` is
--- the share of questions with at least one correct repeat (`pass_at_k` has every k).
+-- the share of questions with at least one correct repeat (`pass_at_k` has every k). Evaluations
+-- without any answer have no row.
 with per_answer as (
     select benchmark, evaluation, video_id, question_id, outcome, extracted_answer,
            count(*) as times
@@ -32,6 +33,7 @@ votes as (
 per_video as (
     select benchmark, evaluation, video_id,
            max(repeats) as repeats,
+           sum(answered) as answered,
            count(*) as questions,
            sum(repeats) as responses,
            sum(correct) as correct,
@@ -59,6 +61,7 @@ estimates as (
            sum(passed) / sum(questions) as pass_at_all
     from per_video
     group by all
+    having sum(answered) > 0
 )
 select benchmark, evaluation, repeats, questions, videos, responses, accuracy,
        questions_with_flip_rate, flip_rate,

@@ -1,9 +1,9 @@
 // The headline scores of all benchmarks side by side: one row per model and settings.
 
 import { exportButtons } from "./exports.js";
-import { count, interval, NONE, percent } from "./format.js";
+import { atLeast, count, interval, NONE, percent } from "./format.js";
 import { h } from "./dom.js";
-import { dataTable, heading } from "./tables.js";
+import { dataTable, heading, lowerBoundColumn } from "./tables.js";
 
 const SETTINGS = [
   ["model", "Model"],
@@ -26,14 +26,17 @@ export function acrossView({ page }) {
         class: index ? null : "name",
         value: (row) => row[key].replaceAll("_", " "),
       })),
-      ...page.benchmarks.map((benchmark) => ({
-        key: benchmark.name,
-        title: `${benchmark.title} (%)`,
-        number: true,
-        hint: benchmark.mean_title ?? undefined,
-        value: (row) => row.scores[benchmark.name]?.score,
-        cell: (row) => headlineCell(row.scores[benchmark.name]),
-      })),
+      ...page.benchmarks.flatMap((benchmark) => [
+        {
+          key: benchmark.name,
+          title: `${benchmark.title} (%)`,
+          number: true,
+          hint: benchmark.mean_title ?? undefined,
+          value: (row) => row.scores[benchmark.name]?.score,
+          cell: (row) => headlineCell(row.scores[benchmark.name]),
+        },
+        lowerBoundColumn((row) => row.scores[benchmark.name]?.failed, benchmark.title),
+      ]),
     ],
   });
   return [
@@ -51,7 +54,7 @@ export function acrossView({ page }) {
 function headlineCell(cell) {
   if (!cell) return NONE;
   return [
-    h("span", { class: "strong" }, percent(cell.score)),
+    h("span", { class: "strong" }, atLeast(cell.failed, percent(cell.score))),
     h("small", { class: "below" }, interval(cell.score_low, cell.score_high)),
     cell.complete
       ? null

@@ -3,7 +3,7 @@
 
 import { go, link } from "./address.js";
 import { h, jumpTo, select } from "./dom.js";
-import { count, interval, known, NONE, percent, plural, scoreText } from "./format.js";
+import { atLeast, count, interval, known, NONE, percent, plural, scoreText } from "./format.js";
 import {
   axisHead,
   differenceAxis,
@@ -17,7 +17,7 @@ import {
   zoomedAxis,
 } from "./marks.js";
 import { exportButtons, parquetButton } from "./exports.js";
-import { dataTable, heading, numberColumn, ordered } from "./tables.js";
+import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 import { differenceTable } from "./differences.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
 import {
@@ -109,7 +109,7 @@ function weakSpots(benchmark, evaluation) {
   const byChance = Math.max(1, Math.round(0.025 * cells.length));
   const weakness = ({ breakdown, row, cell }) => [
     questionsOf(breakdown, row, evaluation),
-    ` (${breakdown.title.toLowerCase()}, ${scoreText(breakdown.measure, cell.value)})`,
+    ` (${breakdown.title.toLowerCase()}, ${atLeast(cell.failed, scoreText(breakdown.measure, cell.value))})`,
   ];
   return [
     h(
@@ -192,6 +192,7 @@ function breakdownSection(benchmark, breakdown, shown, order) {
       numberColumn("videos", "Videos", (row) => firstCell(row)?.videos, count, {
         fold: FOLD_SIZES + 1,
       }),
+      ...shown.map((item) => lowerBoundColumn((row) => row.cells[item.index]?.failed, item.name)),
       ...shown.map((item, series) => ({
         key: item.name,
         title: item.name,
@@ -227,8 +228,13 @@ function cellMark(cell, series) {
 
 function scoreCell(cell) {
   if (!cell) return NONE;
-  return [h("span", {}, percent(cell.value)), h("small", {}, interval(cell.low, cell.high))];
+  return [
+    h("span", {}, atLeast(cell.failed, percent(cell.value))),
+    h("small", {}, interval(cell.low, cell.high)),
+  ];
 }
+
+const wholePercent = (cell) => atLeast(cell?.failed, percent(cell?.value, 0));
 
 function orderRows(rows, shown, order) {
   const first = shown[0]?.index ?? 0;
@@ -302,7 +308,14 @@ function framesSection(benchmark) {
         cell: (row) => h("span", { class: "key nowrap" }, seriesKey(row.series), row.title),
       },
       numberColumn("frames", "Frames", (row) => row.item.frames, count),
-      numberColumn("score", "Score", (row) => mainScore(row.item), percent),
+      {
+        key: "score",
+        title: "Score",
+        number: true,
+        value: (row) => mainScore(row.item),
+        cell: (row) => atLeast(row.item.failed, percent(mainScore(row.item))),
+      },
+      lowerBoundColumn((row) => row.item.failed),
       {
         key: "interval",
         title: "95% CI",
@@ -377,11 +390,7 @@ function crossedSection(benchmark, params, shown) {
               `n ${count(sizeOf(crossing))}: `,
               shown.map((item, index) => [
                 index ? " / " : "",
-                h(
-                  "span",
-                  { class: `series-${index}` },
-                  percent(crossing.cells[item.index]?.value, 0),
-                ),
+                h("span", { class: `series-${index}` }, wholePercent(crossing.cells[item.index])),
               ]),
             ),
           ];
@@ -423,8 +432,9 @@ function heatSection(benchmark) {
         headClass: "number own-name",
         value: (row) => row.cells[item.index]?.value,
         class: (row) => `heat heat-${shade(row.cells[item.index]?.value)}`,
-        cell: (row) => percent(row.cells[item.index]?.value, 0),
+        cell: (row) => wholePercent(row.cells[item.index]),
       })),
+      ...columns.map((item) => lowerBoundColumn((row) => row.cells[item.index]?.failed, item.name)),
     ],
     rows: finest.rows,
   });

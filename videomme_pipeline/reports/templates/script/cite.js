@@ -3,7 +3,7 @@
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
 import { copyButton } from "./exports.js";
-import { count, day, interval, known, scoreText } from "./format.js";
+import { atLeast, count, day, interval, known, scoreText } from "./format.js";
 import { ordered } from "./tables.js";
 import { isBlocked, mainInterval, mainScore } from "./scores.js";
 
@@ -55,7 +55,7 @@ function scoreSentences(benchmark, item) {
   const measure = known(item.group_score) ? "group_score" : "accuracy";
   const name = item.mean ? "mean accuracy" : measure.replace("_", " ");
   return (
-    `${item.model} on ${benchmark.title}: ${name} ${scoreText(measure, value)} ` +
+    `${item.model} on ${benchmark.title}: ${name} ${atLeast(item.failed, scoreText(measure, value))} ` +
     `(95% CI ${interval(low, high)}, clustered by video) on ${count(item.questions)} questions ` +
     `about ${count(item.videos)} videos, ${item.subtitles ? "with" : "without"} subtitles; ` +
     `sampling ${item.sampling}, prompt ${item.template ?? "unknown"}, reader ${item.reader}; ` +

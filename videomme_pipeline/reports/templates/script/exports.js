@@ -99,12 +99,13 @@ const LATEX = {
   "−": "$-$",
   "×": "$\\times$",
   "–": "--",
+  "≥": "$\\geq$",
   "<": "$<$",
   ">": "$>$",
 };
 
 export const latexText = (text) =>
-  text.replace(/[\\~^−×–<>&%$#_{}]/g, (character) => LATEX[character] ?? `\\${character}`);
+  text.replace(/[\\~^−×–≥<>&%$#_{}]/g, (character) => LATEX[character] ?? `\\${character}`);
 
 /** The cells of a table as a screen reader reads them; charts are left out. */
 function textCells(table, shown) {

@@ -24,6 +24,8 @@ export const percent = (value, digits = 1) => (known(value) ? rounded(100 * valu
 /** A score with its unit: accuracy as "63.9%", group score as "41.2". */
 export const scoreText = (measure, value) =>
   known(value) && measure === "accuracy" ? `${percent(value)}%` : percent(value);
+/** `text` of a score: a lower bound if questions `failed`, because they count as wrong. */
+export const atLeast = (failed, text) => (failed && text !== NONE ? `≥ ${text}` : text);
 export const dollars = (value) => (known(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : NONE);
 export const seconds = (value) =>
   !known(value) ? NONE : value < 0.005 ? "< 0.01 s" : `${value.toFixed(value < 10 ? 2 : 1)} s`;

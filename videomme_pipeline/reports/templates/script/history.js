@@ -4,10 +4,10 @@ import { go, link } from "./address.js";
 import { flipSections } from "./compare.js";
 import { readAnswers } from "./data.js";
 import { h, select } from "./dom.js";
-import { count, day, interval, known, percent, plural, points } from "./format.js";
-import { axis, lineChart, MAX_SHOWN, sameNumbersBelow } from "./marks.js";
+import { atLeast, count, day, interval, known, percent, plural, points } from "./format.js";
+import { axis, lineChart, MAX_SHOWN, sameNumbersBelow, UNIT_AXIS } from "./marks.js";
 import { exportButtons } from "./exports.js";
-import { dataTable, heading, numberColumn, ordered } from "./tables.js";
+import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 import { isSignificant, pointsInterval } from "./differences.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
 import { mainScore } from "./scores.js";
@@ -104,7 +104,14 @@ function runsTable(benchmark, runs) {
         fold: 2,
         value: (row) => benchmark.evaluations[row.evaluation].name,
       },
-      numberColumn("value", "Score", (row) => row.value, percent),
+      {
+        key: "value",
+        title: "Score",
+        number: true,
+        value: (row) => row.value,
+        cell: (row) => atLeast(row.failed, percent(row.value)),
+      },
+      lowerBoundColumn((row) => row.failed),
       numberColumn("change", "Change", (row) => row.change, points),
       {
         key: "interval",
@@ -254,6 +261,7 @@ function lastRunSections(benchmark, details, observed, params) {
 
 function historyAxis(runs) {
   const scored = runs.filter((run) => known(run.value));
+  if (!scored.length) return UNIT_AXIS;
   const low = Math.min(...scored.map((run) => run.low ?? run.value));
   const high = Math.max(...scored.map((run) => run.high ?? run.value));
   return axis(Math.max(0, Math.floor(low * 20) / 20), Math.min(1, Math.ceil(high * 20) / 20));

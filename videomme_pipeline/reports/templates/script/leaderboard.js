@@ -5,6 +5,7 @@ import { citationBox } from "./cite.js";
 import { OUTCOMES } from "./data.js";
 import { checkbox, h, jumpTo, select } from "./dom.js";
 import {
+  atLeast,
   compact,
   count,
   day,
@@ -25,7 +26,7 @@ import { repeatsSection } from "./repeats.js";
 import { scatterSection } from "./scatter.js";
 import { searchWords } from "./questions.js";
 import { exportButtons, parquetButton } from "./exports.js";
-import { dataTable, heading, numberColumn, ordered } from "./tables.js";
+import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 import { comparisonOf, isSignificant, pointsInterval } from "./differences.js";
 import {
   byTrack,
@@ -203,9 +204,11 @@ function citationTable(benchmark) {
 
 function scoreSentence(evaluation) {
   const [value, low, high] = mainInterval(evaluation);
+  if (!known(value)) return `no answer to ${plural(evaluation.questions, "question")}`;
+  const shown = atLeast(evaluation.failed, percent(value));
   const score = known(evaluation.group_score)
-    ? `a group score of ${percent(value)}`
-    : `${percent(value)}% ${evaluation.mean ? "mean accuracy" : "accuracy"}`;
+    ? `a group score of ${shown}`
+    : `${shown}% ${evaluation.mean ? "mean accuracy" : "accuracy"}`;
   const spread = known(low) ? ` (95% CI ${interval(low, high)})` : "";
   return `${score}${spread} on ${plural(evaluation.questions, "question")}`;
 }
@@ -247,7 +250,7 @@ function leaderboardTable(benchmark, params) {
   const references = referenceValues(benchmark);
   const small = (...content) => h("small", { class: "below" }, content);
   const score = (key) => (row) => [
-    h("span", { class: "strong" }, percent(row[key])),
+    h("span", { class: "strong" }, atLeast(row.failed, percent(row[key]))),
     row.published ? null : small(interval(row[`${key}_low`], row[`${key}_high`])),
   ];
   const columns = [
@@ -273,7 +276,7 @@ function leaderboardTable(benchmark, params) {
       number: true,
       value: (row) => row.mean?.value,
       cell: (row) => [
-        h("span", { class: "strong" }, percent(row.mean?.value)),
+        h("span", { class: "strong" }, atLeast(row.failed, percent(row.mean?.value))),
         row.mean ? small(interval(row.mean.low, row.mean.high)) : null,
       ],
     },
@@ -286,6 +289,7 @@ function leaderboardTable(benchmark, params) {
       cell: grouped ? (row) => percent(row.accuracy) : score("accuracy"),
       hint: "Correct answers among all questions. Unreadable and failed ones count as wrong",
     },
+    lowerBoundColumn((row) => row.failed),
     {
       key: "low",
       title: "Low",
@@ -328,7 +332,7 @@ function leaderboardTable(benchmark, params) {
           number: true,
           fold: 7,
           value: (row) => row.parts?.[part],
-          cell: (row) => percent(row.parts?.[part]),
+          cell: (row) => atLeast(row.failed, percent(row.parts?.[part])),
         },
     ),
     !grouped &&
@@ -490,7 +494,7 @@ function paperColumns(benchmark) {
     {
       title: score,
       number: true,
-      cell: (row) => percent(row.published ? row.main : mainScore(row)),
+      cell: (row) => atLeast(row.failed, percent(row.published ? row.main : mainScore(row))),
     },
     {
       title: "95% CI",
@@ -664,8 +668,13 @@ function tracksTable(benchmark) {
       ["medium", "Medium"],
       ["long", "Long"],
     ].filter(([key]) => pairs.some((row) => row[key]));
-  const column = (part, title, track, label) =>
-    numberColumn(`${part}-${track}`, `${title}, ${label}`, (row) => row[part]?.[track], percent);
+  const column = (part, title, track, label) => ({
+    key: `${part}-${track}`,
+    title: `${title}, ${label}`,
+    number: true,
+    value: (row) => row[part]?.[track],
+    cell: (row) => atLeast(row.failed?.[track], percent(row[part]?.[track])),
+  });
   const table = dataTable({
     label: "Without and with subtitles",
     rows,
@@ -704,6 +713,8 @@ function tracksTable(benchmark) {
         column(part, title, "without", "without"),
         column(part, title, "with", "with"),
       ]),
+      lowerBoundColumn((row) => row.failed?.without, "Without"),
+      lowerBoundColumn((row) => row.failed?.with, "With"),
       numberColumn("gain", "Gain", gain, points, {
         hint: "With minus without subtitles, overall, in points",
       }),
@@ -731,6 +742,7 @@ function trackPairs(benchmark) {
     const track = item.subtitles ? "with" : "without";
     if (track === "without") row.model = item.name;
     else row.pair = `with subtitles: ${item.name}`;
+    row.failed[track] = item.failed;
     const parts = { overall: mainScore(item), ...item.parts };
     if (isGrouped(benchmark)) parts.accuracy = item.accuracy;
     for (const [part, value] of Object.entries(parts)) row[part] = { ...row[part], [track]: value };

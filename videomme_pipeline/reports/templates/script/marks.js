@@ -39,6 +39,7 @@ export const NARROW_AXIS = axis(0, 1, 2);
 
 /** An axis that is just wide enough for the intervals in `rows`, with at most four ticks. */
 export function zoomedAxis(rows) {
+  if (!rows.length) return UNIT_AXIS;
   const low = Math.min(...rows.map((row) => row.low ?? row.value));
   const high = Math.max(...rows.map((row) => row.high ?? row.value));
   const step = high - low > 0.2 ? 20 : 50;

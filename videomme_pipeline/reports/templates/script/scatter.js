@@ -2,7 +2,7 @@
 
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
-import { compact, dollars, known, percent, plural, seconds } from "./format.js";
+import { atLeast, compact, dollars, known, percent, plural, seconds } from "./format.js";
 import { scatterPlot, zoomedAxis } from "./marks.js";
 import { ordered } from "./tables.js";
 import { mainInterval, mainScore } from "./scores.js";
@@ -37,7 +37,7 @@ export function scatterSection(benchmark, params) {
   const best = unbeaten(cheapestFirst);
   const points = cheapestFirst.map((item) => {
     const [value, low, high] = mainInterval(item);
-    const label = `${item.name}: ${percent(value)}, ${format(of(item))}`;
+    const label = `${item.name}: ${atLeast(item.failed, percent(value))}, ${format(of(item))}`;
     return { x: of(item), value, low, high, name: item.name, label, isBest: best.includes(item) };
   });
   return [

@@ -1,12 +1,15 @@
 // The scores of evaluations, and the references of a score: chance and the best baseline.
 
-import { known, scoreText } from "./format.js";
+import { atLeast, known, scoreText } from "./format.js";
 import { ordered } from "./tables.js";
 
 export const mainScore = (evaluation) =>
   evaluation.mean?.value ?? evaluation.group_score ?? evaluation.accuracy;
 export const mainScoreText = (evaluation) =>
-  scoreText(known(evaluation.group_score) ? "group_score" : "accuracy", mainScore(evaluation));
+  atLeast(
+    evaluation.failed,
+    scoreText(known(evaluation.group_score) ? "group_score" : "accuracy", mainScore(evaluation)),
+  );
 
 export function mainInterval(evaluation) {
   const { mean } = evaluation;

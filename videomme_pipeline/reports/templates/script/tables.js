@@ -285,6 +285,14 @@ export const numberColumn = (key, title, value, format, options = {}) => ({
   ...options,
 });
 
+/** Column of the CSV that marks scores with failed questions, which are lower bounds. */
+export const lowerBoundColumn = (failedOf, name = "") => ({
+  key: `${name}-lower-bound`,
+  title: name ? `${name}, lower bound` : "Lower bound",
+  csvOnly: true,
+  value: (row) => (failedOf(row) ? "yes" : ""),
+});
+
 /** Content of a table cell: a text, an element, or a list of texts and elements. */
 export const contentOf = (column, row) =>
   column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
