@@ -286,7 +286,7 @@ function leaderboardTable(benchmark, params) {
       number: true,
       fold: grouped || benchmark.mean_title ? 5 : 0,
       value: (row) => row.accuracy,
-      cell: grouped ? (row) => percent(row.accuracy) : score("accuracy"),
+      cell: grouped ? (row) => atLeast(row.failed, percent(row.accuracy)) : score("accuracy"),
       hint: "Correct answers among all questions. Unreadable and failed ones count as wrong",
     },
     lowerBoundColumn((row) => row.failed),
@@ -738,7 +738,7 @@ const gain = (row) => row.overall.with - row.overall.without;
 function trackPairs(benchmark) {
   const rows = new Map();
   for (const item of benchmark.evaluations) {
-    const row = rows.get(item.pairing) ?? { overall: {}, frames: item.frames };
+    const row = rows.get(item.pairing) ?? { overall: {}, failed: {}, frames: item.frames };
     const track = item.subtitles ? "with" : "without";
     if (track === "without") row.model = item.name;
     else row.pair = `with subtitles: ${item.name}`;
