@@ -4,7 +4,7 @@ import os
 
 import fsspec
 
-from videomme_pipeline.orchestration.instance import open_instance
+from videomme_pipeline.assets.instance import open_instance
 
 if __name__ == "__main__":
     protocol, _, folder = os.environ["VIDEOMME_DATA"].partition("://")

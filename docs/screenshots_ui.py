@@ -31,10 +31,10 @@ from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 from docs.screenshots import FLAGS, HISTORY, take
 from tests.support.model_server import ModelServer
 from tests.support.ports import free_port
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.instance import open_instance
+from videomme_pipeline.assets.run import refresh_project, run_nightly
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.orchestration.definitions import build_definitions
-from videomme_pipeline.orchestration.instance import open_instance
-from videomme_pipeline.orchestration.run import refresh_project, run_nightly
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.reports.page import write_folder
 from videomme_pipeline.storage.layout import Store

@@ -32,15 +32,15 @@ import yaml
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
-from videomme_pipeline.orchestration.dagster_internals.events import materializations_of
-from videomme_pipeline.orchestration.definitions import build_definitions
-from videomme_pipeline.orchestration.instance import POSTGRES_VARIABLE, open_instance
-from videomme_pipeline.orchestration.planning.freshness import (
+from videomme_pipeline.assets.dagster_internals.events import materializations_of
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.instance import POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.assets.planning.freshness import (
     Freshness,
     PartitionState,
     plan_project,
 )
-from videomme_pipeline.orchestration.triggers.jobs import REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = 900
@@ -186,7 +186,7 @@ def _single_process(folder: Path) -> Cost:
     command = [
         *(str(Path(sys.executable).with_name("dagster")), "asset", "materialize"),
         *("--select", "key:videomme/frames", "--partition", f"{SAMPLINGS[0]}|001"),
-        *("-m", "assets.definitions"),
+        *("-m", "videomme_pipeline.assets.definitions"),
     ]
     environment = os.environ | {
         "VIDEOMME_CONFIGURATION": str(folder / "configuration"),

@@ -40,8 +40,8 @@ from perf.planning import (
 )
 from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.ports import free_port
-from videomme_pipeline.orchestration.instance import open_instance
-from videomme_pipeline.orchestration.planning.freshness import plan_project
+from videomme_pipeline.assets.instance import open_instance
+from videomme_pipeline.assets.planning.freshness import plan_project
 
 EVALUATIONS: Mapping[str, Mapping[str, str]] = {
     "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},
@@ -54,7 +54,7 @@ EVALUATIONS: Mapping[str, Mapping[str, str]] = {
 COMMANDS: Mapping[str, Sequence[str]] = {
     "build everything": (
         *("dagster", "job", "execute"),
-        *("-m", "assets.definitions", "-j", "refresh_stale"),
+        *("-m", "videomme_pipeline.assets.definitions", "-j", "refresh_stale"),
     ),
     "run, all fresh": ("videomme", "run"),
     "status": ("videomme", "status"),

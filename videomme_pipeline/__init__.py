@@ -18,7 +18,7 @@ One question travels through the packages in this order, and imports point the s
     warehouse    DuckDB views over the stored tables: `connect`
     reports      terminal tables and the results page: `write_page`
     project      a configuration and a data folder: `open_project`
-    orchestration  the Dagster graph: assets, checks, jobs, schedules and sensors
+    assets         the Dagster graph: assets, checks, jobs, schedules and sensors
     cli          the `videomme` command
 
 Three companions add what not every user needs:

@@ -83,7 +83,7 @@ def test_help_needs_no_large_package(run: Run) -> None:
 def test_the_first_plan_needs_no_package_that_stores_draws_or_computes_scores(
     run: Run, tmp_path: Path
 ) -> None:
-    definitions = "videomme_pipeline.orchestration.definitions"
+    definitions = "videomme_pipeline.assets.definitions"
     without = f"altair av duckdb {definitions} openai pandas scipy.special sqlalchemy"
     ended = run("run", "--dry-run", without=without)
     assert ended.returncode == 0, ended.stderr

@@ -11,10 +11,10 @@ from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed
 from tests.support.published_data import parquet_bytes, v1_rows
+from videomme_pipeline.assets.planning.estimate import pending_requests
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.video_llm import FailureKind
-from videomme_pipeline.orchestration.planning.estimate import pending_requests
-from videomme_pipeline.orchestration.planning.freshness import Freshness, plan_project
-from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response

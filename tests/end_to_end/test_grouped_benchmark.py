@@ -16,13 +16,13 @@ import pytest
 
 from tests.support.builders import write_video
 from tests.support.registered import registered
+from videomme_pipeline.assets.instance import HOME_VARIABLE
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
-from videomme_pipeline.orchestration.instance import HOME_VARIABLE
-from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

@@ -13,8 +13,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.support.projects import WriteProject
-from videomme_pipeline.orchestration.planning.freshness import plan_project
-from videomme_pipeline.orchestration.run import refresh_project
+from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store

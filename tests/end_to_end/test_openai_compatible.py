@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.model_server import Fault, ModelServer, letter_of
 from tests.support.projects import SERVED, WriteServed
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
-from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -84,7 +84,7 @@ def test_questions_are_asked_again_only_if_the_images_change(
 
         monkeypatch.setattr("videomme_pipeline.frames.cache.PLANNER_VERSION", 99)
         monkeypatch.setattr(
-            "videomme_pipeline.orchestration.stages.frames.extract", _extract_in_this_process
+            "videomme_pipeline.assets.stages.frames.extract", _extract_in_this_process
         )
         project = write_served(server.base_url)
         again = refresh_project(project, instance, ["served"])

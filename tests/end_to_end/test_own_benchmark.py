@@ -15,6 +15,8 @@ import yaml
 from tests.support.builders import write_video
 from tests.support.facet_means import mean_over
 from tests.support.registered import registered
+from videomme_pipeline.assets.instance import HOME_VARIABLE
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -25,8 +27,6 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
-from videomme_pipeline.orchestration.instance import HOME_VARIABLE
-from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

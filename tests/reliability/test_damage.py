@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, WriteProject
-from videomme_pipeline.orchestration.run import refresh_project
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store

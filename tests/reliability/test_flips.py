@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from upath import UPath
 
+from videomme_pipeline.assets.stages.reports import ReportPage
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.frames.cache import read_frames, read_shown
-from videomme_pipeline.orchestration.stages.reports import ReportPage
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import WHOLE, VideoPartition

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from upath import UPath
 
+from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.errors import ConfigurationError, StorageError
-from videomme_pipeline.orchestration.instance import open_instance
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.responses.journal import Journal

@@ -16,10 +16,10 @@ from tests.support.builders import write_video
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from tests.support.shared_files import build_once, session_folder
-from videomme_pipeline.orchestration.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
-from videomme_pipeline.orchestration.run import refresh_project
-from videomme_pipeline.orchestration.stages.base import BenchmarkStage
-from videomme_pipeline.orchestration.stages.chain import chain
+from videomme_pipeline.assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.stages.base import BenchmarkStage
+from videomme_pipeline.assets.stages.chain import chain
 from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = ("002", "003", "004")

@@ -16,7 +16,7 @@ from videomme_pipeline.reports.terminal.console import PlainConsole, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from videomme_pipeline.orchestration.instance import History, Instance
+    from videomme_pipeline.assets.instance import History, Instance
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.project.runs.progress import StageProgress
     from videomme_pipeline.videos.integrity import Finding
@@ -79,7 +79,7 @@ def open_for_plan(
 
     `evaluations` are the names that the user typed.
     """
-    from videomme_pipeline.orchestration.instance import open_history
+    from videomme_pipeline.assets.instance import open_history
 
     with showing_progress() as show_progress, open_history() as history:
         yield open_project(show_progress, evaluations), history
@@ -93,8 +93,8 @@ def open_for_run(
 
     `evaluations` are the names that the user typed. If the command is stopped, its run is canceled.
     """
-    from videomme_pipeline.orchestration.instance import open_instance
-    from videomme_pipeline.orchestration.processes import cancel_own_runs
+    from videomme_pipeline.assets.instance import open_instance
+    from videomme_pipeline.assets.processes import cancel_own_runs
 
     stored = "Everything built so far is stored."
 

@@ -27,9 +27,9 @@ from videomme_pipeline.errors import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from videomme_pipeline.orchestration.instance import History
-    from videomme_pipeline.orchestration.planning.freshness import PartitionState
-    from videomme_pipeline.orchestration.run import Refreshed
+    from videomme_pipeline.assets.instance import History
+    from videomme_pipeline.assets.planning.freshness import PartitionState
+    from videomme_pipeline.assets.run import Refreshed
     from videomme_pipeline.project.project import Project
 
 commands = typer.Typer()
@@ -82,7 +82,7 @@ def run(
                 _verify(project)
             _show_plan(project, history, names, as_json=as_json)
         return
-    from videomme_pipeline.orchestration.run import refresh_project
+    from videomme_pipeline.assets.run import refresh_project
 
     with open_for_run(evaluations) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
@@ -123,8 +123,8 @@ def status(
 ) -> None:
     """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
     note(PLANNING)
-    from videomme_pipeline.orchestration.planning.explain import Explanation, matching
-    from videomme_pipeline.orchestration.planning.freshness import (
+    from videomme_pipeline.assets.planning.explain import Explanation, matching
+    from videomme_pipeline.assets.planning.freshness import (
         Freshness,
         counts,
         failure_groups,
@@ -189,7 +189,7 @@ def nightly(
     with severity `error`.
     """
     note(PLANNING)
-    from videomme_pipeline.orchestration.run import run_nightly
+    from videomme_pipeline.assets.run import run_nightly
     from videomme_pipeline.project.nightly.tracked import nightly_date, read_nightly
     from videomme_pipeline.reports.terminal.runs import show_nightly_runs
 
@@ -226,8 +226,8 @@ def _show_plan(
     project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
 ) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.orchestration.planning.estimate import estimate, pending_requests
-    from videomme_pipeline.orchestration.planning.freshness import plan_project
+    from videomme_pipeline.assets.planning.estimate import estimate, pending_requests
+    from videomme_pipeline.assets.planning.freshness import plan_project
     from videomme_pipeline.project.answers.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 
@@ -245,7 +245,7 @@ def _show_plan(
 
 
 def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
-    from videomme_pipeline.orchestration.planning.freshness import failure_groups
+    from videomme_pipeline.assets.planning.freshness import failure_groups
 
     return {
         "run_id": refreshed.run_id,
@@ -275,7 +275,7 @@ def _report_run(refreshed: "Refreshed") -> None:
 
 def _what_is_missing(states: "Sequence[PartitionState]") -> str:
     """The numbers of partitions that are not fresh, and the names of the first ones."""
-    from videomme_pipeline.orchestration.planning.freshness import Freshness
+    from videomme_pipeline.assets.planning.freshness import Freshness
 
     counted = Counter(state.freshness for state in states)
     numbers = ", ".join(f"{counted[kind]:,} {kind}" for kind in Freshness if counted[kind])
@@ -292,7 +292,7 @@ def _report_compute(project: "Project") -> None:
 
 def _show_failures(states: "Sequence[PartitionState]") -> None:
     """Print each cause of failed partitions once, on standard error."""
-    from videomme_pipeline.orchestration.planning.freshness import failure_groups
+    from videomme_pipeline.assets.planning.freshness import failure_groups
     from videomme_pipeline.reports.terminal.runs import show_failed
 
     show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])

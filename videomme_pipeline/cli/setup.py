@@ -105,7 +105,7 @@ def doctor(
     from videomme_pipeline.project.upkeep.doctor import examine, examine_model
 
     if model is None:
-        from videomme_pipeline.orchestration.instance import check_instance
+        from videomme_pipeline.assets.instance import check_instance
 
         findings = [*examine(open_project()), check_instance()]
     else:
@@ -122,8 +122,8 @@ def ui(
     note(f"Starting the Dagster UI at http://{host}:{port} …")
     with suppress(ConfigurationError):  # the UI itself shows the error
         name_programs(open_project())
-    from videomme_pipeline.orchestration.instance import open_instance
-    from videomme_pipeline.orchestration.processes import end_dead_runs
+    from videomme_pipeline.assets.instance import open_instance
+    from videomme_pipeline.assets.processes import end_dead_runs
 
     with open_instance() as instance:
         end_dead_runs(instance, datetime.now(UTC))

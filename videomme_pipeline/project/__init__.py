@@ -11,6 +11,6 @@ Imports point upward in this list:
     nightly    the evaluations that are asked every night, and the alerts about them
     schemas    JSON Schemas of the configuration files
 
-Nothing here imports Dagster: `orchestration` builds a graph from these parts, and the command line
+Nothing here imports Dagster: `assets` builds a graph from these parts, and the command line
 uses them directly.
 """

@@ -11,9 +11,9 @@ import yaml
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.orchestration.planning.freshness import Freshness, plan_project
-from videomme_pipeline.orchestration.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.upkeep.data_folder import DataFolder, Shelf, remove
 from videomme_pipeline.storage.publish import publish

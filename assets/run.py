@@ -1,0 +1,160 @@
+"""Runs from the command line. They use the same job, events and instance as runs from the UI."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import cast
+
+import dagster as dg
+
+from videomme_pipeline.assets.dagster_internals.events import materializations_of
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.planning.freshness import (
+    Freshness,
+    PartitionState,
+    plan_project,
+    wrongly_shown,
+)
+from videomme_pipeline.assets.processes import (
+    PARTITION_TAG,
+    end_dead_runs,
+    run_here,
+    running_runs,
+)
+from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
+from videomme_pipeline.assets.stages.nightly import nightly_key, nightly_partitions
+from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
+from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import Partition
+from videomme_pipeline.scoring.nightly.assess import Assessment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
+
+    `not_fresh` has failed partitions, and those that no running run will build. `left_to_others`
+    has those that another run will build, because that run has changed their inputs meanwhile.
+    `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
+    the run reached its cost limit, else None.
+    """
+
+    run_id: str | None
+    built: Counter[str]
+    not_fresh: list[PartitionState]
+    left_to_others: list[PartitionState] = field(default_factory=list)
+    stopped_by: str | None = None
+
+
+def refresh_project(
+    project: Project,
+    instance: dg.DagsterInstance,
+    evaluations: Sequence[str],
+    max_cost_dollars: float | None = None,
+) -> Refreshed:
+    """Bring these evaluations and the shared results up to date in one run.
+
+    Starts no run if nothing is stale. With `max_cost_dollars`, the run stops sending requests once
+    it has spent this much. Its answers are kept, and the next run resumes.
+    """
+    end_dead_runs(instance, datetime.now(UTC))
+    project.store.remove_left_over()
+    states = plan_project(project, instance, evaluations)
+    if not _not_fresh(states) and not _wrongly_shown(states, instance):
+        return Refreshed(run_id=None, built=Counter(), not_fresh=[])
+    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
+    run_id = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars))
+    others = running_runs(instance, datetime.now(UTC))  # they may end during the plan
+    pending = _not_fresh(plan_project(project, instance, evaluations))
+    others += running_runs(instance, datetime.now(UTC))  # they may have started during the plan
+    left_to_others = [
+        state
+        for state in pending
+        if state.freshness is not Freshness.FAILED and any(_builds(run, state) for run in others)
+    ]
+    return Refreshed(
+        run_id=run_id,
+        built=materializations_of(instance, run_id),
+        not_fresh=[state for state in pending if state not in left_to_others],
+        left_to_others=left_to_others,
+        stopped_by=project.spending.stopped_by,
+    )
+
+
+def run_nightly(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str], date: str
+) -> list[Assessment]:
+    """Run tracked evaluations for a date, update the results, and return the assessments.
+
+    An empty `evaluations` means all tracked ones. If an error is raised, no request was sent.
+
+    Raises:
+        ConfigurationError: if an evaluation is not tracked, or the date is before the first nightly
+            run or in the future.
+        NotReadyError: if an evaluation has no baseline.
+    """
+    tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
+    file = project.configuration.folder / NIGHTLY_FILE
+    if not tracked:
+        raise ConfigurationError(f"{file}: no evaluation is tracked; name one under `evaluations`")
+    for name in evaluations:
+        if name not in tracked:
+            raise ConfigurationError(
+                f"evaluation {name} is not tracked; add it under `evaluations` in {file}"
+            )
+    chosen = [tracked[name] for name in evaluations or tracked]
+    nightly = chosen[0].nightly
+    if date not in nightly_partitions(nightly).get_partition_keys():
+        raise ConfigurationError(
+            f"no nightly run on {date}: choose a date from {nightly.since} (`since` in {file}) "
+            "to today"
+        )
+    for evaluation in chosen:
+        evaluation.baseline()
+    job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
+    run_here(
+        job,
+        instance,
+        partition_key=date,
+        asset_selection=[nightly_key(evaluation) for evaluation in chosen],
+        run_config={"loggers": QUIET},
+    )
+    assessments = [evaluation.assess(date) for evaluation in chosen]
+    refresh_project(project, instance, [entry.evaluation.name for entry in chosen])
+    return assessments
+
+
+def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
+    """True if a run that is not finished brings a partition up to date.
+
+    The results of all evaluations are rebuilt after every run of assets, by the same command or by
+    the sensor `results`.
+    """
+    stage = state.stage
+    if run.job_name != REFRESH_JOB:
+        selected, key = run.asset_selection or frozenset(), run.tags.get(PARTITION_TAG)
+        if isinstance(stage, SharedStage):
+            return bool(selected)
+        is_chosen = key is None or key == stage.key_of_partition(state.partition)
+        return stage.asset_key in selected and is_chosen
+    config = cast("Mapping[str, list[str]]", run.run_config)
+    try:
+        return state.partition in stage.partitions(config.get("evaluations") or None)
+    except NotReadyError:  # the stage has no questions yet, which the run also builds
+        return True
+
+
+def _wrongly_shown(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
+    """Return True if Dagster shows one of these partitions as failed or unsynced."""
+    partitions: dict[AnyStage, set[Partition]] = defaultdict(set)
+    for state in states:
+        partitions[state.stage].add(state.partition)
+    return any(own & wrongly_shown(instance, stage) for stage, own in partitions.items())
+
+
+def _not_fresh(states: Iterable[PartitionState]) -> list[PartitionState]:
+    return [state for state in states if state.freshness is not Freshness.FRESH]

@@ -1,0 +1,211 @@
+"""`<benchmark>/nightly_runs/<evaluation>`: the nightly runs of a tracked evaluation.
+
+Each tracked evaluation has its own asset with one partition per day and its own checks. The plots
+of the Dagster UI show its accuracy over time. The asset graph shows only the last part of a key, so
+a group of their own names these assets.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any
+
+import dagster as dg
+
+from videomme_pipeline.assets.stages.base import OWNERS, group_name
+from videomme_pipeline.assets.stages.metadata import column_schema
+from videomme_pipeline.assets.step import SERVERS, within_step
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.nightly.alerts import nightly_alert, send
+from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
+from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, detectable_drop
+from videomme_pipeline.scoring.nightly.findings import write_findings
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
+from videomme_pipeline.scoring.scored_question import Outcome
+
+UI_VARIABLE = "VIDEOMME_UI"
+_DEFAULT_UI = "http://localhost:3000"
+_LISTED_QUESTIONS = 50
+_DIGITS = 4
+"""Significant digits of shown numbers."""
+_SEVERITIES = {
+    Severity.ERROR: dg.AssetCheckSeverity.ERROR,
+    Severity.WARN: dg.AssetCheckSeverity.WARN,
+}
+_EVIDENCE = "The test raises an alarm when `evidence` reaches `alarm_at`."
+_DESCRIPTIONS = {
+    NightlyCheck.ACCURACY: f"The accuracy is not lower than before. {_EVIDENCE}",
+    NightlyCheck.GROUP_SCORE: f"The group score is not lower than before. {_EVIDENCE}",
+    NightlyCheck.MARGINALS: "No value of a facet has a lower accuracy than before.",
+    NightlyCheck.FLIPS: f"No more answers than usual differ from the usual ones. {_EVIDENCE}",
+    NightlyCheck.UNREADABLE: f"No more answers than usual have no letter. {_EVIDENCE}",
+    NightlyCheck.FAILED: "Almost all questions got an answer.",
+    NightlyCheck.LATENCY: "The median latency is not much higher than the baseline's.",
+    NightlyCheck.COST: "The mean cost of a question is not much higher than the baseline's.",
+}
+"""The statement that is true if a check passes."""
+
+
+def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
+    """The asset key of a tracked evaluation's nightly runs."""
+    return dg.AssetKey([tracked.benchmark.name, "nightly_runs", tracked.evaluation.name])
+
+
+def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
+    """One partition per day, from `since` to today."""
+    assert nightly.since is not None, "`since` is required if anything is tracked"
+    return dg.DailyPartitionsDefinition(
+        start_date=nightly.since.isoformat(), timezone=nightly.timezone, end_offset=1
+    )
+
+
+def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
+    """The asset of a tracked evaluation, with one check per decision rule."""
+    key, evaluation = nightly_key(tracked), tracked.evaluation
+    scores = dg.AssetKey([tracked.benchmark.name, "scores"])
+    severities = tracked.nightly.alarm.severity.items()
+    checks = [check for check, severity in severities if severity is not Severity.OFF]
+    partitions = nightly_partitions(tracked.nightly)
+    # Nightly runs that are backfilled together run in order, because each is compared with the
+    # ones before.
+    previous_run = dg.TimeWindowPartitionMapping(
+        start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True
+    )
+
+    @dg.asset(
+        key=key,
+        description=f"Nightly runs of {evaluation.name}, one partition per day.",
+        group_name=f"{group_name(tracked.benchmark.name)}_nightly",
+        kinds={"nightly", "parquet"},
+        owners=list(OWNERS),
+        code_version=str(RULE_VERSION),
+        partitions_def=partitions,
+        required_resource_keys={SERVERS},
+        metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
+        deps=[
+            dg.AssetDep(key, partition_mapping=previous_run),
+            dg.AssetDep(
+                scores,
+                partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
+            ),
+        ],
+        check_specs=[
+            dg.AssetCheckSpec(
+                check.value,
+                asset=key,
+                description=_DESCRIPTIONS[check],
+                blocking=False,
+                partitions_def=partitions,
+            )
+            for check in checks
+        ],
+    )
+    def nightly_run(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        tracked.benchmark.invalidate()
+        date = context.partition_key
+        tracked.baseline()  # raises an error before any request is sent
+        with within_step(tracked.project, context, needs_machine=False):
+            tracked.repeat_baseline(date)
+            rows = tracked.observe(date)
+        assessment = tracked.assess(date)
+        version = fingerprint(evaluation.fingerprint, date, len(rows))
+        write_findings(tracked.project.store, tracked.benchmark.name, assessment, version)
+        alert = nightly_alert(assessment, _link(key, date))
+        if alert is not None:
+            try:
+                send(alert)
+            except VideoMMEError as error:
+                context.log.warning(str(error))
+        findings = {finding.check: finding for finding in assessment.findings}
+        return dg.MaterializeResult(
+            asset_key=key,
+            metadata=_metadata(rows, assessment),
+            data_version=dg.DataVersion(version),
+            check_results=[
+                _check_result(key, check.value, findings.get(check)) for check in checks
+            ],
+        )
+
+    return nightly_run
+
+
+def _check_result(
+    key: dg.AssetKey, name: str, finding: NightlyFinding | None
+) -> dg.AssetCheckResult:
+    if finding is None:
+        return dg.AssetCheckResult(
+            passed=True,
+            asset_key=key,
+            check_name=name,
+            description="does not apply to this benchmark",
+        )
+    return dg.AssetCheckResult(
+        passed=finding.passed,
+        asset_key=key,
+        check_name=name,
+        severity=_SEVERITIES[finding.severity],
+        description=finding.summary,
+        metadata=_rounded(finding.measures) | {"rule_version": RULE_VERSION},
+    )
+
+
+def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[str, Any]:
+    """The numbers of a nightly run, which the UI plots over time."""
+    outcomes = [row.outcome for row in rows]
+    metadata: dict[str, Any] = {
+        "questions": len(rows),
+        "videos": len({row.video_id for row in rows}),
+        "unreadable": outcomes.count(Outcome.UNREADABLE),
+        "failed": outcomes.count(Outcome.FAILED),
+        "findings": dg.MetadataValue.md(
+            "\n".join(
+                f"- **{finding.check.value}** {'passed' if finding.passed else 'FAILED'}: "
+                f"{finding.summary}"
+                for finding in assessment.findings
+            )
+        ),
+    }
+    drop = assessment.detectable_drop
+    compared, previous = assessment.against_baseline, assessment.against_previous_run
+    answered = outcomes.count(Outcome.FAILED) < len(rows)
+    reported: dict[str, Any] = {
+        "accuracy": fmean(row.is_correct for row in rows) if answered else None,
+        "detectable_drop": detectable_drop(rows) if drop is None else drop,
+        "difference_to_baseline": compared and compared.accuracy.difference.mean,
+        "flip_rate": compared and compared.flip_rate.mean,
+        "group_score_difference": compared
+        and compared.group_score
+        and compared.group_score.difference.mean,
+        "difference_to_previous_run": previous and previous.accuracy.difference.mean,
+        "latency_seconds": _aggregate(rows, "latency_seconds", median),
+        "cost_dollars": _aggregate(rows, "cost_dollars", sum),
+        "lost": compared and (", ".join(compared.lost[:_LISTED_QUESTIONS]) or None),
+    }
+    metadata |= {name: value for name, value in reported.items() if value is not None}
+    return _rounded(metadata)
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+        for name, value in values.items()
+    }
+
+
+def _aggregate(
+    rows: Sequence[ObservedQuestion], column: str, function: Callable[[Sequence[float]], float]
+) -> float | None:
+    """`function` of the reported values of a column, or None if there are none."""
+    values = [value for row in rows if (value := getattr(row.served, column)) is not None]
+    return function(values) if values else None
+
+
+def ui_address() -> str:
+    """URL of the Dagster UI for links: VIDEOMME_UI, or port 3000 of this machine."""
+    return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
+
+
+def _link(key: dg.AssetKey, date: str) -> str:
+    return f"{ui_address()}/assets/{'/'.join(key.path)}?view=partitions&partition={date}"

@@ -1,0 +1,158 @@
+"""`videos`: the file of each video, its stream facts, and the index of its packets."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+
+from videomme_pipeline.assets.stages.base import (
+    BenchmarkStage,
+    Built,
+    Failed,
+    Results,
+    Target,
+    Targets,
+    with_dashboard,
+)
+from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.state.partitions import VideoPartition
+from videomme_pipeline.storage.tables import read_rows, write_rows
+from videomme_pipeline.videos.probe import (
+    ProbeJob,
+    ProbeResult,
+    Video,
+    hash_on,
+    probe_videos,
+    video_hash,
+)
+
+
+class Videos(BenchmarkStage[VideoPartition]):
+    """Fetches (or draws) missing videos, then hashes and probes them.
+
+    The data version is the hash of the file's bytes, so renaming, moving or refetching a video
+    makes nothing stale. The path in a row is the path at the time of probing.
+    """
+
+    name = "videos"
+    description = "One row per video: content hash, stream facts and the packet index."
+    upstream = ("questions",)
+    kinds = frozenset({"ffmpeg", "parquet"})
+    row_class = Video
+
+    def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
+        ids = [partition.video for partition in partitions]
+        snapshot = self.benchmark.snapshot
+
+        def report(done: int, total: int) -> None:
+            self.show("videos", done, total, f"{done} of {total} videos are on disk.")
+
+        try:
+            problems = snapshot.source.fetch(
+                [snapshot.reference(video_id) for video_id in ids], report
+            )
+        except VideoMMEError as error:
+            problems = dict.fromkeys(ids, str(error))
+        self.benchmark.invalidate()
+        if self.project.cluster is not None:
+            self._hash_on_cluster([video_id for video_id in ids if video_id not in problems])
+        for video_id, reason in problems.items():
+            yield Failed(partition=VideoPartition(video_id), reason=reason)
+
+    def _hash_on_cluster(self, ids: Sequence[str]) -> None:
+        """Hash the videos whose hash is unknown, which this machine would otherwise hash."""
+        snapshot, paths = self.benchmark.snapshot, []
+        for video_id in ids:
+            with suppress(VideoMissingError):
+                paths.append(snapshot.source.files(snapshot.reference(video_id)).video)
+        with self.project.workers() as workers:
+            hash_on(workers, paths, self.project.hashes)
+
+    def target(self, partition: VideoPartition) -> Target[VideoPartition]:
+        snapshot, video_id = self.benchmark.snapshot, partition.video
+        try:
+            files = snapshot.source.files(snapshot.reference(video_id))
+        except VideoMissingError as error:
+            raise NotReadyError(str(error)) from error
+        content = video_hash(files.video, video_id, self.project.hashes)
+        subtitle_hash = snapshot.subtitle_hash(video_id)
+        clip = snapshot.reference(video_id).footage.clip
+        return Target(
+            partition=partition,
+            fingerprint=fingerprint(
+                self.name, self.code_version, content, subtitle_hash, *([clip] if clip else [])
+            ),
+            data_version=content,
+            path=self.store.video(self.benchmark.name, video_id),
+            inputs=self.inputs(),
+        )
+
+    def is_current(self, target: Target[VideoPartition]) -> bool:
+        """Compare fingerprints, because a row also depends on the subtitle file of its video."""
+        stored = self.benchmark.snapshot.stored_videos.get(target.partition.video)
+        return stored is not None and stored.fingerprint == target.fingerprint
+
+    def build(self, targets: Targets[VideoPartition]) -> Results[VideoPartition]:
+        by_video = {target.partition.video: target for target in targets}
+        jobs = [self._job(target) for target in targets]
+        with (
+            self.project.workers() as workers,
+            closing(probe_videos(jobs, workers=workers)) as results,
+        ):
+            for number, result in enumerate(results, start=1):
+                built = self._report(by_video[result.task.video_id], result)
+                yield with_dashboard(built, workers)
+                stored = f"{number} of {len(jobs)} videos are probed."
+                self.show("probed videos", number, len(jobs), stored, workers.description)
+        self.benchmark.invalidate()
+
+    def metadata(self, target: Target[VideoPartition]) -> dict[str, object]:
+        return _metadata(*read_rows(target.path, Video))
+
+    def _job(self, target: Target[VideoPartition]) -> ProbeJob:
+        snapshot, video_id = self.benchmark.snapshot, target.partition.video
+        files = snapshot.source.files(snapshot.reference(video_id))
+        return ProbeJob(
+            benchmark=self.benchmark.name,
+            video_id=video_id,
+            path=files.video,
+            content_hash=target.data_version,
+            clip=snapshot.reference(video_id).footage.clip,
+            subtitle_path=files.subtitle,
+            subtitle_hash=snapshot.subtitle_hash(video_id),
+            index_file=self.store.packets(target.data_version),
+        )
+
+    def _report(
+        self, target: Target[VideoPartition], result: ProbeResult
+    ) -> Built[VideoPartition] | Failed[VideoPartition]:
+        try:
+            return Built(target=target, metadata=_metadata(self._store(target, result)))
+        except VideoMMEError as error:
+            return Failed(partition=target.partition, reason=str(error))
+
+    def _store(self, target: Target[VideoPartition], result: ProbeResult) -> Video:
+        """Store the row of a video, whose packet index is stored already.
+
+        Raises:
+            VideoError: if it could not be probed, or its file changed meanwhile.
+        """
+        job, video = result.task, result.result()
+        if video_hash(job.path, job.video_id, self.project.hashes) != job.content_hash:
+            self.store.packets(job.content_hash).unlink(missing_ok=True)
+            raise VideoError(
+                job.video_id, f"{job.path}: the file changed while it was read; run again"
+            )
+        write_rows(target.path, [video], Video, fingerprint=target.fingerprint)
+        return video
+
+
+def _metadata(video: Video) -> dict[str, object]:
+    return {
+        "seconds": video.timing.duration_seconds,
+        "frames": video.timing.frame_count,
+        "keyframes": video.timing.keyframe_count,
+        "bytes": video.bytes,
+        "codec": video.stream.codec,
+        "size": f"{video.stream.width}x{video.stream.height}",
+        "subtitles": video.subtitle_path is not None,
+    }

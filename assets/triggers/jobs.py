@@ -1,0 +1,261 @@
+"""`refresh_stale`: one run that builds exactly the stale partitions of all stages.
+
+A backfill covers a rectangle of one asset's partitions; stale partitions are scattered over many
+assets. Each step is one stage of every benchmark, or a part of one if `runs.yaml` splits the stage.
+It plans when it starts, so it sees what the earlier steps built.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from videomme_pipeline.assets.dagster_internals.checks import (
+    evaluation_of,
+    newest_materialization,
+)
+from videomme_pipeline.assets.dagster_internals.events import EventBatch
+from videomme_pipeline.assets.planning.freshness import (
+    Freshness,
+    newest_event,
+    plan_project,
+    recorded_versions,
+    wrongly_shown,
+)
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG
+from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.assets.stages.checks import check_events
+from videomme_pipeline.assets.stages.refresh import refresh
+from videomme_pipeline.assets.step import SERVERS, within_step
+from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import Partition
+
+REFRESH_JOB = "refresh_stale"
+QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
+"""Loggers that print nothing, because the UI shows the log of every run."""
+
+
+class RefreshRequest(dg.Config):
+    """The evaluations to bring up to date, and the cost limit."""
+
+    evaluations: list[str] = Field(
+        default_factory=list, description="Names of evaluations. Empty means all."
+    )
+    max_cost_dollars: float | None = Field(
+        default=None,
+        gt=0,
+        description="US dollars that the whole run may spend on models. Empty means no limit.",
+    )
+
+
+def refresh_job(
+    steps: Mapping[str, Sequence[AnyStage]], project: Project, executor: dg.ExecutorDefinition
+) -> dg.JobDefinition:
+    """The job, with one step per entry of `steps`, which maps step names to stages.
+
+    The steps that `runs.yaml` splits have a step before them, which plans their parts.
+    """
+    parts: list[_Refresh] = []
+    for name, stages in steps.items():
+        size = project.runs.most_partitions(name)
+        if size is None:
+            parts.append(_whole(name, stages, project, is_first=not parts))
+        else:
+            parts.append(_split(name, stages, project, size))
+
+    @dg.config_mapping(config_schema=_launchpad_fields(project))
+    def for_every_step(request: dict[str, Any]) -> dict[str, Any]:
+        ops = {op.name: {"config": request} for part in parts for op in part.ops}
+        return {"ops": ops, "loggers": QUIET}
+
+    @dg.job(
+        name=REFRESH_JOB,
+        description="Build every stale partition of the chosen evaluations, and nothing else.",
+        executor_def=executor,
+        config=for_every_step,
+    )
+    def refresh_stale() -> None:
+        done = None
+        for part in parts:
+            done = part.after(done)
+
+    return refresh_stale
+
+
+def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
+    """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
+    names = list(project.configuration.evaluations)
+    # Dagster has one type per name in a process.
+    type_name = f"EvaluationName_{fingerprint(names)}"
+    fields = RefreshRequest.model_fields
+    return {
+        "evaluations": dg.Field(
+            [dg.Enum(type_name, list(map(dg.EnumValue, names))) if names else str],
+            default_value=[],
+            description=fields["evaluations"].description,
+        ),
+        "max_cost_dollars": dg.Field(
+            dg.Noneable(float),
+            default_value=None,
+            description=fields["max_cost_dollars"].description,
+        ),
+    }
+
+
+def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None) -> dict[str, Any]:
+    """The configuration of a run for these evaluations only."""
+    return {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refresh:
+    """The ops that refresh some stages. `after` adds them to a graph and returns their end."""
+
+    ops: Sequence[dg.OpDefinition]
+    after: Callable[[Any], Any]
+
+
+def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first: bool) -> _Refresh:
+    """One step for all partitions."""
+
+    @dg.op(
+        name=f"refresh_{name}",
+        description=f"The stale partitions of {_keys(stages)}.",
+        ins={} if is_first else {"after": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+        required_resource_keys={SERVERS} if stages[0].asks_models else set(),
+    )
+    def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
+        if is_first:
+            evaluations = ", ".join(config.evaluations or ["all"])
+            context.instance.add_run_tags(context.run.run_id, {EVALUATIONS_TAG: evaluations})
+        with _step(context, config, project, stages):
+            for stage in stages:
+                _refresh(context, stage, _requested(context, stage, config))
+
+    return _Refresh(
+        [refresh_stage], lambda done: refresh_stage() if is_first else refresh_stage(done)
+    )
+
+
+def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -> _Refresh:
+    """One step for every `size` partitions, which an executor can run at the same time."""
+
+    def parts(
+        context: dg.OpExecutionContext, config: RefreshRequest
+    ) -> list[tuple[AnyStage, Sequence[Partition]]]:
+        batches: list[tuple[AnyStage, Sequence[Partition]]] = []
+        for stage in stages:
+            requested = sorted(_requested(context, stage, config))  # by video
+            starts = range(0, len(requested), size)
+            batches += [(stage, requested[start : start + size]) for start in starts]
+        return batches
+
+    @dg.op(
+        name=f"plan_{name}",
+        description=f"The parts of {_keys(stages)} with stale partitions.",
+        ins={"after": dg.In(dg.Nothing)},
+        out=dg.DynamicOut(dg.Nothing),
+    )
+    def plan_stage(
+        context: dg.OpExecutionContext, config: RefreshRequest
+    ) -> Iterator[dg.DynamicOutput[None]]:
+        states = plan_project(project, context.instance, config.evaluations or None)
+        pending = {
+            (state.stage.asset_key, state.partition)
+            for state in states
+            if state.freshness is not Freshness.FRESH
+        }
+        for stage in stages:
+            wrong = wrongly_shown(context.instance, stage)
+            pending.update((stage.asset_key, partition) for partition in wrong)
+        for number, (stage, part) in enumerate(parts(context, config)):
+            if any((stage.asset_key, partition) in pending for partition in part):
+                yield dg.DynamicOutput(None, mapping_key=str(number))
+
+    @dg.op(
+        name=f"refresh_{name}",
+        description=f"The stale partitions of a part of {_keys(stages)}.",
+        ins={"after": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+    )
+    def refresh_part(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
+        stage, part = parts(context, config)[int(str(context.get_mapping_key()))]
+        with _step(context, config, project, stages):
+            _refresh(context, stage, part)
+
+    return _Refresh(
+        [plan_stage, refresh_part], lambda done: plan_stage(done).map(refresh_part).collect()
+    )
+
+
+def _keys(stages: Sequence[AnyStage]) -> str:
+    return ", ".join(stage.asset_key.to_user_string() for stage in stages)
+
+
+@contextmanager
+def _step(
+    context: dg.OpExecutionContext,
+    config: RefreshRequest,
+    project: Project,
+    stages: Sequence[AnyStage],
+) -> Iterator[None]:
+    """The context of a step of the job. Logs a warning if the step reaches a cost limit."""
+    spending = project.spending
+    with within_step(
+        project,
+        context,
+        needs_machine=not stages[0].asks_models,
+        max_dollars=config.max_cost_dollars,
+    ):
+        stopped_before = spending.stopped_by
+        yield
+    if spending.stopped_by != stopped_before:
+        context.log.warning(str(spending.stopped_by))
+
+
+def _requested(
+    context: dg.OpExecutionContext, stage: AnyStage, config: RefreshRequest
+) -> Sequence[Partition]:
+    """The partitions of a stage that the evaluations of a request need, from the current files."""
+    stage.invalidate()
+    try:
+        return stage.partitions(config.evaluations or None)
+    except NotReadyError as error:
+        context.log.warning(str(error))
+        return []
+
+
+def _refresh(
+    context: dg.OpExecutionContext, stage: AnyStage, requested: Sequence[Partition]
+) -> None:
+    """Bring partitions up to date and report every result to Dagster, failures included."""
+    if not requested:
+        return
+    wrong = wrongly_shown(context.instance, stage)
+    recorded = {
+        partition: version
+        for partition, version in recorded_versions(context.instance, stage).items()
+        # Report fresh partitions again that the UI shows as failed or unsynced.
+        if partition not in wrong
+    }
+    failed_before = stage.failures.read()
+    with EventBatch(context) as events:
+        for event in refresh(stage, requested, recorded, newest_event(context.instance)):
+            events.add(event)
+    stage.update_partition_keys(context.instance)
+    of_partitions, of_asset = check_events(stage, requested, failed_before)
+    for evaluation in of_partitions:
+        context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
+    for check in of_asset:
+        if not check.passed:
+            is_error = check.severity is dg.AssetCheckSeverity.ERROR
+            log = context.log.error if is_error else context.log.warning
+            log(f"{stage.asset_key.to_user_string()}, {check.check_name}: {check.description}")
+        target = newest_materialization(stage.asset_key, context.instance)
+        context.instance.report_runless_asset_event(evaluation_of(check, target=target))

@@ -1,0 +1,77 @@
+"""Schedules of nightly runs and of the removal of old runs."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import dagster as dg
+
+from videomme_pipeline.assets.dagster_internals.runs import Job
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG
+from videomme_pipeline.assets.stages.nightly import nightly_key
+from videomme_pipeline.assets.triggers.retention import retention_job
+from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
+
+NIGHTLY_JOB = "nightly"
+
+
+def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
+    """The job of a nightly run of all tracked evaluations. Empty if nothing is tracked."""
+    if not tracked:
+        return []
+    return [
+        dg.define_asset_job(
+            NIGHTLY_JOB,
+            selection=dg.AssetSelection.assets(
+                *(nightly_key(evaluation) for evaluation in tracked)
+            ),
+            description="Ask the tracked evaluations again and compare them with their baselines.",
+        )
+    ]
+
+
+def schedules(
+    nightly: NightlySpec, jobs: Sequence[Job], tracked: Sequence[TrackedEvaluation]
+) -> list[dg.ScheduleDefinition]:
+    """The nightly schedule, if anything is tracked, and the weekly removal of old runs."""
+    weekly = dg.ScheduleDefinition(
+        name="weekly_retention",
+        job=retention_job,
+        cron_schedule="30 4 * * 0",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    return [weekly, *(_nightly_schedule(nightly, job, tracked) for job in jobs)]
+
+
+def leaderboard_freshness(nightly: NightlySpec) -> dg.FreshnessPolicy | None:
+    """The maximum age of the results, or None if nothing is tracked."""
+    if not nightly.evaluations:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=nightly.fresh_within_hours))
+
+
+def _nightly_schedule(
+    nightly: NightlySpec, job: Job, tracked: Sequence[TrackedEvaluation]
+) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=NIGHTLY_JOB,
+        job=job,
+        cron_schedule=nightly.cron,
+        execution_timezone=nightly.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Start a nightly run at the time in nightly.yaml.",
+    )
+    def start_nightly_run(
+        context: dg.ScheduleEvaluationContext,
+    ) -> dg.RunRequest | dg.SkipReason:
+        date = nightly_date(context.scheduled_execution_time, nightly.timezone)
+        missing = [evaluation for evaluation in tracked if not evaluation.is_complete(date)]
+        if not missing:
+            return dg.SkipReason(f"the nightly run of {date} is stored")
+        return dg.RunRequest(
+            run_key=date,
+            partition_key=date,
+            asset_selection=[nightly_key(evaluation) for evaluation in missing],
+            tags={EVALUATIONS_TAG: ", ".join(entry.evaluation.name for entry in missing)},
+        )
+
+    return start_nightly_run

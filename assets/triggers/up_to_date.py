@@ -1,0 +1,174 @@
+"""The check `up_to_date` of every stage: what a refresh would build, from the planner.
+
+Dagster compares data versions and code versions of events. It does not know about lost files and
+edited configuration files. The check shows them in the asset graph. It runs after its asset and
+when a user executes it. A sensor reports its result again whenever that changes.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+import dagster as dg
+
+from videomme_pipeline.assets.dagster_internals.checks import (
+    evaluation_of,
+    newest_materialization,
+)
+from videomme_pipeline.assets.dagster_internals.runs import CODE_LOCATION
+from videomme_pipeline.assets.planning.explain import Cause, Explanation
+from videomme_pipeline.assets.planning.freshness import (
+    Freshness,
+    PartitionState,
+    plan_project,
+)
+from videomme_pipeline.assets.stages.chain import all_stages
+from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
+from videomme_pipeline.assets.stages.metadata import table_of
+from videomme_pipeline.assets.stages.nightly import ui_address
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.nightly.tracked import refused_files
+from videomme_pipeline.project.project import Project
+
+UP_TO_DATE = "up_to_date"
+LAUNCHPAD = (
+    f"/locations/{CODE_LOCATION}/jobs/{REFRESH_JOB}/playground/setup"
+    f"?config={quote('evaluations: []')}"
+)
+"""Path of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
+_DESCRIPTION = (
+    "Passes if a refresh would build nothing. The metadata lists what is stale. The check of "
+    "`scores` also lists configuration files that cannot be used."
+)
+_PLAN = "plan"
+"""Metadata key of the fingerprint of what is not fresh."""
+
+
+def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
+    """The check of every stage, in one step that plans the whole project."""
+
+    @dg.multi_asset_check(
+        name=UP_TO_DATE,
+        specs=[
+            dg.AssetCheckSpec(UP_TO_DATE, asset=stage.asset_key, description=_DESCRIPTION)
+            for stage in all_stages(project)
+        ],
+        can_subset=True,
+    )
+    def up_to_date(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        keys = [check.asset_key for check in context.selected_asset_check_keys]
+        plans = _Plans(project, context.instance, keys)
+        for key in keys:
+            yield plans.result(key)
+
+    return up_to_date
+
+
+def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
+    """Reports the results of the check that have changed."""
+    keys = [stage.asset_key for stage in all_stages(project)]
+
+    @dg.sensor(
+        name=UP_TO_DATE,
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Show in the check `up_to_date` which partitions a refresh would build.",
+    )
+    def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        plans = _Plans(project.reopened(), context.instance, keys)
+        changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
+        if not changed:
+            return dg.SkipReason("every check shows the current plan")
+        return dg.SensorResult(
+            asset_events=[
+                evaluation_of(
+                    plans.result(key), target=newest_materialization(key, context.instance)
+                )
+                for key in changed
+            ]
+        )
+
+    return report_plan
+
+
+class _Plans:
+    """The plan of some assets and of all assets upstream of them, by asset."""
+
+    def __init__(
+        self, project: Project, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
+    ) -> None:
+        states = plan_project(project, instance, assets=keys)
+        self._explanation = Explanation(states, instance)
+        self._refused = refused_files(project.configuration)
+        self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
+        for state in states:
+            self._states[state.stage.asset_key].append(state)
+
+    def plan_of(self, key: dg.AssetKey) -> str:
+        """Fingerprint of what is not fresh, and why, and of the files that cannot be used."""
+        states = [(s.name, s.freshness, s.reason) for s in self._not_fresh(key)]
+        return fingerprint(states, self._refused_for(key))
+
+    def result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
+        """The result of the check of an asset. Its metadata lists what is not fresh, and why."""
+        not_fresh = self._not_fresh(key)
+        counted = Counter(state.freshness for state in self._states[key])
+        return dg.AssetCheckResult(
+            passed=not not_fresh and not self._refused_for(key),
+            check_name=UP_TO_DATE,
+            asset_key=key,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=self._summary(key),
+            metadata={
+                **{freshness.value: counted[freshness] for freshness in Freshness},
+                **self._details(not_fresh),
+                _PLAN: self.plan_of(key),
+            },
+        )
+
+    def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
+        return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
+
+    def _refused_for(self, key: dg.AssetKey) -> Sequence[str]:
+        return self._refused if key.path[-1] == "scores" else ()
+
+    def _summary(self, key: dg.AssetKey) -> str:
+        refused = [f"this file is not used: {problem}" for problem in self._refused_for(key)]
+        return "; ".join([self._plan_summary(key), *refused])
+
+    def _plan_summary(self, key: dg.AssetKey) -> str:
+        causes = self._explanation.causes().get(key.to_user_string(), Counter[Cause]())
+        total = len(self._states[key])
+        if not causes:
+            return f"{total:,} fresh"
+        named = ", ".join(f"{count:,} {cause}" for cause, count in causes.items())
+        return f"a refresh would build {sum(causes.values()):,} of {total:,}: {named}"
+
+    def _details(self, not_fresh: Sequence[PartitionState]) -> dict[str, dg.MetadataValue]:
+        if not not_fresh:
+            return {}
+        records = [
+            {
+                "partition": state.stage.key_of_partition(state.partition),
+                "state": state.freshness,
+                "because": "; ".join(map(str, self._explanation.reasons(state))),
+            }
+            for state in not_fresh[:LISTED_PARTITIONS]
+        ]
+        return {
+            "not_fresh": table_of(records),
+            "to_do": dg.MetadataValue.url(ui_address() + LAUNCHPAD),
+        }
+
+
+def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:
+    """True if the newest result of the check has this plan and the newest materialization."""
+    check = dg.AssetCheckKey(key, UP_TO_DATE)
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
+    shown = history[0].evaluation if history else None
+    if shown is None or shown.metadata[_PLAN].value != plan:
+        return False
+    targets = (shown.target_materialization_data, newest_materialization(key, instance))
+    before, now = (target and target.storage_id for target in targets)
+    return before == now

@@ -1,0 +1,90 @@
+"""Private parts of Dagster that this project uses. A test fails if an upgrade changes one."""
+
+import ast
+from importlib.metadata import version
+from inspect import signature
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.events import DagsterEventType, StepMaterializationData
+from dagster._core.storage.event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.base import EventLogStorage
+
+from tests.support.paths import ROOT
+from videomme_pipeline.assets.dagster_internals.runs import Job, origin_of
+from videomme_pipeline.assets.processes import run_here
+
+PRIVATE_PACKAGE = ROOT / "assets" / "dagster_internals"
+
+
+def test_the_installed_minor_version_is_the_tested_one() -> None:
+    assert version("dagster").startswith("1.13.")
+
+
+def test_only_one_package_imports_private_parts() -> None:
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "videomme_pipeline").rglob("*.py")
+        if path.parent != PRIVATE_PACKAGE
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster._")
+    ]
+    assert found == []
+
+
+def test_storing_a_batch_takes_the_events() -> None:
+    (_self, events) = signature(EventLogStorage.store_event_batch).parameters
+    assert events == "events"
+    (_self, event) = signature(SqlEventLogStorage._event_to_row).parameters
+    assert event == "event"
+
+
+def test_a_materialization_event_is_built_from_these_fields() -> None:
+    assert list(signature(StepMaterializationData).parameters)[:1] == ["materialization"]
+    assert DagsterEventType.ASSET_MATERIALIZATION.value == "ASSET_MATERIALIZATION"
+    used = {
+        "event_type_value",
+        "job_name",
+        "step_handle",
+        "node_handle",
+        "step_kind_value",
+        "logging_tags",
+        "event_specific_data",
+        "message",
+    }
+    assert used <= set(signature(dg.DagsterEvent).parameters)
+
+
+def test_the_metadata_key_of_observed_sources_is_unchanged() -> None:
+    assert SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION == "__source_asset_observation__"
+
+
+def test_an_asset_job_has_the_type_that_dagster_does_not_export() -> None:
+    job = dg.define_asset_job("job", selection="*")
+    assert isinstance(job, Job)
+    assert "UnresolvedAssetJobDefinition" not in dir(dg), (
+        "dagster exports the type, so import it from there"
+    )
+
+
+@pytest.mark.parametrize("name", ["error_info", "level", "user_message", "run_id", "dagster_event"])
+def test_a_log_entry_has_the_fields_that_this_project_sets(name: str) -> None:
+    assert name in signature(dg.EventLogEntry).parameters
+
+
+def test_a_run_of_the_command_line_belongs_to_the_code_location_of_the_ui() -> None:
+    @dg.job(executor_def=dg.in_process_executor)
+    def idle() -> None:
+        """Nothing."""
+
+    (location,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    name = location["python_module"]["location_name"]
+    origin = origin_of(idle)
+    assert (origin.location_name, origin.job_name) == (name, "idle")
+    with dg.DagsterInstance.ephemeral() as instance:
+        run_id = run_here(idle, instance)
+        in_the_ui = dg.RunsFilter(tags={".dagster/repository": f"__repository__@{name}"})
+        (run,) = instance.get_runs(in_the_ui)
+    assert (run.run_id, run.is_success, run.remote_job_origin) == (run_id, True, origin)

@@ -1,0 +1,317 @@
+"""Reasons why partitions are not fresh, and estimates of a run, in a project that was built."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, cast
+
+import dagster as dg
+import pytest
+
+from tests.support.builders import write_video
+from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
+from tests.support.published_data import parquet_bytes, v1_rows
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.planning.estimate import RefreshEstimate, estimate
+from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
+from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
+from videomme_pipeline.prompts.render import parse_template
+from videomme_pipeline.reports.terminal.runs import estimate_rows
+from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
+
+Why = Callable[..., list[str]]
+
+
+@pytest.fixture
+def why(project: Project, instance: dg.DagsterInstance) -> Why:
+    """Function that returns the printed reasons of the partition that `words` select."""
+
+    def ask(words: str, of: Project = project) -> list[str]:
+        states = plan_project(of, instance)
+        (state,) = matching(states, words)
+        return [str(reason) for reason in Explanation(states, instance).reasons(state)]
+
+    return ask
+
+
+def test_new_bytes_are_the_reason_of_everything_downstream(why: Why, copy: Copy) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    (reason,) = why("videomme/videos 003")
+    assert reason.startswith("new video bytes: ")
+    began = "videomme/videos 003 (new video bytes)"
+    for partition in (
+        "frames uniform_n-4|003",
+        "prompts few|003",
+        "responses few|003",
+        "scores few",
+    ):
+        assert why(f"videomme/{partition}") == [f"upstream: {began}"]
+    assert why("videomme/frames uniform_n-4|002") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "partition", "reason"),
+    [
+        (
+            {"sampling": "uniform_n-8"},
+            "prompts few|003",
+            "changed setting: sampling.frames: 4 → 8",
+        ),
+        (
+            {"sampling": "uniform_n-4.jpeg-60"},
+            "prompts few|003",
+            "changed setting: sampling.picture.jpeg_quality: 85 → 60",
+        ),
+        (
+            {"prompt": "official_v1"},
+            "prompts few|003",
+            "changed setting: template.name: contract_v1 → official_v1",
+        ),
+        ({"model": "constant-D"}, "responses few|003", "changed setting: model.letter: A → D"),
+        ({"repeats": 2}, "responses few|003", "changed setting: repeats: 1 → 2"),
+        ({"reader": "official_v1"}, "scores few", "changed setting: reader: strict → official_v1"),
+    ],
+)
+def test_a_changed_setting_is_shown_with_both_values(
+    why: Why, write_project: WriteProject, change: dict[str, object], partition: str, reason: str
+) -> None:
+    changed = write_project(dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | change})
+    assert why(f"videomme/{partition}", changed)[0] == reason
+
+
+def test_a_changed_template_is_shown_where_it_begins_to_differ(
+    why: Why, write_project: WriteProject, root: Path
+) -> None:
+    own = parse_template("contract_v1").text.replace("the correct option", "the right option")
+    (root / "configuration" / "evaluations" / "own.txt").write_text(own)
+    few = dict(EVALUATIONS["few"]) | {"prompt": "own.txt"}
+    changed = write_project(dict(EVALUATIONS) | {"few": few})
+    assert why("videomme/prompts few|003", changed) == [
+        "changed setting: template.name: contract_v1 → own",
+        "changed setting: template.text: …h the letter of the correct option.⏎ → "
+        "…h the letter of the right option.⏎",
+    ]
+
+
+def test_a_new_reader_version_is_the_reason_of_scores(
+    why: Why, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = READERS[ReaderName.STRICT]
+    newer = replace(before, version="99")
+    monkeypatch.setitem(cast("dict[ReaderName, Any]", READERS), ReaderName.STRICT, newer)
+    assert why("videomme/scores few") == [f"reader version: strict-{before.version} → strict-99"]
+    assert why("videomme/responses few|003") == []
+
+
+def test_a_new_subtitle_file_is_the_reason_of_its_lines(why: Why, copy: Copy) -> None:
+    copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nanother line\n")
+    (video,) = why("videomme/videos 003")
+    assert re.fullmatch(r"new subtitle file: \w{8} → \w{8}", video)
+    assert why("videomme/subtitles uniform_n-4.window-500|003") == ["new subtitle file"]
+    assert why("videomme/scores few-subtitles") == [
+        "upstream: videomme/subtitles uniform_n-4.window-500|003 (new subtitle file)"
+    ]
+    assert why("videomme/scores few") == []
+    copy.subtitle("003").unlink()
+    assert why("videomme/videos 003")[0].endswith(" → none")
+
+
+def test_the_reason_names_changed_questions(why: Why, copy: Copy) -> None:
+    rows = v1_rows()
+    changed = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
+    changed["question"] = "What else?"
+    copy.annotations.write_bytes(parquet_bytes(rows))
+    assert why("videomme/questions") == ["new questions: 003-1 changed"]
+    assert why("videomme/scores blind") == ["upstream: videomme/questions (new questions)"]
+
+
+def test_a_changed_code_version_is_shown_with_both_values(
+    why: Why, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = code_version("prompts")
+    monkeypatch.setitem(CODE_VERSIONS, "prompts", (99,))
+    assert why("videomme/prompts few|003") == [f"code version: {before} → 99"]
+    assert why("videomme/responses few|003") == [
+        "upstream: videomme/prompts few|003 (code version)"
+    ]
+
+
+def test_a_parent_that_was_rebuilt_alone_is_the_reason(
+    why: Why, project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    job = build_definitions(project).resolve_implicit_global_asset_job_def()
+    videos = [dg.AssetKey(["videomme", "videos"])]
+    assert job.execute_in_process(
+        instance=instance, asset_selection=videos, partition_key="003"
+    ).success
+    assert why("videomme/videos 003") == []
+    (reason,) = why("videomme/frames uniform_n-4|003")
+    assert reason.startswith("upstream: videomme/videos changed, ")
+
+
+def test_a_lost_file_and_a_partition_that_was_never_built_have_different_reasons(
+    why: Why, project: Project, write_project: WriteProject
+) -> None:
+    lost = project.store.prompts("videomme", "few", "002")
+    lost.unlink()
+    assert why("videomme/prompts few|002") == [f"file gone or outdated: {lost}"]
+    new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
+    assert why("videomme/prompts new|002", new) == ["never built"]
+
+
+def test_a_failure_is_shown_with_its_message_and_counted(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    copy.video("003").write_bytes(b"this is no video")
+    refresh_project(project, instance, ALL)
+    states = plan_project(project, instance)
+    explanation = Explanation(states, instance)
+    (state,) = matching(states, "videomme/videos 003")
+    failed, changed = explanation.reasons(state)
+    assert failed.cause is Cause.FAILED
+    assert str(copy.video("003")) in failed.detail
+    assert changed.cause is Cause.NEW_BYTES
+    assert explanation.causes()["videomme/videos"] == {Cause.FAILED: 1}
+    (scores,) = matching(states, "videomme/scores few")
+    assert [str(r) for r in explanation.reasons(scores)] == [
+        "upstream: videomme/videos 003 (failed)"
+    ]
+
+
+def test_partitions_are_found_by_every_part_of_their_name(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    states = plan_project(project, instance)
+    found = {words: len(matching(states, words)) for words in ("003", "uniform_n-4", "few")}
+    assert found == {"003": 1 + 2 + 1 + 4 + 4, "uniform_n-4": 3, "few": 3 + 3 + 1}
+    assert len(matching(states, "uniform_n-4.window-500")) == 3
+    assert len(matching(states, "frames")) == len(matching(states, "videomme/frames")) == 6
+    with pytest.raises(ConfigurationError, match=r"did you mean `uniform_n-4`"):
+        matching(states, "uniform_n4")
+
+
+def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
+    states = plan_project(project, instance)
+    return {found.asset: found for found in estimate(states, instance)}
+
+
+def test_estimates_use_comparable_partitions_only(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    assert estimates(project, instance) == {}
+    new = {
+        "same-model": {"model": "constant-A", "sampling": "keyframe-4"},
+        "other-model": {"model": "constant-C", "sampling": "keyframe-4"},
+    }
+    added = {name: {"benchmark": "videomme"} | value for name, value in new.items()}
+    found = estimates(write_project({"few": EVALUATIONS["few"]} | added), instance)
+    frames, responses = found["videomme/frames"], found["videomme/responses"]
+    assert (frames.partitions, responses.partitions) == (3, 6)
+    assert frames.seconds is not None
+    assert frames.seconds > 0
+    assert frames.bytes is not None
+    sizes = [path.stat().st_size for path in project.store.path("frames").rglob("*.parquet")]
+    assert min(sizes) * 3 <= frames.bytes <= max(sizes) * 3
+    assert responses.seconds is None, "no model like this one was ever asked"
+    alone = {"few": EVALUATIONS["few"], "same-model": added["same-model"]}
+    assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
+
+
+def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
+    """Partitions to build by asset in a dry run, and True if the number is an upper bound."""
+    with project.predicted():
+        found = estimates(project, instance)
+    return {asset: (one.partitions, one.is_upper_bound) for asset, one in found.items()}
+
+
+def built(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
+    """Partitions that a run then built. Partitions only reported to Dagster do not count."""
+    run_id = refresh_project(project, instance, ALL).run_id
+    assert run_id is not None
+    events = instance.get_records_for_run(
+        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION, limit=500
+    ).records
+    counts: Counter[str] = Counter()
+    for record in events:
+        event = record.event_log_entry.asset_materialization
+        if event is not None and "already_stored" not in event.metadata:
+            counts[event.asset_key.to_user_string()] += 1
+    return {asset: (number, False) for asset, number in counts.items()}
+
+
+def change_question(copy: Copy) -> None:
+    rows = v1_rows()
+    next(row for row in rows if row["videoID"] == copy.youtube_id("003"))["question"] = "What now?"
+    copy.annotations.write_bytes(parquet_bytes(rows))
+
+
+def change_answer(copy: Copy) -> None:
+    rows = v1_rows()
+    row = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
+    row["answer"] = "B" if row["answer"] == "A" else "A"
+    copy.annotations.write_bytes(parquet_bytes(rows))
+
+
+def change_video(copy: Copy) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+
+
+def change_subtitles(copy: Copy) -> None:
+    copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nanother line\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_question,
+        pytest.param(change_answer, marks=pytest.mark.slow),
+        pytest.param(change_video, marks=pytest.mark.slow),
+        pytest.param(change_subtitles, marks=pytest.mark.slow),
+    ],
+)
+def test_a_dry_run_announces_exactly_what_the_run_then_builds(
+    change: Callable[[Copy], None],
+    project: Project,
+    instance: dg.DagsterInstance,
+    copy: Copy,
+) -> None:
+    change(copy)
+    announced = work(project, instance)
+    assert {asset: found for asset, found in announced.items() if found[0]} == built(
+        project, instance
+    )
+
+
+def test_estimates_are_upper_bounds_until_questions_are_fetched(
+    project: Project, instance: dg.DagsterInstance, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_question(copy)
+    monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
+    announced = work(project, instance)
+    assert announced["videomme/questions"] == (1, False)
+    assert announced["videomme/prompts"] == (12, True)
+    assert announced["report_page"] == (1, True)
+    rows = estimate_rows([asdict(one) for one in estimates(project, instance).values()])
+    assert rows[-1]["build"].startswith("at most ")
+
+
+def test_an_already_stored_partition_is_estimated_as_free(project: Project) -> None:
+    with dg.DagsterInstance.ephemeral() as other:
+        found = estimates(project, other)["videomme/questions"]
+        assert (found.partitions, found.already_stored, found.seconds) == (0, 1, 0)
+
+
+def test_without_a_built_partition_time_and_size_are_unknown(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    found = estimates(write_project(), instance)
+    assert {(asset.seconds, asset.bytes) for asset in found.values()} == {(None, None)}
+    assert found["videomme/frames"].partitions is None

@@ -1,0 +1,91 @@
+"""Citation checks, from a real project to the Dagster check, the view and the command line."""
+
+from collections.abc import Mapping
+
+import dagster as dg
+import pytest
+
+from tests.support.builders import write_video
+from tests.support.model_server import ModelServer
+from tests.support.projects import ALL, Copy, WriteServed
+from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.stages.checks import CITATION
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.scoring.citation_checks import CitationCheck, Status
+from videomme_pipeline.warehouse.database import connect, findings_of, query
+
+
+def statuses(project: Project, evaluation: str) -> dict[CitationCheck, Status]:
+    """The status of each check of an evaluation."""
+    found = findings_of(project.store, "videomme")
+    return {one.check_name: one.status for one in found if one.evaluation == evaluation}
+
+
+def dagster_checks(instance: dg.DagsterInstance) -> Mapping[str | None, dg.AssetCheckEvaluation]:
+    """The newest citation check of each evaluation, and (None) of all scores."""
+    key = dg.AssetCheckKey(dg.AssetKey(["videomme", "scores"]), CITATION)
+    history = instance.event_log_storage.get_asset_check_execution_history(key, limit=100)
+    checks = [record.evaluation for record in reversed(history)]
+    return {check.partition: check for check in checks if check}
+
+
+def test_a_subset_is_the_only_warning_of_a_correct_score(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    assert statuses(project, "few-subtitles") == {
+        CitationCheck.ANSWERS: Status.OK,
+        CitationCheck.RELEASE: Status.WARNING,
+        CitationCheck.SUBTITLES: Status.UNKNOWN,
+        CitationCheck.MEDIA: Status.OK,
+        CitationCheck.SAMENESS: Status.OK,
+    }
+    checks = dagster_checks(instance)
+    assert set(checks) == {*ALL, None}
+    assert {check.severity for check in checks.values()} == {dg.AssetCheckSeverity.WARN}
+    assert not checks["few"].passed
+    assert "9 questions on 3 videos: a subset" in (checks["few"].description or "")
+
+
+def test_a_video_that_changed_since_scoring_blocks_the_older_scores(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    refresh_project(project, instance, ["few"])
+    media = {name: statuses(project, name)[CitationCheck.MEDIA] for name in ALL}
+    assert media == {
+        "few": Status.OK,
+        "few-subtitles": Status.BLOCKED,
+        "more": Status.BLOCKED,
+        "blind": Status.OK,  # it does not depend on the video
+    }
+    whole = dagster_checks(instance)[None]
+    assert (whole.passed, whole.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    with connect(project.store) as connection:
+        select = "select citation, citation_checks from leaderboard where evaluation = 'more'"
+        assert query(connection, select) == [{"citation": "blocked", "citation_checks": "media"}]
+
+
+@pytest.mark.slow
+def test_scores_without_the_file_about_their_videos_are_completed_without_asking(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    project.store.evaluated_videos("videomme", "few").unlink()
+    assert statuses(project, "few")[CitationCheck.MEDIA] is Status.UNKNOWN
+    journal = project.store.journal.read_bytes()
+    assert refresh_project(project, instance, ALL).built == {"videomme/scores": 1}
+    assert project.store.journal.read_bytes() == journal
+    assert statuses(project, "few")[CitationCheck.MEDIA] is Status.OK
+    assert all(state.freshness == "fresh" for state in plan_project(project, instance, ALL))
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_drops_frames_blocks_the_score(
+    write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    with ModelServer(tokens_per_image=500, image_limit=1) as server:
+        project = write_served(server.base_url, tokens_per_frame=500)
+        assert refresh_project(project, instance, ["served"]).not_fresh == []
+    found = statuses(project, "served")
+    assert found[CitationCheck.FRAMES] is Status.OK
+    assert found[CitationCheck.PROMPT_TOKENS] is Status.BLOCKED

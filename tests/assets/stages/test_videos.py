@@ -1,0 +1,63 @@
+"""Videos and frames: a file that cannot be read fails alone, and no file is opened here."""
+
+import sys
+
+import pytest
+
+from tests.support.builders import declare_samples
+from tests.support.projects import Copy, stage
+from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.assets.stages.refresh import refresh
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import VideoPartition
+
+
+def failures(built_stage: AnyStage) -> dict[str, str]:
+    """Build all partitions of a stage, and return the reasons of those that failed by video."""
+    list(refresh(built_stage, built_stage.partitions(["few"]), {}, None))
+    return {
+        str(partition.video): reason for partition, reason in built_stage.failures.read().items()
+    }
+
+
+def test_unreadable_files_fail_their_videos_and_this_process_opens_no_video(
+    project: Project, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy.video("002").write_bytes(copy.video("002").read_bytes() + b"\0\0\0\x08free")
+    copy.video("003").unlink()
+    copy.video("003").symlink_to(copy.video("003").name)
+    declare_samples(copy.video("004"), "stsz", (1 << 31) - 1)
+    monkeypatch.setitem(sys.modules, "av", None)  # an import of libav fails in this process
+    videos = stage(project, "videos")
+    reasons = failures(videos)
+    assert "symbolic links" in reasons.pop("003")
+    assert "'stsz' declares 2,147,483,647 samples" in reasons.pop("004")
+    assert reasons == {}
+    built = videos.target(VideoPartition("002"))
+    assert videos.stored(built) == built.fingerprint
+
+
+def test_an_unreadable_subtitle_file_fails_only_its_video(project: Project, copy: Copy) -> None:
+    copy.subtitle("003").unlink()
+    copy.subtitle("003").symlink_to(copy.subtitle("003").name)
+    reasons = failures(stage(project, "videos"))
+    assert reasons.keys() == {"003"}
+    assert "subtitle file" in reasons["003"]
+    assert "replace or remove it" in reasons["003"]
+
+
+def test_a_video_that_goes_or_changes_after_probing_fails_alone(
+    project: Project, copy: Copy
+) -> None:
+    copy.video("002").unlink()
+    copy.video("003").write_bytes(copy.video("003").read_bytes() + b"more")
+    for path in project.store.path("frames").rglob("*.parquet"):
+        path.unlink()
+    frames = stage(project, "frames")
+    reasons = failures(frames)
+    assert reasons.keys() == {"002", "003"}
+    assert "no file" in reasons["002"]
+    assert "changed after it was probed; run again" in reasons["003"]
+    assert all(
+        frames.target(p).path.exists() == (p.video == "004") for p in frames.partitions(["few"])
+    )

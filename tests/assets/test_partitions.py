@@ -1,0 +1,39 @@
+"""Partition mappings of every edge in the graph return the parents that the planner uses."""
+
+import dagster as dg
+from dagster._core.definitions.partitions.context import partition_loading_context
+
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.planning.freshness import parents
+from videomme_pipeline.assets.stages.chain import chain
+from videomme_pipeline.project.project import Project
+
+
+def test_dagster_and_the_planner_find_the_same_parents(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    graph = build_definitions(project).resolve_asset_graph()
+    stages = {stage.asset_key: stage for stage in chain(project, "videomme")}
+    compared = 0
+    for stage in stages.values():
+        if not stage.dimensions:
+            continue
+        for partition in stage.partitions():
+            key = stage.key_of_partition(partition)
+            for upstream in (stages[dep.asset_key] for dep in stage.deps()):
+                if not upstream.dimensions:
+                    continue
+                with partition_loading_context(dynamic_partitions_store=instance):
+                    found = graph.get_parent_partition_keys_for_child(
+                        key, upstream.asset_key, stage.asset_key
+                    )
+                expected = {
+                    upstream.key_of_partition(parent)
+                    for parent in parents(stage, partition, upstream)
+                }
+                assert set(found.partitions_subset.get_partition_keys()) == expected, (
+                    key,
+                    upstream,
+                )
+                compared += 1
+    assert compared > 40

@@ -1,0 +1,51 @@
+"""Error messages of runs from the command line."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from tests.support.projects import WriteProject
+from videomme_pipeline.assets.run import run_nightly
+from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.project.project import Project
+
+TRACKED = {"since": "2026-11-01", "evaluations": {"few": {}}}
+
+
+@pytest.mark.parametrize(
+    ("nightly", "evaluations", "date", "message"),
+    [
+        (TRACKED, ["more"], "2026-11-02", "evaluation more is not tracked; add it under"),
+        (TRACKED, ["few", "fwe"], "2026-11-02", "evaluation fwe is not tracked; add it under"),
+        ({}, [], "2026-11-02", "no evaluation is tracked; name one under `evaluations`"),
+        ({}, ["few"], "2026-11-02", "no evaluation is tracked; name one under `evaluations`"),
+        (TRACKED, ["few"], "2026-10-31", "no nightly run on 2026-10-31: choose a date from "),
+        (TRACKED, ["few"], "soon", "no nightly run on soon: choose a date from 2026-11-01"),
+    ],
+)
+def test_an_impossible_nightly_run_raises_an_error_that_names_the_file(
+    write_project: WriteProject,
+    instance: dg.DagsterInstance,
+    nightly: dict[str, Any],
+    evaluations: list[str],
+    date: str,
+    message: str,
+) -> None:
+    project = write_project()
+    file = project.configuration.folder / "nightly.yaml"
+    file.write_text(yaml.safe_dump(nightly))
+    with pytest.raises(ConfigurationError) as caught:
+        run_nightly(project, instance, evaluations, date)
+    assert message in str(caught.value)
+    assert str(file) in str(caught.value)
+
+
+def test_the_error_for_a_missing_baseline_names_the_command_that_builds_it(
+    write_project: WriteProject, project: Project, instance: dg.DagsterInstance
+) -> None:
+    (project.configuration.folder / "nightly.yaml").write_text(yaml.safe_dump(TRACKED))
+    project.store.scores("videomme", "few").unlink()
+    with pytest.raises(NotReadyError, match=r"few: its baseline .* does not exist; run .* run few"):
+        run_nightly(write_project(), instance, ["few"], "2026-11-02")

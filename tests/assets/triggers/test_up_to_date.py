@@ -1,0 +1,86 @@
+"""The check `up_to_date` shows what the planner would build, whatever Dagster itself knows."""
+
+import dagster as dg
+
+from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
+from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.versions import CODE_VERSIONS
+
+
+def tick(project: Project, instance: dg.DagsterInstance) -> dict[str, dg.AssetCheckEvaluation]:
+    """Evaluate the sensor, store its results as the daemon does, and return them by asset."""
+    with dg.build_sensor_context(instance=instance) as context:
+        found = up_to_date_sensor(project)(context)
+    reported = found.asset_events if isinstance(found, dg.SensorResult) else []
+    results = [event for event in reported if isinstance(event, dg.AssetCheckEvaluation)]
+    for event in results:
+        instance.report_runless_asset_event(event)
+    return {event.asset_key.path[-1]: event for event in results}
+
+
+def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    first = tick(project, instance)
+    assert {asset for asset, result in first.items() if not result.passed} == set()
+    assert len(first) == 9
+    assert tick(project, instance) == {}, "nothing changed"
+
+    frames = stage(project, "frames")
+    lost = frames.target(frames.parse_partition("uniform_n-4|002")).path
+    lost.unlink()
+    (changed,) = tick(project, instance).values()
+    assert changed.asset_key == frames.asset_key
+    assert changed.description == "a refresh would build 1 of 6: 1 file gone or outdated"
+    assert "uniform_n-4|002" in str(changed.metadata["not_fresh"])
+    assert changed.target_materialization_data is not None, "or the UI shows it in gray"
+
+    edited = {**EVALUATIONS, "few": {**EVALUATIONS["few"], "reader": "official_v1"}}
+    write_project(edited)
+    changes = {asset: result.description for asset, result in tick(project, instance).items()}
+    assert changes == {
+        "scores": "a refresh would build 1 of 4: 1 changed setting",
+        "warehouse": "a refresh would build 1 of 1: 1 upstream",
+        "report_page": "a refresh would build 1 of 1: 1 upstream",
+    }
+    refresh_project(project.reopened(), instance, ALL)
+    assert {asset: result.passed for asset, result in tick(project, instance).items()} == {
+        "frames": True,
+        "scores": True,
+        "warehouse": True,
+        "report_page": True,
+    }
+
+
+def test_the_check_runs_after_its_asset(project: Project, instance: dg.DagsterInstance) -> None:
+    job = build_definitions(project).resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(["videomme", "scores"])],
+        partition_key="few",
+    )
+    checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
+    assert checks[UP_TO_DATE] is True
+    assert set(tick(project, instance)) == {*CODE_VERSIONS, "warehouse", "report_page"} - {"scores"}
+
+
+def test_files_that_cannot_be_used_are_in_the_check_of_scores(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    tick(project, instance)
+    edited = write_project({**EVALUATIONS, "typo": {**EVALUATIONS["few"], "promt": "lmms_eval"}})
+    (edited.configuration.folder / "nightly.yaml").write_text("evaluations: {nobody: {}}\n")
+    (changed,) = tick(project, instance).values()
+    assert (changed.asset_key.path[-1], changed.passed) == ("scores", False)
+    assert changed.description is not None
+    assert changed.description.startswith("4 fresh; this file is not used: ")
+    assert "unknown key `promt`" in changed.description
+    assert "nightly.yaml: `since` is missing" in changed.description
+    assert build_definitions(edited.reopened()).resolve_job_def(REFRESH_JOB)
+    write_project()
+    (edited.configuration.folder / "nightly.yaml").unlink()
+    assert [result.passed for result in tick(project, instance).values()] == [True]
