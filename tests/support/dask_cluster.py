@@ -12,7 +12,8 @@ from distributed import Client, Security
 
 from tests.support.paths import ROOT
 from tests.support.ports import free_port, wait_until_open
-from videomme_pipeline.cluster.provider import TIMER_VARIABLES, DaskSpec, TlsSpec
+from videomme_pipeline.cluster.provider import DaskSpec
+from videomme_pipeline.cluster.settings import TIMER_VARIABLES, TlsSpec
 
 _OPTIONS = ("--host", "127.0.0.1", "--no-dashboard")
 

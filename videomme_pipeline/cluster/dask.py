@@ -19,7 +19,7 @@ from unittest.mock import patch
 from uuid import uuid4
 from weakref import WeakSet
 
-from videomme_pipeline.cluster.provider import EXPORTS, TIMERS, DaskSpec, SlurmSpec
+from videomme_pipeline.cluster.settings import EXPORTS, TIMERS, DaskSettings, SlurmSpec
 from videomme_pipeline.cluster.ssh import ssh_cluster
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
@@ -203,7 +203,7 @@ def _run_checked(
 
 @contextmanager
 def connect(
-    spec: DaskSpec, folder: Path, on_message: Callable[[str], None]
+    spec: DaskSettings, folder: Path, on_message: Callable[[str], None]
 ) -> Iterator[DaskWorkers]:
     """Connect to a cluster, or start one that ends after the block.
 
@@ -233,7 +233,7 @@ def connect(
         yield workers
 
 
-def _client(spec: DaskSpec) -> "Client":
+def _client(spec: DaskSettings) -> "Client":
     """A client of the scheduler at the address of `spec`."""
     from distributed import Client  # noqa: PLC0415
 
@@ -249,7 +249,7 @@ def _client(spec: DaskSpec) -> "Client":
         ) from error
 
 
-def _security(spec: DaskSpec) -> "Security":
+def _security(spec: DaskSettings) -> "Security":
     """The keys of the client: those of `tls`, or else those of Dask's own configuration."""
     from distributed import Security  # noqa: PLC0415
 

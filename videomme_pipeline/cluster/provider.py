@@ -1,136 +1,17 @@
-"""Dask as a kind of workers in `cluster.yaml`, and the settings of the processes that we start."""
+"""Dask as a kind of workers in `cluster.yaml`."""
 
 import shutil
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
-
+from videomme_pipeline.cluster.settings import DaskSettings
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.runs.settings import ClusterSpec
-
-TIMERS: dict[str, str | bool] = {
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.admin.tick.cycle": "5s",
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.worker.profile.enabled": False,
-}
-"""Timers in Dask's configuration for the schedulers and workers that we start.
-
-With Dask's defaults, an idle worker uses 3% of a core, and an idle scheduler 1.6%: they measure
-their event loop 50 times per second, sample the stack of each thread 100 times per second, and
-read statistics of the machine twice per second. A task here takes seconds, in a child process.
-"""
-TIMER_VARIABLES = {
-    f"DASK_{key}".upper().replace(".", "__").replace("-", "_"): str(value)
-    for key, value in TIMERS.items()
-}
-"""The same as environment variables."""
-EXPORTS = [f"export {name}={value}" for name, value in TIMER_VARIABLES.items()]
-"""The same as shell commands."""
 
 
-class TlsSpec(Spec):
-    """The files of a TLS client: the certificate of the authority, its own certificate and key."""
-
-    ca_file: Path
-    certificate: Path
-    key: Path
-
-
-class AdaptSpec(Spec):
-    """Bounds of the number of jobs. Jobs start when tasks wait, and end when none do."""
-
-    minimum: int = Field(default=0, ge=0)
-    maximum: int = Field(ge=1)
-
-
-class SlurmSpec(Spec):
-    """Dask workers as Slurm jobs. `cores`, `memory` and `walltime` are those of one job.
-
-    `interface` is the network interface of scheduler and workers. With `lo`, all jobs must run on
-    this machine. `directives` are further `#SBATCH` options, such as `--constraint=avx2`.
-    `prologue` are lines of the job script before the worker starts, such as `module load`.
-    """
-
-    queue: str | None = None
-    account: str | None = None
-    cores: int = Field(ge=1)
-    memory: str
-    walltime: str = "01:00:00"
-    jobs: int | None = Field(default=None, ge=1)
-    adapt: AdaptSpec | None = None
-    interface: str = "lo"
-    directives: tuple[str, ...] = ()
-    prologue: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _require_size(self) -> "SlurmSpec":
-        if (self.jobs is None) == (self.adapt is None):
-            raise ValueError("set either `jobs: 4` or `adapt: {minimum: 0, maximum: 16}`")
-        return self
-
-    @property
-    def bounds(self) -> AdaptSpec:
-        """The smallest and the largest number of jobs at the same time."""
-        return self.adapt or AdaptSpec(minimum=self.jobs or 1, maximum=self.jobs or 1)
-
-
-class SshSpec(Spec):
-    """A Dask worker on each of `hosts`, which works on `cores` videos at the same time.
-
-    `python` has this project on all hosts. `interface` is the network interface of this machine
-    that the hosts reach. `options` are further options of `ssh`, and `prologue` are shell commands
-    before the worker starts.
-    """
-
-    hosts: tuple[str, ...] = Field(min_length=1)
-    cores: int = Field(ge=1)
-    python: str = sys.executable
-    interface: str = "lo"
-    options: tuple[str, ...] = ()
-    prologue: tuple[str, ...] = ()
-
-
-class DaskSpec(ClusterSpec):
-    """A Dask scheduler that runs already (`address`), or one to start (`slurm`, `ssh`).
-
-    A scheduler without TLS lets everybody who can reach it run programs on its workers. So the
-    address of another machine must be `tls://…` unless `plain_tcp` is set. Without `tls`, the files
-    of Dask's own configuration are used.
-    """
-
-    kind: Literal["dask"] = "dask"
-    address: str | None = None
-    tls: TlsSpec | None = None
-    plain_tcp: bool = False
-    slurm: SlurmSpec | None = None
-    ssh: SshSpec | None = None
-
-    @model_validator(mode="after")
-    def _require_one_cluster(self) -> "DaskSpec":
-        if sum(way is not None for way in (self.address, self.slurm, self.ssh)) != 1:
-            raise ValueError("set one of `address`, `slurm` and `ssh`")
-        if self.address and not self.plain_tcp and not _is_protected(self.address):
-            raise ValueError(
-                f"`address: {self.address}` is neither `tls://…` nor on this machine; use TLS, or "
-                "set `plain_tcp: true` if only trusted machines can reach the scheduler"
-            )
-        return self
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        if self.ssh is not None:
-            command = " ".join(["ssh", *self.ssh.options, self.ssh.python])
-            return (*self.ssh.prologue, command)
-        return () if self.slurm is None else self.slurm.prologue
+class DaskSpec(DaskSettings):
+    """The settings, and the connection to the scheduler."""
 
     def connect(
         self, folder: Path, on_message: Callable[[str], None]
@@ -147,14 +28,3 @@ class DaskSpec(ClusterSpec):
                 "no command `sbatch` here; run this on a login node of the Slurm cluster"
             )
         return "runs start Slurm jobs"
-
-
-def _is_protected(address: str) -> bool:
-    """True if traffic to `address` is encrypted or stays on this machine."""
-    url = urlsplit(address if "://" in address else f"tcp://{address}")
-    if url.scheme == "tls":
-        return True
-    try:
-        return url.hostname == "localhost" or ip_address(url.hostname or "").is_loopback
-    except ValueError:
-        return False

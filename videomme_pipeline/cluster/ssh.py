@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from videomme_pipeline.cluster.provider import EXPORTS, SshSpec
+from videomme_pipeline.cluster.settings import EXPORTS, SshSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
