@@ -281,6 +281,21 @@ def test_sql_uses_no_other_file(built: Built, tmp_path: Path, statement: str) ->
     assert list(tmp_path.glob("other*")) == [path]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["select content from read_text('.tmp/other.csv')", "copy (select 1) to '.tmp/new.csv'"],
+)
+def test_sql_uses_no_file_in_the_folder_for_temporary_files_of_duckdb(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    (tmp_path / ".tmp").mkdir()
+    (tmp_path / ".tmp" / "other.csv").write_text("secret")
+    monkeypatch.chdir(tmp_path)
+    ended = videomme("sql", statement)
+    assert ended.failed_with.startswith("DuckDB: ")
+    assert [path.name for path in (tmp_path / ".tmp").iterdir()] == ["other.csv"]
+
+
 def test_sql_reads_other_files_if_that_is_allowed(built: Built, tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("label\n1\n", encoding="utf-8")

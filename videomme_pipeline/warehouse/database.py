@@ -79,6 +79,13 @@ def _build_file(path: Path, store: Store) -> list[str]:
     return left_out
 
 
+_ONLY_THIS_FILE = (
+    # Otherwise statements can use the folder of temporary files, `.tmp` in the working directory.
+    "set temp_directory = ''; set allowed_directories = []; "
+    "set enable_external_access = false; set lock_configuration = true"
+)
+
+
 def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
     """A read-only connection to the DuckDB file of `store`, which is rebuilt if it is stale.
 
@@ -91,7 +98,7 @@ def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnec
         rebuild(store)
     connection = _open(store.warehouse)
     if not allow_files:
-        connection.execute("set enable_external_access = false; set lock_configuration = true")
+        connection.execute(_ONLY_THIS_FILE)
     return connection
 
 
