@@ -205,6 +205,22 @@ def test_runs_against_one_endpoint_take_turns(
     assert messages[0] in logs, "the log of the step names the run that it waits for"
 
 
+def test_no_request_is_sent_after_a_lock_was_lost(
+    write: Callable[..., Project], servers: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, _ = servers
+    server.is_open = True
+    project = write({"a": {"model": "one"}})
+    for kind in (FileLocks, PostgresLocks):
+        monkeypatch.setattr(kind, "_is_lost", lambda *_: True)
+    with open_instance() as instance:
+        not_fresh = refresh_project(project, instance, ["a"]).not_fresh
+    reasons = {state.reason for state in not_fresh if state.stage.name == "responses"}
+    assert len(reasons) == 1
+    assert f"the lock of {server.base_url} was lost" in reasons.pop()
+    assert server.requests == []
+
+
 @pytest.mark.slow
 def test_runs_at_different_endpoints_do_not_wait_for_each_other(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor

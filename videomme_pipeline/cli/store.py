@@ -45,7 +45,7 @@ def store_push(
     except StorageError as error:
         damage = error
         note(str(error))
-    _copy(store, Store.at(url), overwrite=overwrite)
+    _copy(store, Store.at(url, title="target"), overwrite=overwrite)
     if damage is not None:
         raise typer.Exit(1)
 
@@ -55,7 +55,7 @@ def store_pull(url: Url, overwrite: Overwrite = False) -> None:
     """Copy all finished tables into the data folder. Run it again to resume."""
     from videomme_pipeline.storage.layout import Store
 
-    _copy(Store.at(url), open_project().store, overwrite=overwrite)
+    _copy(Store.at(url, title="source"), open_project().store, overwrite=overwrite)
 
 
 @commands.command("verify", epilog="Example: videomme store verify ~/backup")
@@ -64,7 +64,7 @@ def store_verify(url: Url) -> None:
     from videomme_pipeline.storage.layout import Store
     from videomme_pipeline.storage.tables import verify
 
-    intact, problems = verify(Store.at(url).tables())
+    intact, problems = verify(Store.at(url, title="store").tables())
     for problem in problems:
         note(problem)
     note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")

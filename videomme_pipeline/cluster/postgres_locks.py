@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from videomme_pipeline.project.runs.locks import Locks, Resource
+from videomme_pipeline.project.runs.locks import Lock, Locks, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,15 @@ class _Session:
     """A session of the database that has one lock. The end of the session releases it too."""
 
     connection: Connection
+
+    def has_ended(self) -> bool:
+        """True if the session cannot be used any more, so that the server released its locks."""
+        if not self.connection.closed:
+            try:
+                self.connection.execute(_PING)
+            except DBAPIError:
+                self.connection.close()
+        return self.connection.closed
 
     def release(self) -> None:
         if self.connection.closed:
@@ -29,8 +38,8 @@ class _Session:
 class PostgresLocks(Locks):
     """Locks among all processes that use the same PostgreSQL database, on any machine.
 
-    A slot is an advisory lock of a session with the name of the run. A restart of the server
-    releases all locks, so other runs may then use a resource at the same time.
+    A slot is an advisory lock of a session with the name of the run. If the session ends, for
+    example at a restart of the server, other runs may use the resource. `check` notices that.
     """
 
     spans_processes = True
@@ -49,6 +58,9 @@ class PostgresLocks(Locks):
             names = (connection.execute(_USER, name).scalar() for name in _slots(resource))
             return tuple(name for name in names if name is not None)
 
+    def _is_lost(self, lock: Lock) -> bool:
+        return isinstance(lock, _Session) and lock.has_ended()
+
     def _lock_slot(self, resource: Resource) -> _Session | None:
         connection = self._engine.connect()
         for name in _slots(resource):
@@ -66,6 +78,7 @@ _OPTIONS = (
 _CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_timeout": 60_000}
 """This process detects within a minute that the server cannot be reached any more."""
 _LOCK = text("select pg_try_advisory_lock(hashtextextended(:name, 0))")
+_PING = text("select 1")
 _UNLOCK = text("select pg_advisory_unlock_all()")
 _USER = text(
     "select application_name from pg_locks join pg_stat_activity using (pid) "

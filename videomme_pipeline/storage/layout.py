@@ -45,18 +45,26 @@ class Store:
     """The paths so far, because joining is slow and a plan needs every path."""
 
     @classmethod
-    def at(cls, root: str | Path | UPath, local_disk: Path | None = None) -> "Store":
+    def at(
+        cls,
+        root: str | Path | UPath,
+        local_disk: Path | None = None,
+        *,
+        title: str = "data folder",
+    ) -> "Store":
         """The data folder at a path or URL, with SQLite files in `local_disk`.
+
+        `title` names the folder in errors.
 
         Raises:
             ConfigurationError: if the URL contains a password or needs a package that is not
                 installed, or its scheme is unknown, or DuckDB cannot use the path.
         """
-        path = open_folder(root, "data folder")
+        path = open_folder(root, title)
         if is_local(path) and "?" in str(path.absolute()):
             raise ConfigurationError(
-                f"data folder {root}: DuckDB cannot use a folder with `?` in its path; choose "
-                "another data folder"
+                f"{title} {root}: DuckDB cannot use a folder with `?` in its path; choose another "
+                "folder"
             )
         return cls(path, local_disk)
 

@@ -18,7 +18,7 @@ from sqlalchemy import NullPool, create_engine, text
 from tests.support.paths import ROOT
 from tests.support.projects import needs_postgres
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import ModelError, StorageError
 from videomme_pipeline.project.runs import locks
 from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 
@@ -167,6 +167,21 @@ def test_a_lock_is_released_after_its_block_even_if_the_server_is_slow(postgres_
         os.kill(session, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, [session, signal.SIGCONT]).start()
     assert locks.users(this_machine()) == ()
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_a_run_notices_that_the_session_of_its_lock_was_ended(postgres_url: str) -> None:
+    locks = locks_of(postgres_url, "run 3f2a")
+    with locks.using(this_machine()):
+        locks.check()
+        os.kill(backend_of("run 3f2a", postgres_url), signal.SIGTERM)
+        eventually(lambda: locks_of(postgres_url, "a test").users(this_machine()) == ())
+        with pytest.raises(ModelError, match="the lock of this machine was lost"):
+            locks.check()
+        with locks_of(postgres_url, "another run").using(this_machine()):
+            pass
+    locks.check()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Asking the model of an evaluation: requests, the journal, and the cost limit of the run."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -28,6 +29,8 @@ from videomme_pipeline.videos.sound import SOUND_VERSION, sound_of
 
 SHOWN_PAUSE_SECONDS = 5.0
 """Shorter pauses are not shown."""
+LOCK_CHECK_SECONDS = 10.0
+"""Time between two checks that the locks of a run are not lost while it asks a model."""
 
 
 def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> VideoRequests:
@@ -188,9 +191,14 @@ def ask_model(
         model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
         responses = collect(requests, model, journal, plan, on_progress=show)
         stack.enter_context(closing(responses))
+        project.locks.check()  # the start of servers may have taken long
+        checked_at = time.monotonic()
         try:
             answered = failed = 0
             for response in responses:
+                if time.monotonic() - checked_at >= LOCK_CHECK_SECONDS:
+                    project.locks.check()
+                    checked_at = time.monotonic()
                 if response.error is None:
                     answered += 1
                 else:

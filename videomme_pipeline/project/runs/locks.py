@@ -18,6 +18,7 @@ from typing import Protocol
 from filelock import FileLock, Timeout
 
 from videomme_pipeline import plugins
+from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.publish import writing
 
@@ -81,22 +82,41 @@ class Locks(ABC):
     def __init__(self, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._run = run
         self._on_wait = on_wait
-        self._locks: list[Lock] = []
+        self._locks: list[tuple[Resource, Lock]] = []
 
     @contextmanager
     def using(self, resource: Resource) -> Iterator[None]:
         """Use `resource` in the block. Entering it waits for a free slot."""
         lock = self._lock_slot(resource) or self._wait(resource)
-        self._locks.append(lock)
+        self._locks.append((resource, lock))
         try:
             yield
         finally:
             lock.release()
+            self._locks = [entry for entry in self._locks if entry[1] is not lock]
 
     def release_all(self) -> None:
         """Release all locks, even of blocks that never ended, as in a suspended generator."""
-        for lock in self._locks:
+        for _, lock in self._locks:
             lock.release()
+
+    def check(self) -> None:
+        """Check that this run still has the locks of all blocks that it is in.
+
+        Raises:
+            ModelError: if a lock was lost, so that another run may use the resource.
+        """
+        for resource, lock in self._locks:
+            if self._is_lost(lock):
+                raise ModelError(
+                    f"the lock of {resource.title} was lost, because the database ended its "
+                    "session; another run may use it now. Everything answered so far is stored: "
+                    "check the database, then run again"
+                )
+
+    def _is_lost(self, lock: Lock) -> bool:  # noqa: ARG002
+        """True if `lock`, which was not released, is free for other runs."""
+        return False
 
     @abstractmethod
     def users(self, resource: Resource) -> tuple[str, ...]:
