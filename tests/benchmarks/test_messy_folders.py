@@ -105,6 +105,9 @@ READABLE = {
     "WebVTT": Folder(
         files={"q.json": table("a.mp4"), "a.mp4": b"\0", "a.vtt": VTT}, subtitles=["Hello"]
     ),
+    "names without suffixes": Folder(
+        files={"q.json": table("a"), "a.MP4": b"\0", "a.srt": SRT}, subtitles=["Hello"]
+    ),
     "JSON subtitles": Folder(
         files={
             "q.json": table("v/a.mp4"),

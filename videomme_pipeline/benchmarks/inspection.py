@@ -215,12 +215,7 @@ def _column_of_files(
             paths = {
                 name.removeprefix(inside)
                 for path in (file.relative_to(folder) for file in files)
-                for name in (
-                    str(path),
-                    str(path.with_suffix("")),
-                    str(path.with_suffix(path.suffix.lower())),
-                    str(path.with_suffix(path.suffix.upper())),
-                )
+                for name in map(str, _spellings(path))
                 if name.startswith(inside)
             }
             share = len(values & paths) / max(len(values), 1)
@@ -231,6 +226,14 @@ def _column_of_files(
     if best is None and candidates:
         return _FileColumn(candidates[0], ".", 0.0)
     return best
+
+
+def _spellings(path: Path) -> list[Path]:
+    """The names of a file in annotations. Only those of videos may lack the suffix."""
+    suffix = path.suffix
+    is_video = suffix.lower() in FOOTAGE_SUFFIXES
+    suffixes = (suffix, suffix.lower(), suffix.upper(), *([""] if is_video else []))
+    return [path.with_suffix(other) for other in suffixes]
 
 
 def _folder(file: Path, folder: Path) -> str:

@@ -1,0 +1,37 @@
+"""Every measurement in `perf/` runs in its quick form."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.slurm import CAN_RUN
+
+pytestmark = pytest.mark.slow
+
+SCRIPTS = {
+    path.stem: text
+    for path in sorted((ROOT / "perf").glob("*.py"))
+    if f"    python -m perf.{path.stem} [" in (text := path.read_text(encoding="utf-8"))
+}
+MOST_SECONDS = 900
+NEEDS = {"report": shutil.which("chromium") is not None, "cluster_demo": CAN_RUN}
+"""What only some machines have."""
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_measurement_runs(name: str) -> None:
+    if not NEEDS.get(name, True):
+        pytest.skip("this machine has no Chromium or no Slurm")
+    usage = SCRIPTS[name]
+    options = [option for option in ("--quick", "--json") if f"[{option}" in usage]
+    command = [sys.executable, "-m", f"perf.{name}", *options]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=MOST_SECONDS
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    if "--json" in options:
+        assert json.loads(done.stdout.splitlines()[-1])
