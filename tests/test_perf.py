@@ -19,7 +19,7 @@ SCRIPTS = {
 }
 MOST_SECONDS = 900
 NEEDS = {"report": shutil.which("chromium") is not None, "cluster_demo": CAN_RUN}
-"""What only some machines have."""
+"""True if this machine has the program that a measurement needs."""
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
