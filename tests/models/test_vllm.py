@@ -8,7 +8,7 @@ import asyncio
 import io
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -18,13 +18,16 @@ import pytest
 from PIL import Image
 
 from tests.support.builders import write_video
-from tests.support.made_up_requests import request
+from tests.support.made_up_requests import request, videos
 from tests.support.paths import ROOT
+from tests.support.servers import server_at
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import (
     Decoding,
     FailureKind,
@@ -32,6 +35,9 @@ from videomme_pipeline.models.video_llm import (
     Request,
     ResponseFailure,
 )
+from videomme_pipeline.responses.collect import collect
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.videos.container import index_packets
 
@@ -64,12 +70,12 @@ class Served:
 
     family: str
     name: str
-    url: str
+    urls: tuple[str, ...]
     folder: Path
     serve: LocalServers
 
     def spec(self, **values: object) -> EndpointSpec:
-        entry = {"name": self.name, "base_url": self.url, "profile": "vllm", **values}
+        entry = {"name": self.name, "base_url": self.urls[0], "profile": "vllm", **values}
         return EndpointSpec.model_validate(entry)
 
     async def ask(self, example: Request, **values: object) -> Reply:
@@ -85,8 +91,10 @@ class Served:
             await model.close()
 
 
-def start(folder: Path, family: str, **args: object) -> Iterator[Served]:
-    """A server of a tiny model, which can read the files in `folder`."""
+def start(
+    folder: Path, family: str, args: Mapping[str, object] = {}, *, replicas: int = 1
+) -> Iterator[Served]:
+    """Servers of a tiny model, with weights and logs in `folder`."""
     environment = os.environ.get("VIDEOMME_VLLM")
     if environment is None or not Path(environment, "bin", "vllm").exists():
         pytest.skip("VIDEOMME_VLLM does not name an environment with vLLM")
@@ -98,9 +106,10 @@ def start(folder: Path, family: str, **args: object) -> Iterator[Served]:
         {
             "engine": "vllm",
             "weights": str(weights),
+            "replicas": replicas,
             "gpus_per_replica": 0,
             "command": [f"{environment}/bin/vllm", "serve"],
-            "args": ARGS | args,
+            "args": {**ARGS, **args},
             "start_seconds": 500,
         }
     )
@@ -108,11 +117,11 @@ def start(folder: Path, family: str, **args: object) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         for variable, value in CPU.items():
             patch.setenv(variable, value)
-        replicas = serve.start(name, folder, lambda _healthy, _total, _output: None)
+        servers = serve.start(name, folder, lambda _healthy, _total, _output: None)
     try:
-        yield Served(family, name, replicas.urls[0], folder, serve)
+        yield Served(family, name, servers.urls, folder, serve)
     finally:
-        replicas.close()
+        servers.close()
 
 
 @pytest.fixture(scope="module", params=sorted(SQUARES))
@@ -125,14 +134,14 @@ def served(
         "limit-mm-per-prompt": {"image": 8, "video": 1},
         "allowed-local-media-path": str(folder),
     }
-    yield from start(folder, request.param, **limits)
+    yield from start(folder, request.param, limits)
 
 
 @pytest.fixture(scope="module")
 def distrustful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """vLLM without the options for settings of frames, pictures and local files."""
     args = {"trust-request-mm-kwargs": False, "limit-mm-per-prompt": {"image": 4, "video": 0}}
-    yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", **args)
+    yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args)
 
 
 @pytest.fixture(scope="module")
@@ -339,3 +348,29 @@ async def test_concurrent_questions_about_a_video_are_answered(served: Served) -
     replies = await served.ask_all(examples)
     assert {reply.text for reply in replies} <= set("ABCD")
     assert max(reply.usage.cached_tokens or 0 for reply in replies) > 0
+
+
+@pytest.fixture
+def two_replicas(tmp_path: Path) -> Iterator[Served]:
+    yield from start(tmp_path, "qwen3_vl", replicas=2)
+
+
+def test_a_replica_that_is_killed_in_the_middle_of_a_run_loses_no_answer(
+    two_replicas: Served, tmp_path: Path
+) -> None:
+    model = build_model(two_replicas.spec(base_url=two_replicas.urls), {})
+    plan = RequestPlan(
+        evaluation="test",
+        decoding=Decoding(max_tokens=4, constrain_answer=True),
+        limits=Limits(concurrency=4),
+    )
+    requests = videos(20, frames=4, load=lambda _: with_frames(4).frames)
+    responses = []
+    with Journal(tmp_path / "journal") as journal:
+        for response in collect(requests, model, journal, plan):
+            responses.append(response)
+            if len(responses) == 10:
+                server_at(two_replicas.urls[0]).kill()
+    assert len(responses) == len({response.question_id for response in responses}) == 60
+    assert [response.error for response in responses if response.error] == []
+    assert {response.warning for response in responses} == {None}
