@@ -22,6 +22,7 @@ from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoM
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.storage.layout import Store
@@ -52,6 +53,17 @@ def read(tmp_path: Path, rows: Sequence[Any], columns: Any = COLUMNS, **keys: An
     path = tmp_path / "q.json"
     path.write_text(json.dumps(rows))
     return read_questions(declaration(columns=columns, **keys), [path], "mine")
+
+
+def test_half_an_emoji_is_replaced_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = {**ROW, "question": "Which \ud83d?", "options": ["Red", "Blue\ude00"]}
+    (question,) = read(tmp_path, [row]).require()
+    assert question.question == "Which \ufffd?"
+    assert question.option_text(Letter.B) == "Blue\ufffd"
+    assert fingerprint(question)
+    assert "q.json: texts are cut inside a character" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -261,3 +261,22 @@ def test_the_error_for_a_file_that_cannot_be_scored_has_the_reason(
         (tmp_path / name).write_text(text)
     with pytest.raises(ScoringError, match=message):
         score_file(tmp_path / name, ScoreOptions(durations=(Duration.SHORT,)))
+
+
+HALF = "\ud83d"
+"""The first half of an emoji, as a limit on tokens leaves it."""
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_half_an_emoji_is_replaced_with_a_remark(tmp_path: Path, suffix: str) -> None:
+    path = write(
+        [
+            QUESTION | {"prediction": f"A {HALF}", "domain": f"Know{HALF}"},
+            QUESTION | {"question_id": f"001-2{HALF}"},
+        ],
+        tmp_path / f"rows{suffix}",
+    )
+    report = score_file(path, ScoreOptions())
+    assert [row.raw_output for row in report.rows] == ["A \ufffd", "A"]
+    assert [row.question_id for row in report.rows] == ["001-1", "001-2\ufffd"]
+    assert "2 rows have texts cut inside a character, which is now U+FFFD" in report.remarks

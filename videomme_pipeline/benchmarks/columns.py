@@ -5,6 +5,7 @@ import codecs
 import csv
 import io
 import json
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
 _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
 
+_log = logging.getLogger(__name__)
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
 
@@ -131,7 +134,22 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
         ) from error
     if not rows:
         raise AnnotationError(f"{path}: it has no rows; get it again")
-    return rows
+    whole: list[Mapping[str, Any]] = whole_characters(rows)
+    if whole != rows:
+        _log.warning("%s: texts are cut inside a character, which is now U+FFFD", path)
+    return whole
+
+
+def whole_characters(value: Any) -> Any:
+    """A JSON value in which U+FFFD replaces every half of a character.
+
+    A text that was cut inside an emoji ends with half of it. No file in UTF-8 can contain that.
+    """
+    if isinstance(value, str):
+        return _HALF_CHARACTER.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {whole_characters(key): whole_characters(item) for key, item in value.items()}
+    return [whole_characters(item) for item in value] if isinstance(value, list) else value
 
 
 def _read(path: Path) -> list[Mapping[str, Any]]:

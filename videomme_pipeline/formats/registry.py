@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.columns import whole_characters
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.formats import (
@@ -70,7 +71,7 @@ def read_results(
     Raises:
         ScoringError: if the file is missing, empty or in no known format.
     """
-    form, rows, notes = _dataset_rows(path, skip_missing)
+    form, rows, notes, remarks = _dataset_rows(path, skip_missing)
     dataset = None if annotations is None else read_annotations(annotations, benchmark)
     if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
@@ -96,14 +97,21 @@ def read_results(
             f"{notes[0] if notes else 'it is empty'}"
         )
     answers = answers_of(questions, path.stem)
-    return replace(answers, notes=(*notes, *answers.notes))
+    return replace(answers, notes=(*notes, *answers.notes), remarks=(*remarks, *answers.remarks))
 
 
-def _dataset_rows(path: Path, skip_missing: bool) -> tuple[ResultsFormat, list[Row], list[str]]:
-    """The format of the file, its rows, and notes about videos that were left out."""
-    objects = read_rows_of(path)
-    if not objects:
+def _dataset_rows(
+    path: Path, skip_missing: bool
+) -> tuple[ResultsFormat, list[Row], list[str], list[str]]:
+    """The format of the file, its rows, notes about videos that were left out, and remarks."""
+    published = read_rows_of(path)
+    if not published:
         raise ScoringError(f"{path}: contains no results")
+    objects = [whole_characters(item) for item in published]
+    halves = sum(item != whole for item, whole in zip(published, objects, strict=True))
+    remarks = []
+    if halves:
+        remarks.append(f"{halves} rows have texts cut inside a character, which is now U+FFFD")
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
     rows: list[Row] = []
@@ -129,7 +137,7 @@ def _dataset_rows(path: Path, skip_missing: bool) -> tuple[ResultsFormat, list[R
             f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it so, or "
             "convert the file to the official template"
         )
-    return form, rows, notes
+    return form, rows, notes, remarks
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:
@@ -140,7 +148,8 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
     """
     seen: SeenQuestions = defaultdict(dict)
     try:
-        return Annotations([question_of(row, benchmark, seen) for row in read_rows_of(path)])
+        rows = map(whole_characters, read_rows_of(path))
+        return Annotations([question_of(row, benchmark, seen) for row in rows])
     except ValueError as error:
         raise ScoringError(f"{path}: not the annotations of {benchmark}: {error}") from error
 
