@@ -118,7 +118,7 @@ def test_the_error_for_an_unusable_file_says_what_to_do(
 
 def test_an_archive_larger_than_the_limit_is_rejected_before_it_is_decompressed() -> None:
     with pytest.raises(ValueError, match="more than the limit of 1,000"):
-        read_archive(RESULTS / "inspect.eval", largest_bytes=1_000)
+        read_archive(RESULTS / "inspect.eval", 1_000)
 
 
 def test_an_archive_of_another_kind_is_rejected(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_archive_of_another_kind_is_rejected(tmp_path: Path) -> None:
 def test_text_in_utf_16_is_read(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     path.write_text("video_id\tresponse\n001\tA\n", encoding="utf-16")
-    assert read_rows_of(path) == [{"video_id": "001", "response": "A"}]
+    assert read_rows_of(path)[0] == [{"video_id": "001", "response": "A"}]
 
 
 def test_evalscope_reviews_are_joined_with_the_annotations_with_all_repeats() -> None:

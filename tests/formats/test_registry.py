@@ -56,7 +56,7 @@ def test_a_file_of_a_blocked_score_has_the_reason_and_scores_the_same(
 ) -> None:
     path = tmp_path / f"results{form.suffix}"
     path.write_text(write_results(questions_of(rows), rows, form, not_citable="2 failed"))
-    found = read_rows_of(path)
+    found, _ = read_rows_of(path)
     assert {row["not_citable"] for row in found} == {"2 failed"}
     scored_again = score_file(
         path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1)

@@ -117,6 +117,7 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
         rows = _read(path)
         if inner is not None:
             rows = [{**row, **inner_row} for row in rows for inner_row in row[inner]]
+        whole: list[Mapping[str, Any]] = whole_characters(rows)
     except FileNotFoundError:
         raise AnnotationError(f"{path}: no such file") from None
     except UnicodeDecodeError as error:
@@ -134,22 +135,30 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
         ) from error
     if not rows:
         raise AnnotationError(f"{path}: it has no rows; get it again")
-    whole: list[Mapping[str, Any]] = whole_characters(rows)
-    if whole != rows:
+    if whole is not rows:
         _log.warning("%s: texts are cut inside a character, which is now U+FFFD", path)
     return whole
 
 
 def whole_characters(value: Any) -> Any:
-    """A JSON value in which U+FFFD replaces every half of a character.
+    """`value`, or a copy of it in which U+FFFD replaces every half of a character.
 
-    A text that was cut inside an emoji ends with half of it. No file in UTF-8 can contain that.
+    `value` consists of JSON values. A text that was cut inside an emoji ends with half of it. No
+    file in UTF-8 can contain that.
     """
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return _replaced(value)
+    return value
+
+
+def _replaced(value: Any) -> Any:
     if isinstance(value, str):
         return _HALF_CHARACTER.sub("\ufffd", value)
     if isinstance(value, Mapping):
-        return {whole_characters(key): whole_characters(item) for key, item in value.items()}
-    return [whole_characters(item) for item in value] if isinstance(value, list) else value
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    return [_replaced(item) for item in value] if isinstance(value, list) else value
 
 
 def _read(path: Path) -> list[Mapping[str, Any]]:

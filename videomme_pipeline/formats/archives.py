@@ -17,22 +17,35 @@ from xml.etree import ElementTree
 
 from videomme_pipeline.formats.results_format import Row
 
-LARGEST_BYTES = 1 << 30
-"""Decompressed size above which an archive is rejected."""
-
+_MEGABYTE = 1_000_000
+_LARGEST_RATIO = 10
+_MOST_COLUMNS = 16_384
 _DAMAGE = (zlib.error, struct.error, lzma.LZMAError)
 _ZSTANDARD = 93
 _NAME_LENGTHS = 26
 """Offset of the two lengths in the header before each member."""
 _SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_CELL, _ROW = f"{_SHEET}c", f"{_SHEET}row"
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_REFERENCE = re.compile(r"([A-Z]{0,3})\d*")
+"""The name of a cell."""
 
 
-def read_archive(path: Path, *, largest_bytes: int = LARGEST_BYTES) -> list[Any]:
+def largest_content(path: Path) -> int:
+    """The number of bytes that may be unpacked from the file at `path`.
+
+    Results of real runs unpack to a few times their size. A small file that unpacks to much more
+    was made to waste time or memory.
+    """
+    return _LARGEST_RATIO * max(_MEGABYTE, path.stat().st_size)
+
+
+def read_archive(path: Path, largest_bytes: int) -> list[Any]:
     """The rows in a workbook (`.xlsx`, first sheet) or the samples in an Inspect log (`.eval`).
 
     Raises:
-        ValueError: if the archive is damaged, too large or of another kind.
+        ValueError: if the archive is damaged, unpacks to more than `largest_bytes`, or is of
+            another kind.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -72,8 +85,8 @@ def _members(
     size = sum(info.file_size for info in members)
     if size > largest_bytes:
         raise ValueError(
-            f"decompressed, it has {size:,} bytes, more than the limit of {largest_bytes:,}; "
-            "convert it to JSON lines or CSV"
+            f"decompressed, it has {size:,} bytes, more than the limit of {largest_bytes:,} "
+            "for a file of this size; convert it to JSON lines or CSV"
         )
     return [
         _zstandard(path, info) if info.compress_type == _ZSTANDARD else archive.read(info)
@@ -112,34 +125,51 @@ def _text_of(element: ElementTree.Element) -> str:
 
 
 def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
-    """One row per line of the sheet. The first line has the names of the columns."""
+    """One row per line of the sheet. The first line has the names of the columns.
+
+    A row has only the columns in which it has a cell, so that short rows need little memory.
+    """
     columns: dict[int, str] = {}
-    for _, element in ElementTree.iterparse(BytesIO(xml)):
-        if element.tag != f"{_SHEET}row":
-            continue
-        cells = _cells(element, texts)
-        element.clear()
-        if columns:
-            yield {name: cells.get(number) for number, name in columns.items()}
-        else:
-            columns = {number: text for number, text in cells.items() if text}
-
-
-def _cells(row: ElementTree.Element, texts: list[str]) -> dict[int, str | None]:
-    """Texts by column number. A cell without a reference follows the one to its left."""
     cells: dict[int, str | None] = {}
     number = 0
-    for cell in row.findall(f"{_SHEET}c"):
-        letters = cell.get("r", "").rstrip("0123456789")
-        number = _column(letters) if letters else number + 1
-        cells[number] = _cell_text(cell, texts)
-    return cells
+    for element in _finished(xml):
+        if element.tag == _CELL:
+            number = _column(element.get("r", "")) or number + 1  # the one to its right
+            if number > _MOST_COLUMNS:
+                raise ValueError(f"the workbook is damaged (it has a column {number:,})")
+            if not columns or number in columns:
+                cells[number] = _cell_text(element, texts) if len(element) else None
+        else:
+            if not columns:
+                columns = {column: text for column, text in cells.items() if text}
+            elif cells:
+                yield {columns[column]: text for column, text in cells.items()}
+            cells, number = {}, 0
 
 
-def _column(letters: str) -> int:
-    """The number of the column "A", "B", … "AA"; A is 1."""
+def _finished(xml: bytes) -> Iterator[ElementTree.Element]:
+    """Yield the cells and rows of a sheet, and keep none, because there may be millions."""
+    parents: list[ElementTree.Element] = []
+    for event, element in ElementTree.iterparse(BytesIO(xml), ("start", "end")):
+        if event == "start":
+            parents.append(element)
+            continue
+        parents.pop()
+        if element.tag in (_CELL, _ROW):
+            yield element
+            for parent in parents[-1:]:
+                parent.clear()
+
+
+def _column(reference: str) -> int:
+    """The number of the column of a cell such as "AA7", where A is 1; 0 without a reference."""
+    if not reference:
+        return 0
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ValueError(f"the workbook is damaged (it has a cell {reference[:20]})")
     number = 0
-    for letter in letters:
+    for letter in match[1]:
         number = 26 * number + ord(letter) - ord("A") + 1
     return number
 

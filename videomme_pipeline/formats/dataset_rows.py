@@ -3,19 +3,21 @@
 All formats share these columns; only the names and the nesting differ.
 """
 
-import ast
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from videomme_pipeline.benchmarks.columns import list_in
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
+_LONGEST_LIST = 100_000
+"""The number of characters in the longest list of options that is written as text."""
 _BLANK = {"", "none", "nan", "null"}
 
 
@@ -156,7 +158,7 @@ def _facet(
         raise ValueError(f"`{column}` is {text!r}, not {', '.join(map(str, closed))}")
     try:
         return int(float(text)) if kind is int else text
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"`{column}` is {text!r}, not a number") from None
 
 
@@ -164,10 +166,9 @@ def _options(row: Row) -> tuple[str, ...]:
     """The options from a list, a text with one per line (v2), or a list written as text."""
     value = row.get("options")
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = ast.literal_eval(value)
-        except (SyntaxError, ValueError):
-            raise ValueError(f"`options` is not a list: {value[:60]!r}") from None
+        if len(value) > _LONGEST_LIST or not isinstance(listed := list_in(value), list):
+            raise ValueError(f"`options` is not a list: {value[:60]!r}")
+        value = listed
     if isinstance(value, str):
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or not value:

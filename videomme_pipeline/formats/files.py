@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from videomme_pipeline.benchmarks.columns import whole_characters
 from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
-from videomme_pipeline.formats.archives import read_archive
+from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row
 
 _LONGEST_FIELD = 1 << 30
@@ -19,7 +20,7 @@ _MISSING_IN_PANDAS = frozenset(
      "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )  # fmt: skip
 """Fields that `pandas.read_csv` reads as missing."""
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
 _UNUSABLE: Mapping[bytes, str] = {
@@ -35,8 +36,8 @@ _UNUSABLE: Mapping[bytes, str] = {
 """Description of an unusable file and what to do, by the first bytes of the file."""
 
 
-def read_rows_of(path: Path) -> Sequence[Row]:
-    """The objects in the file at `path`, which may have any name.
+def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
+    """The objects in the file at `path`, which may have any name, and remarks about them.
 
     Texts of tables that pandas reads as missing ("NA", "nan", "" …) are missing here too. The
     official v2 script does the same, because it writes and reads a CSV file before it scores.
@@ -47,7 +48,9 @@ def read_rows_of(path: Path) -> Sequence[Row]:
     kind = "a results file"
     try:
         kind, parse = _detected(path)
-        rows = parse()
+        published = parse()
+        _check_size(published, largest_content(path))
+        rows: list[Any] = whole_characters(published)
     except FileNotFoundError:
         raise ScoringError(f"{path}: no such file") from None
     except RecursionError:
@@ -56,7 +59,24 @@ def read_rows_of(path: Path) -> Sequence[Row]:
         raise ScoringError(f"{path}: not readable as {kind}: {error}") from error
     if not all(isinstance(row, Mapping) for row in rows):
         raise ScoringError(f"{path}: expected a list of objects, one per video or question")
-    return rows
+    if rows is published:
+        return rows, []
+    halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
+    return rows, [f"{halves} rows have texts cut inside a character, which is now U+FFFD"]
+
+
+def _check_size(rows: Sequence[object], largest: int) -> None:
+    """Check the length of all texts. A workbook can refer to one text any number of times.
+
+    Raises:
+        ValueError: if they are longer than `largest`.
+    """
+    cells = (value for row in rows if isinstance(row, Mapping) for value in row.values())
+    if sum(len(value) for value in cells if isinstance(value, str)) > largest:
+        raise ValueError(
+            f"its texts have more than {largest:,} characters, which is too much for a file of "
+            "this size; convert it to JSON lines"
+        )
 
 
 def parse_json(text: str) -> Any:
@@ -144,24 +164,26 @@ def _parse_json_lines(text: str) -> list[Any]:
 def _parse_parquet(path: Path) -> list[Any]:
     from videomme_pipeline.storage.parquet import read_foreign_table  # noqa: PLC0415 - loads pyarrow
 
-    rows: list[Any] = read_foreign_table(path).to_pylist()
+    rows: list[Any] = read_foreign_table(path, largest_content(path)).to_pylist()
     return rows
 
 
 def _parse_archive(path: Path) -> list[Any]:
-    return [_with_missing(row) for row in read_archive(path)]
+    rows = read_archive(path, largest_content(path))
+    return [_with_missing(row) if isinstance(row, Mapping) else row for row in rows]
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    return [_table_row(row, reader.line_num) for row in reader]
-
-
-def _table_row(row: dict[Any, Any], line: int) -> Row:
-    if None in row:
-        raise ValueError(f"line {line}: more fields than columns")
-    return _with_missing(row)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    columns = next(reader)
+    rows = []
+    for fields in reader:
+        if len(fields) > len(columns):
+            raise ValueError(f"line {reader.line_num}: more fields than columns")
+        if fields:
+            rows.append(_with_missing(dict(zip(columns, fields, strict=False))))
+    return rows
 
 
 def _with_missing(row: Row) -> Row:

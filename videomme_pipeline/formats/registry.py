@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.columns import whole_characters
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.formats import (
@@ -44,6 +43,7 @@ FORMATS: Mapping[str, ResultsFormat] = {
 }
 """Formats by name. The first format that recognizes a file reads it."""
 
+_MOST_NOTES = 20
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
@@ -80,6 +80,7 @@ def read_results(
             "it to the official template"
         )
     questions: list[tuple[Question, Row]] = []
+    left_out: list[str] = []
     seen: SeenQuestions = defaultdict(dict)
     for number, row in enumerate(rows, start=1):
         try:
@@ -88,9 +89,12 @@ def read_results(
             else:
                 question = annotated(row, dataset)
         except ValueError as error:
-            notes.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
+            left_out.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
         questions.append((question, row))
+    notes += left_out[:_MOST_NOTES]
+    if len(left_out) > _MOST_NOTES:
+        notes.append(f"{len(left_out) - _MOST_NOTES:,} more rows left out")
     if not questions:
         raise ScoringError(
             f"{path}: recognized as {form.name}, but no row can be used; "
@@ -104,14 +108,9 @@ def _dataset_rows(
     path: Path, skip_missing: bool
 ) -> tuple[ResultsFormat, list[Row], list[str], list[str]]:
     """The format of the file, its rows, notes about videos that were left out, and remarks."""
-    published = read_rows_of(path)
-    if not published:
+    objects, remarks = read_rows_of(path)
+    if not objects:
         raise ScoringError(f"{path}: contains no results")
-    objects = [whole_characters(item) for item in published]
-    halves = sum(item != whole for item, whole in zip(published, objects, strict=True))
-    remarks = []
-    if halves:
-        remarks.append(f"{halves} rows have texts cut inside a character, which is now U+FFFD")
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
     rows: list[Row] = []
@@ -148,7 +147,7 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
     """
     seen: SeenQuestions = defaultdict(dict)
     try:
-        rows = map(whole_characters, read_rows_of(path))
+        rows, _ = read_rows_of(path)
         return Annotations([question_of(row, benchmark, seen) for row in rows])
     except ValueError as error:
         raise ScoringError(f"{path}: not the annotations of {benchmark}: {error}") from error

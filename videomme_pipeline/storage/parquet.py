@@ -87,14 +87,32 @@ def read_table(path: UPath | Path, columns: list[str] | None = None) -> pa.Table
     return _decoded(path, _read(path), columns)
 
 
-def read_foreign_table(path: Path) -> pa.Table:
+def read_foreign_table(path: Path, largest_bytes: int | None = None) -> pa.Table:
     """The table at `path`, which another program may have written, without checksums.
 
     Errors are those of `read_table`.
+
+    Raises:
+        ValueError: if the table needs more memory than `largest_bytes`. A few bytes of a file can
+            stand for any number of equal values.
     """
     content = _read(path)
     with _explained(path):
-        return _open(content).read(use_threads=False)
+        file = _open(content)
+        if largest_bytes is None:
+            return file.read(use_threads=False)
+        batches: list[pa.RecordBatch] = []
+        size = _BYTES_PER_CELL * file.metadata.num_rows * file.metadata.num_columns
+        rows = file.iter_batches(_ROWS_AT_ONCE, use_threads=False)
+        while size <= largest_bytes and (batch := next(rows, None)) is not None:
+            size += batch.nbytes
+            batches.append(batch)
+    if size > largest_bytes:
+        raise ValueError(
+            f"its rows need more than {largest_bytes:,} bytes, which is too much for a file of "
+            "this size; convert it to JSON lines"
+        )
+    return pa.Table.from_batches(batches, file.schema_arrow)
 
 
 def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.Table:
@@ -150,6 +168,11 @@ def _decoded(path: UPath | Path, content: bytes, columns: list[str] | None = Non
         _verify(content)
         # One thread is faster for small tables.
         return _open(content).read(columns, use_threads=False)
+
+
+_BYTES_PER_CELL = 16
+_ROWS_AT_ONCE = 64
+"""Small, because one row of a batch may have a large text."""
 
 
 def _open(content: bytes) -> pq.ParquetFile:
