@@ -180,6 +180,11 @@ CORRECTION = re.compile(
 )
 """The beginning of a correction. If the text after it has an answer, only that text counts.
 `withdrawn` also cancels the text before the correction."""
+CORRECTING_WORDS = (
+    "wait", "scratch", "that's", "wrong", "correction", "actually", "thought", "oops", "mistake",
+    "mean", "rather", "let", "no,", "sorry,", "不对", "等等", "更正",
+)  # fmt: skip
+"""Every correction has one of these words, which are found faster than the pattern."""
 CHOOSES_NONE = re.compile(
     r"""(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
     none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$""",

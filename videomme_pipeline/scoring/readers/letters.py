@@ -1,6 +1,7 @@
 """The letters in a text that may name an option, and the text around each of them."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -61,12 +62,12 @@ class WrittenLetter:
     @cached_property
     def ends_statement(self) -> bool:
         """True if a statement can end with the letter, for example before "because"."""
-        return self.several or words_of.TERMINAL.match(self.tail) is not None
+        return words_of.TERMINAL.match(self.tail) is not None or self.several
 
     @cached_property
     def is_statement(self) -> bool:
         """True if nothing is missing after the letter: "C.", "C, because …"."""
-        return self.several or words_of.STATEMENT_DONE.match(self.tail) is not None
+        return words_of.STATEMENT_DONE.match(self.tail) is not None or self.several
 
 
 _NEAR = 60
@@ -79,7 +80,7 @@ _ENCLOSING = frozenset("([{*_`$<")
 _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
 _CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
 _SENTENCE_END = re.compile(
-    r"[!?|\n]|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)\.", re.IGNORECASE
+    r"[!?|\n]|\.(?<!\bDr.)(?<!\bMr.)(?<!\bMs.)(?<!\bMrs.)(?<!\bSt.)(?<!\bvs.)", re.IGNORECASE
 )
 _ANNOUNCING = (
     words_of.ANSWER_NOUNS
@@ -98,19 +99,34 @@ def find_letters(
         texts: the spans of option texts by the position of their letter, as `labelled_texts`
             finds them. They are blank in `text`.
     """
-    begins = len(text) - len(text.lstrip(_BULLETS + "\n"))
-    ends = len(text.rstrip(" \n.!?)]}*_`\"'"))
-    return [
-        _with_surroundings(text, (begins, ends), match, letters, texts)
-        for match in _pattern(tuple(letters)).finditer(text)
-    ]
+    matches = [*_pattern(tuple(letters)).finditer(text)]
+    if _ANY_ORDINAL.search(text):
+        matches = sorted([*matches, *_ORDINAL.finditer(text)], key=re.Match.start)
+    if not matches:
+        return []
+    surroundings = _Surroundings(
+        text,
+        letters,
+        texts,
+        begins=len(text) - len(text.lstrip(_BULLETS + "\n")),
+        ends=len(text.rstrip(" \n.!?)]}*_`\"'")),
+        sentences=sentence_ends(text),
+    )
+    return [surroundings.of(match) for match in matches]
 
 
-def sentence_start(text: str, end: int) -> int:
-    """The start of the sentence that contains `end`, at most `_LOOK_BACK` characters earlier."""
-    window = text[max(0, end - _LOOK_BACK) : end]
-    starts = [match.end() for match in _SENTENCE_END.finditer(window)]
-    return end - len(window) + (starts[-1] if starts else 0)
+def sentence_ends(text: str) -> list[int]:
+    """The positions after the ends of the sentences and lines in `text`."""
+    return [match.end() for match in _SENTENCE_END.finditer(text)]
+
+
+def _sentence_start(ends: Sequence[int], position: int) -> int:
+    """The start of the sentence that contains `position`, at most `_LOOK_BACK` characters earlier.
+
+    `ends` are those of `sentence_ends`.
+    """
+    index = bisect_right(ends, position)
+    return max(ends[index - 1] if index else 0, position - _LOOK_BACK)
 
 
 @cache
@@ -118,30 +134,28 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     """A pattern for every letter that may name an option.
 
     It never matches a letter inside a word, in an abbreviation, in initials or in a unit. The
-    pronoun "I" counts only if the question offers the letter and no word follows.
+    pronoun "I" counts only if the question offers the letter and no word follows. The pattern
+    begins with the letter, because the regular-expression engine can skip all other characters.
     """
     offered = "".join(letters).lower()
     lower = "".join(sorted({*"bcdfgh", *offered} - {*_LOWER_WORDS}))
     glued = f"A-H{offered.upper()}"
     word_letter = words_of.WORD_LETTER
-    pronoun = rf"|I(?![ \t]+[{word_letter}])" if "i" in offered else ""
+    pronoun = rf"|(?<=I)(?![ \t]+[{word_letter}])" if "i" in offered else ""
     lower_words = "".join({*"ae", *offered} & {*_LOWER_WORDS})
     return re.compile(
         rf"""
-        (?!(?<=\b[A-Z]\.[ ])[A-Z]\.[ ][A-Z][a-z])  # initials of a name
-        (?<![{word_letter}&@\\°\#]) (?<![{word_letter}]') (?<!\b[A-Za-z][./])
-        (?: (?<![{word_letter}]-) | (?<=nswer-) | (?<=ption-) )
-        (?: (?P<upper>[A-HJ-Z]{pronoun})
-          | (?P<lower>[{lower}]
-            | [{lower_words}](?![ \t]+[{word_letter}]) | (?<=option\ )[{lower_words}]) )
-        (?![{word_letter}&@°\#+]) (?!'[{word_letter}])
-        (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
-        (?!-(?:[{word_letter}]|\s*$))
-      | (?: (?<=\b[iI]s) | (?<=nswer) | (?<=ption) ) (?P<glued>[{glued}]) (?![{word_letter}'])
-      | \b(?P<ordinal>(?i:{_either(_FIRST_TO_LAST)}))\s(?i:(?P<one>one\b)
-          |(?:option|choice|answer|alternative)\b)
-      | \b(?i:option|choice)\s(?:number\s|no\.\s?|\#)?(?P<number>(?i:{_either(_NUMBERS)}))\b
-      | 第(?P<cjk>{_either(_CJK_NUMBERS)})(?:个|個)?(?:选项|選項|选择|項|项)
+        [A-Za-z](?![{word_letter}])
+        (?: (?: (?P<upper>(?<=[A-HJ-Z]){pronoun})
+              | (?P<lower>(?<=[{lower}])
+                | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
+            (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].)
+            (?: (?<![{word_letter}]-.) | (?<=nswer-.) | (?<=ption-.) )
+            (?![&@°\#+]) (?!'[{word_letter}])
+            (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
+            (?!-(?:[{word_letter}]|\s*$))
+            (?!(?<=\b[A-Z]\.[ ][A-Z])\.[ ][A-Z][a-z])  # initials of a name
+          | (?P<glued>(?<=\b[iI]s[{glued}]) | (?<=nswer[{glued}]) | (?<=ption[{glued}])) (?!') )
         """,
         re.VERBOSE,
     )
@@ -167,71 +181,91 @@ def _either(words: Sequence[str]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
-def _with_surroundings(
-    text: str,
-    bounds: Span,
-    match: re.Match[str],
-    letters: Sequence[Letter],
-    texts: Mapping[int, Span],
-) -> WrittenLetter:
-    letter, form = _named(match, letters)
-    start, end = match.span()
-    own_text = texts.get(start)
-    clause, gap = _clause_before(text, start)
-    closed = _closers_end(text, end) if gap.strip() else end
-    after = closed if own_text is None else _closers_end(text, own_text[1])
-    return WrittenLetter(
-        letter=letter,
-        start=start,
-        end=end,
-        form=form,
-        clause=clause,
-        tail=text[after : after + _LOOK_AHEAD],
-        has_text=own_text is not None,
-        enclosed=closed > end and not _ENCLOSING.isdisjoint(gap),
-        first=start - len(clause) - len(gap) <= bounds[0],
-        last=after >= bounds[1],
-    )
+_ORDINAL = re.compile(
+    rf"""\b(?P<ordinal>(?i:{_either(_FIRST_TO_LAST)}))\s(?i:(?P<one>one\b)
+          |(?:option|choice|answer|alternative)\b)
+      | \b(?i:option|choice)\s(?:number\s|no\.\s?|\#)?(?P<number>(?i:{_either(_NUMBERS)}))\b
+      | 第(?P<cjk>{_either(_CJK_NUMBERS)})(?:个|個)?(?:选项|選項|选择|項|项)
+    """,
+    re.VERBOSE,
+)
+_ANY_ORDINAL = re.compile(
+    r"[oO](?:ption|ne)|[cC]hoice|[aA](?:nswer|lternative)|第|OPTION|CHOICE|ANSWER|ONE|ALTERNATIVE"
+)
+"""A word of every ordinal. It is found faster than the ordinals."""
 
 
-def _closers_end(text: str, end: int) -> int:
-    closers = _CLOSERS.match(text, end)
-    return closers.end() if closers else end
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """A text with the positions that the surroundings of its letters depend on.
+
+    `begins` and `ends` enclose the text without outer marks. `sentences` are its `sentence_ends`.
+    """
+
+    text: str
+    letters: Sequence[Letter]
+    texts: Mapping[int, Span]
+    begins: int
+    ends: int
+    sentences: Sequence[int]
+
+    def of(self, match: re.Match[str]) -> WrittenLetter:
+        letter, form = _named(match, self.letters)
+        start, end = match.span()
+        own_text = self.texts.get(start)
+        clause, gap = self._clause_before(start)
+        closed = self._closers_end(end) if gap.strip() else end
+        after = closed if own_text is None else self._closers_end(own_text[1])
+        return WrittenLetter(
+            letter=letter,
+            start=start,
+            end=end,
+            form=form,
+            clause=clause,
+            tail=self.text[after : after + _LOOK_AHEAD],
+            has_text=own_text is not None,
+            enclosed=closed > end and not _ENCLOSING.isdisjoint(gap),
+            first=start - len(clause) - len(gap) <= self.begins,
+            last=after >= self.ends,
+        )
+
+    def _closers_end(self, end: int) -> int:
+        closers = _CLOSERS.match(self.text, end)
+        return closers.end() if closers else end
+
+    def _clause_before(self, start: int) -> tuple[str, str]:
+        """The part of the sentence before `start`, and the marks between it and the letter.
+
+        A letter on its own line belongs to the line above if that line announces an answer
+        ("### Answer", "The best answer is").
+        """
+        text, words_end = self.text, start
+        while words_end > 0 and text[words_end - 1] in _OPENING:
+            words_end -= 1
+        clause_start = _sentence_start(self.sentences, words_end)
+        gap = text[words_end:start]
+        clause = text[clause_start:words_end].lstrip(_BULLETS)
+        if clause.endswith(("-", "=")) and gap.startswith(">"):
+            clause += ">"
+        clause += " " if clause and gap else ""
+        if clause or (clause_start > 0 and text[clause_start - 1] != "\n"):
+            return clause, gap
+        return _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start]), gap
 
 
 def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
-    """The letter that a match of `_pattern` names, and the form in which it is written."""
-    if letter := match["upper"] or match["lower"] or match["glued"]:
-        return str(letter).upper(), Form.LOWER if match["lower"] else Form.UPPER
+    """The letter that a match of `_pattern` or `_ORDINAL` names, and its form."""
+    if match.lastgroup in ("upper", "lower", "glued"):
+        return match[0].upper(), Form.LOWER if match.lastgroup == "lower" else Form.UPPER
     word = str(match["ordinal"] or match["number"] or match["cjk"]).lower()
     index = len(letters) - 1 if word == "last" else _ORDINALS[word]
     return chr(ord("A") + index), Form.PRONOUN if match["one"] else Form.ORDINAL
 
 
-def _clause_before(text: str, start: int) -> tuple[str, str]:
-    """The part of the sentence before `start`, and the marks between it and the letter.
-
-    A letter on its own line belongs to the line above if that line announces an answer
-    ("### Answer", "The best answer is").
-    """
-    words_end = start
-    while words_end > 0 and text[words_end - 1] in _OPENING:
-        words_end -= 1
-    clause_start = sentence_start(text, words_end)
-    gap = text[words_end:start]
-    clause = text[clause_start:words_end].lstrip(_BULLETS)
-    if clause.endswith(("-", "=")) and gap.startswith(">"):
-        clause += ">"
-    clause += " " if clause and gap else ""
-    if clause or (clause_start > 0 and text[clause_start - 1] != "\n"):
-        return clause, gap
-    return _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start]), gap
-
-
 def _announcement(above: str) -> str:
     """The last line of `above` if it announces what follows, otherwise ""."""
     line = above.rstrip("\n" + _OPENING + "#")
-    line = line[sentence_start(line, len(line)) :].strip(_BULLETS)
+    line = line[_sentence_start(sentence_ends(line), len(line)) :].strip(_BULLETS)
     words = words_of.WORDS.findall(line.lower())
     if not words or len(words) > 8:
         return ""

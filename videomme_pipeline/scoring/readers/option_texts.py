@@ -18,7 +18,7 @@ _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{W
 _ARTICLES = frozenset(("the", "a", "an"))
 DETERMINERS = _ARTICLES | {"my", "your", "his", "her", "its", "our", "their"}
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
-_LABEL = re.compile(rf"(?<![{WORD_LETTER}])[A-Za-z](?![{WORD_LETTER}])")
+_LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _SPACES = re.compile(r"[ \t]*")
 _ANSWER_MARK = re.compile(r"\s*A[ \t]*:")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
@@ -49,6 +49,8 @@ class OptionText:
     words: tuple[str, ...]
     core: tuple[str, ...]
     closing: str
+    firsts: frozenset[str]
+    """The words with which a text of this option may begin."""
 
     @classmethod
     def of(cls, option: str, letter: Letter) -> "OptionText":
@@ -60,14 +62,16 @@ class OptionText:
         words = list(words_from(text))
         texts = tuple(word.text for word in words)
         closing = text[words[-1].end :].strip(". \n") if words else ""
-        return cls(texts, without_article(texts), closing)
+        core = without_article(texts)
+        return cls(texts, core, closing, _ARTICLES.union(core[:1]) if core else frozenset())
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
+        first = _WORD.search(text, position)
+        if first is None or first[0].lower() not in self.firsts:
+            return None
         words = list(islice(words_from(text, position), len(self.words) + 1))
         given = tuple(word.text for word in words)
-        if not given or not self.words:
-            return None
         if given[: len(self.words)] == self.words:
             size = len(self.words)
         else:

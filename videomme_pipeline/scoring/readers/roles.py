@@ -27,12 +27,15 @@ class Role(IntEnum):
 
 def role_of(written: WrittenLetter) -> Role:
     """The role of one letter."""
-    if _is_article(written) or _is_doubted(written):
+    if _is_article(written):
         return Role.MENTION
     if _is_picked(written) or _is_affirmed(written):
-        return Role.CHOSEN
-    role = _role_by_words(written)
-    return role if _may_have(role, written) else Role.MENTION
+        role = Role.CHOSEN
+    else:
+        by_words = _role_by_words(written)
+        role = by_words if by_words and _may_have(by_words, written) else Role.MENTION
+    # Most letters are mentions. Searching for doubt takes longest, so it is done last.
+    return Role.MENTION if role is Role.MENTION or _is_doubted(written) else role
 
 
 def _is_article(written: WrittenLetter) -> bool:

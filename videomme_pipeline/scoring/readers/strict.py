@@ -219,7 +219,7 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
     first, last = candidates[0], candidates[-1]
     if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
-    corrections = list(words_of.CORRECTION.finditer(text, first.end))
+    corrections = _corrections(text, first.end)
     if corrections:
         after = _stated_after(candidates, corrections[-1].end())
         if after:
@@ -228,6 +228,14 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(letter=None, rule="withdrawn", span=cue.span())
     return _strongest(candidates, letters)
+
+
+def _corrections(text: str, start: int) -> list[re.Match[str]]:
+    """The beginnings of corrections after `start`."""
+    lowered = text.lower()
+    if not any(word in lowered for word in words_of.CORRECTING_WORDS):
+        return []
+    return list(words_of.CORRECTION.finditer(text, start))
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
@@ -258,9 +266,9 @@ def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> R
 # --- Lists of the options, whose labels are not answers
 
 _LABEL = re.compile(
-    rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])"
+    rf"([A-Za-z])(?![{words_of.WORD_LETTER}])(?<![{words_of.WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=]|(?<=[)\]])(?=[ \t]))"
-    r"|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
+    r"|([A-Za-z])(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])"
 )
 _FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
