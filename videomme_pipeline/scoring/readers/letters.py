@@ -190,9 +190,10 @@ _ORDINAL = re.compile(
     re.VERBOSE,
 )
 _ANY_ORDINAL = re.compile(
-    r"[oO](?:ption|ne)|[cC]hoice|[aA](?:nswer|lternative)|第|OPTION|CHOICE|ANSWER|ONE|ALTERNATIVE"
+    r"[tdhTDH]\s(?:[oO](?:ne|ption)|[cC]hoice|[aA](?:nswer|lternative)|[OCA][NPHL])"
+    r"|(?:ption|hoice|PTION|HOICE)\s[\dn#efostEFNOST]|第"
 )
-"""A word of every ordinal. It is found faster than the ordinals."""
+"""What is beside the letters of every ordinal: faster to search for than the ordinals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,9 +266,10 @@ def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> R
 # --- Lists of the options, whose labels are not answers
 
 _LABEL = re.compile(
-    rf"([A-Za-z])(?![{words_of.WORD_LETTER}])(?<![{words_of.WORD_LETTER}'.].)"
+    rf"([A-Za-z])(?![{words_of.WORD_LETTER}])"
+    rf"(?:(?<![{words_of.WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=]|(?<=[)\]])(?=[ \t]))"
-    r"|([A-Za-z])(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])"
+    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
 _FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
@@ -303,7 +304,7 @@ def _list_items(text: str) -> list[_ListItem]:
     return [
         _ListItem(
             letter=_label_letter(labels[index]),
-            start=labels[index].start(labels[index].lastindex or 1),
+            start=labels[index].start(),
             is_marked_right=not are_options and _is_marked_right(content),
         )
         for index, content in zip(spans, contents, strict=True)
@@ -311,7 +312,7 @@ def _list_items(text: str) -> list[_ListItem]:
 
 
 def _label_letter(label: re.Match[str]) -> str:
-    return (label[1] or label[2]).upper()
+    return label[1].upper()
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:

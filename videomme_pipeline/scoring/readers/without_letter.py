@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
@@ -56,12 +57,13 @@ class _Occurrence:
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The option whose text is all of `answer`, or all of its part after "the answer is"."""
     statement = set_markup_aside(answer)
+    most_words = max((len(text.core) for text in texts.values()), default=0) + 2
     for start in _starts(answer) if texts else ():
         if len(statement) - start > _LONGEST_READ:
             continue
         yes_or_no = _YES_OR_NO.match(statement, start)  # "No, he does not."
         end = yes_or_no.end() if yes_or_no else len(statement)
-        words = list(words_from(statement, start, end))
+        words = list(islice(words_from(statement, start, end), most_words))
         given = without_article(tuple(word.text for word in words))
         fits = [letter for letter, text in texts.items() if given and text.core == given]
         if len(fits) == 1:
