@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.agreement import counts, labelled_responses, letter_read
+from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.option_texts import option_texts
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
@@ -260,12 +262,65 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("A. Apples: no\nB. Pears: yes, he eats them\nC. Plums: no", (), "B"),
         ("The options are: A. a red car, B. a bus, C. a train.", (), None),
         ("The correct options are: B", (), "B"),
+        ("The angle ADE is 36.", ("30 cm", "36 cm"), "B"),
+        ("The angle ADE is 36.", ("36 cm", "36 m", "40 cm"), None),
+        ("The angle ADE is 36.", ("30 cm", "unknown", "36 cm"), None),
     ],
 )
 def test_words_of_the_answer_are_not_the_text_of_an_option(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter
+
+
+ROOTS = ("√3", "2√3", "3√3", "6")
+ANGLES = ("30°", "60°", "90°", "100°")
+TIMES = ("15 seconds", "30 seconds", "40 seconds", "60 seconds")
+AREAS = ("11 cm²", "12 cm²", "13 cm²", "14 cm²")
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        (r"So the area is 6√3. \boxed{6\sqrt{3}}", ROOTS, None),
+        (r"The perimeter is 6+6π. \boxed{6+6\pi}", ("6", "6+π", "π", "12"), None),
+        (r"The angle is 180° - 30° - 30° = \boxed{120°}", ANGLES, None),
+        (r"So he waits \boxed{45} seconds, which is 30 seconds longer.", TIMES, None),
+        ("The answer is 45 seconds, which is 30 seconds longer.", TIMES, None),
+        ("Answer: 120°. It is 30° more than 90°", ANGLES, None),
+        (r"\boxed{T} is faster than Bob.", ("Tim", "Ann", "Trisha", "Bob"), None),
+        (r"We get 30°. \boxed{60^\circ}", ANGLES, "B"),
+        (r"\boxed{2\sqrt{3}}", ROOTS, "B"),
+        (r"\boxed{\sqrt{3}}", ROOTS, "A"),
+        (r"\boxed{30 \text{ seconds}}", TIMES, "B"),
+        (r"\boxed{30}", TIMES, "B"),
+        (r"\boxed{\frac{2}{3}}", ("1/3", "2/3"), "B"),
+        (r"\boxed{30 \text{ minutes}}", TIMES, None),
+        (r"A B C=\boxed{13 \mathrm{~cm}^{2}}", AREAS, "C"),
+        (r"Option B shows 12 cm². \boxed{13}", AREAS, "C"),
+        ("The answer is (A). The answer choice (D), NA, is not applicable.", ("Yes", "NA"), "A"),
+        ("The answer choice (D), NA, is not applicable.", ("Yes", "No", "Both", "NA"), None),
+        ("Answer choice B, the dog, is incorrect because it sleeps.", ("The cat", "The dog"), None),
+        ("What comes to mind is (D) Figs. However, the man is sitting.", FRUIT, None),
+        ("What comes to mind is (D) Figs.", FRUIT, "D"),
+        ("<answer>D</answer>\nuser\nWho is it?\nassistant\n<answer>C</answer>", FRUIT, "D"),
+        ("The answer is B.\n\nuser\nWho?\nassistant\nThe answer is C.", FRUIT, "B"),
+        ("<answer>D</answer>\n\nQuestion: Who?\n<answer>C</answer>", FRUIT, "D"),
+        ("He eats.\nanswer>B</answer>", (), "B"),
+        ("(A) yes.\n\nQuestion: Is there a dog? (A) yes (B) no", ("yes", "no"), "A"),
+    ],
+)
+def test_a_final_value_is_compared_as_a_whole_and_a_rejected_option_is_no_answer(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter
+
+
+def test_values_in_three_languages_are_read_without_a_false_letter() -> None:
+    rows = labelled_responses(GOLDEN / "value_forms.jsonl")
+    assert len(rows) == 300
+    found = counts((letter_read(ReaderName.STRICT, row), row["intended"]) for row in rows)
+    assert found == {"right": 300, "false": 0, "wrong": 0, "missed": 0}
 
 
 def test_a_long_explanation_without_a_conclusion_is_not_read() -> None:

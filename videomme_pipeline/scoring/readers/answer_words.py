@@ -111,6 +111,14 @@ DENIED = re.compile(
       |falso|falsa|не\b|değil|नहीं|ではな|ではあり|は誤|は間違|[가이은는]?\s*아[니닙닌]|[은는이가]?\s*틀)""",
     re.IGNORECASE | re.VERBOSE,
 )
+APPOSITION = re.compile(
+    r"(?:,[^,.;:!?\n]{1,60})?,[ ]+(?=(?:is|are|was|were|would|can|could|cannot|does|do|did|has)\b)",
+    re.IGNORECASE,
+)
+"""The text of an option between its letter and a verb: "(D), the dog, is not shown"."""
+FIRST_IMPRESSION = re.compile(r"\bcomes?\sto\smind\b[^.;]*$", re.IGNORECASE)
+"""A letter after it is no answer if "however" follows."""
+OBJECTION = re.compile(r"\b(?:however|but|on\sthe\sother\shand)\b", re.IGNORECASE)
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
@@ -193,10 +201,11 @@ CHOOSES_NONE = re.compile(
 """The end of an answer that says that no option is right."""
 NEXT_QUESTION = re.compile(
     r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem)\s?\d*[ \t*]*:
-    |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]""",
+    |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]
+    |\n[ \t#*>]*(?:user|human)[ \t]*\n""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The beginning of a question that a model adds after its answer."""
+"""The beginning of a question or a turn that a model adds after its answer."""
 
 ERROR_TEXT = re.compile(
     r"""[\W_]*+(?:

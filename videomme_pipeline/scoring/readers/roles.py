@@ -53,6 +53,11 @@ def _is_doubted(written: WrittenLetter) -> bool:
     clause, tail = written.clause, written.tail
     if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):
         return True
+    apposition = words_of.APPOSITION.match(tail)
+    if apposition and words_of.DENIED.match(tail, apposition.end()):
+        return True
+    if words_of.FIRST_IMPRESSION.search(clause) and words_of.OBJECTION.search(tail):
+        return True
     is_text = written.enclosed and words_of.TEXT_THAT_DENIES.match(tail)
     if (words_of.DENIED.match(tail) and not is_text) or words_of.CONDITION_AFTER.match(tail):
         return True

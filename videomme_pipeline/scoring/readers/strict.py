@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.final_values import read_final_value
 from videomme_pipeline.scoring.readers.letters import find_letters
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
@@ -48,13 +49,36 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
     reading = _read_as_a_whole(text, letters) or _read_answer(text, letters, labelled)
-    if reading.rule not in ("no_letter", "several_letters"):
+    if reading.rule not in _WEAK_RULES:
         return reading
     answer = set_reasoning_aside(text)
+    by_letter = dict(zip(letters, options, strict=False))
+    marked = _marked(answer)
+    value = read_final_value(folded, marked, by_letter) if options else None
+    if value is not None and value.letter:
+        return value
+    if reading.letter:
+        return reading
     repeated = read_repeated_option(answer, texts) or read_declared_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    return read_contained_option(answer, texts) or _why_none(answer)
+    if value is None and marked is not None:
+        return read_contained_option(answer[: marked[1]], texts) or _why_none(answer)
+    contained = read_contained_option(answer, texts) if value is None else None
+    return contained or _why_none(answer)
+
+
+_WEAK_RULES = frozenset(("no_letter", "several_letters", "named", "label"))
+"""The rules of readings that a marked value outweighs."""
+
+
+def _marked(answer: str) -> Span | None:
+    """The content of the last box or answer tag that is not empty."""
+    for tag in reversed(_answer_tags(answer)):
+        span = (tag.end(), _tag_end(answer, tag))
+        if set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
+            return span
+    return None
 
 
 def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
@@ -109,7 +133,8 @@ def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Sp
 
 _ANSWER_TAG = re.compile(
     r"<(?:answer|final|final_answer|finalanswer|ans)(?:\s[^<>]{0,80})?>"
-    r"|\\(?:boxed|fbox)\s{0,4}\{|<\|begin_of_box\|>|<\|answer\|>",
+    r"|\\(?:boxed|fbox)\s{0,4}\{|<\|begin_of_box\|>|<\|answer\|>"
+    r"|(?<![\w<])answer>(?=[^<>]{1,200}</answer>)",
     re.IGNORECASE,
 )
 _TAG_END = re.compile(
@@ -117,6 +142,7 @@ _TAG_END = re.compile(
     re.IGNORECASE,
 )
 _BRACE = re.compile("[{}]")
+_MOST_TAGS = 3
 _LONGEST_TAGGED = 2_000
 
 
@@ -124,9 +150,7 @@ def _read_answer_tag(
     text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]
 ) -> Reading | None:
     """The reading of the last answer tag that is not empty, or None if no letter is in it."""
-    if "<" not in text and "\\" not in text:
-        return None
-    for tag in reversed(list(_ANSWER_TAG.finditer(text))[-3:]):
+    for tag in reversed(_answer_tags(text)):
         content = set_markup_aside(text[tag.end() : _tag_end(text, tag)])
         if not content.strip(" \t\n._"):
             continue
@@ -135,6 +159,16 @@ def _read_answer_tag(
             return None
         return replace(reading, rule="answer_tag") if reading.letter else reading
     return None
+
+
+def _answer_tags(text: str) -> Sequence[re.Match[str]]:
+    """The last answer tags before a turn or a question that the model adds."""
+    if not any(mark in text for mark in ("<", "\\", "answer>")):
+        return []
+    tags = list(_ANSWER_TAG.finditer(text))
+    if tags and (added := words_of.NEXT_QUESTION.search(text, tags[0].end())):
+        tags = [tag for tag in tags if tag.start() < added.start()]
+    return tags[-_MOST_TAGS:]
 
 
 def _tag_end(text: str, tag: re.Match[str]) -> int:
