@@ -193,7 +193,7 @@ _ANY_ORDINAL = re.compile(
     r"[tdhTDH]\s(?:[oO](?:ne|ption)|[cC]hoice|[aA](?:nswer|lternative)|[OCA][NPHL])"
     r"|(?:ption|hoice|PTION|HOICE)\s[\dn#efostEFNOST]|第"
 )
-"""What is beside the letters of every ordinal: faster to search for than the ordinals."""
+"""The surroundings of every ordinal, which are faster to search for than the ordinals."""
 
 
 @dataclass(frozen=True, slots=True)
