@@ -52,12 +52,13 @@ Ask = Callable[[Request], Awaitable[object]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the requests")
-    parser.add_argument("--rounds", type=int, default=3, help="number of runs per median")
+    parser.add_argument("--rounds", type=int, help="runs per median (3, or 1 with --quick)")
     parser.add_argument("--ways", default=",".join(WAYS), help="the ways to measure")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     arguments = parser.parse_args()
     ways = arguments.ways.split(",")
-    result = measure(ways, rounds=arguments.rounds, quick=arguments.quick)
+    rounds = arguments.rounds or (1 if arguments.quick else 3)
+    result = measure(ways, rounds=rounds, quick=arguments.quick)
     if arguments.json:
         print(json.dumps(result))
 
