@@ -19,7 +19,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
-from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, detectable_drop
+from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding
 from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
@@ -167,12 +167,11 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
             )
         ),
     }
-    drop = assessment.detectable_drop
     compared, previous = assessment.against_baseline, assessment.against_previous_run
     answered = outcomes.count(Outcome.FAILED) < len(rows)
     reported: dict[str, Any] = {
         "accuracy": fmean(row.is_correct for row in rows) if answered else None,
-        "detectable_drop": detectable_drop(rows) if drop is None else drop,
+        "detectable_drop": assessment.detectable_drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,
         "group_score_difference": compared

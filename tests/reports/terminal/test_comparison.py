@@ -17,6 +17,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.reports.terminal.comparison import marginal_rows, show_comparison
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
+from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_rows
 
@@ -81,6 +82,15 @@ def test_group_scores_are_in_points_from_0_to_100(tmp_path_factory: pytest.TempP
 def test_output_is_tab_separated_in_a_pipe_and_a_table_on_a_terminal(v1: Comparison) -> None:
     piped, shown = printed(v1, terminal=False), printed(v1, terminal=True)
     assert "\x1b" not in piped
-    assert "by\tvalue\ta\tb\tdifference\tinterval\tn\tp_value\tsignificant" in piped
+    assert (
+        "by\tvalue\ta\tb\tdifference\tinterval\tn\tp_value\tadjusted_p_value\tsignificant" in piped
+    )
+    lines = [line.split("\t") for line in piped.splitlines()]
+    header = next(line for line in lines if "p_value" in line)
+    rows = {(line[0], line[1]): dict(zip(header, line, strict=True)) for line in lines[-51:]}
+    for marginal in v1.marginals:
+        row = rows[marginal.column, marginal.value]
+        assert row["p_value"] == p_value_text(marginal.difference.p_value)
+        assert row["adjusted_p_value"] == p_value_text(marginal.adjusted_p_value)
     assert "\x1b[1m" in shown
     assert "\t" not in shown

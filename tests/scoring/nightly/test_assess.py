@@ -1,5 +1,6 @@
 """Assessments of nightly runs: which checks fail, their summaries, the shared budget."""
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -18,12 +19,17 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.responses.response import Served
 from videomme_pipeline.scoring.nightly.alarm import threshold_for
-from videomme_pipeline.scoring.nightly.assess import assess, detectable_drop, runs_per_false_alarm
+from videomme_pipeline.scoring.nightly.assess import assess, runs_per_false_alarm
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import marginal_tests
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec, NightlyCheck, Severity
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.power import (
+    PowerAnalysis,
+    detectable_difference,
+    measure_noise,
+)
 
 ONLY_ACCURACY = AlarmSpec(
     severity=dict.fromkeys(NightlyCheck, Severity.OFF) | {NightlyCheck.ACCURACY: Severity.ERROR}
@@ -141,11 +147,38 @@ def test_a_run_without_answers_fails_only_the_failed_check() -> None:
     assert [f.check for f in report.findings if not f.passed] == [NightlyCheck.FAILED]
 
 
+def test_the_detectable_drop_has_the_correlation_of_the_answers() -> None:
+    chance = random.Random(3)
+    changed = {row.video_id for row in V1 if chance.random() < 0.2}
+    run = [
+        replace(row, outcome=Outcome.INCORRECT, is_correct=False)
+        if row.video_id in changed and row.outcome is not Outcome.FAILED
+        else row
+        for row in V1
+    ]
+    noise = measure_noise(run, V1)
+    assert noise.correlation > 0.1
+    videos = len({row.video_id for row in V1})
+    analysis = PowerAnalysis(
+        questions=len(V1),
+        videos=videos,
+        discordance=noise.discordance,
+        correlation=noise.correlation,
+    )
+    runs = [Observation(name="b", rows=V1), Observation(name="one", rows=run)]
+    assert assess(runs, AlarmSpec()).detectable_drop == analysis.effect
+    often = [replace(row, repeat=repeat) for row in run for repeat in range(3)]
+    before = [replace(row, repeat=repeat) for row in V1 for repeat in range(3)]
+    repeated = detectable_difference(often, before)
+    assert repeated is not None
+    assert repeated >= analysis.effect, "repeats are not questions"
+
+
 def test_a_run_without_flips_detects_no_drop_that_the_exact_test_accepts() -> None:
     report = assess([Observation(name=name, rows=V1) for name in ("b", "one")], AlarmSpec())
     assert report.detectable_drop == 6 / len(V1)
     few = [row for row in V1 if row.video_id <= "005"]
-    assert detectable_drop(few) is None, "5 videos cannot make a difference significant"
+    assert detectable_difference(few, few) is None, "5 videos cannot make a difference significant"
     compared = report.against_baseline
     assert compared is not None
     assert compared.accuracy.difference.low == pytest.approx(-(1 - 0.05 ** (1 / 90)))

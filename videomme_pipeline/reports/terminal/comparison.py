@@ -18,7 +18,8 @@ _TITLES = {
     "b": "B",
     "difference": "B − A",
     "interval": "95% CI",
-    "p_value": "adjusted p",
+    "adjusted_p_value": "adjusted p",
+    "p_value": "p",
 }
 
 
@@ -77,7 +78,8 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
             "difference": f"{unit * m.difference.difference.mean:+.1f}",
             "interval": _signed_interval(m.difference.difference, unit),
             "n": m.difference.difference.values,
-            "p_value": p_value_text(m.adjusted_p_value),
+            "p_value": p_value_text(m.difference.p_value),
+            "adjusted_p_value": p_value_text(m.adjusted_p_value),
             "significant": "yes" if m.significant else "",
         }
         for m in ordered

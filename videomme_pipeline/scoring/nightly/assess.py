@@ -32,9 +32,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     PairedDifference,
     p_value_text,
 )
-from videomme_pipeline.scoring.statistics.power import PowerAnalysis
-
-_DEFAULT_DISCORDANCE = 0.25
+from videomme_pipeline.scoring.statistics.power import detectable_difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +65,7 @@ class Assessment:
     """The results of all checks of one nightly run.
 
     The comparisons are this run minus the other one, or None if no question was answered in
-    both. `detectable_drop` is the drop that a comparison of two such runs detects with 80% power
-    at a 5% level.
+    both. `detectable_drop` is the `detectable_difference` of such a run and the baseline.
     """
 
     evaluation: str
@@ -141,30 +138,8 @@ def assess(
         against_previous_run=(
             _compared(current, previous) if len(observations) > baselines + 1 else None
         ),
-        detectable_drop=detectable_drop(current.rows, against_baseline),
+        detectable_drop=detectable_difference(current.rows, baseline.rows),
     )
-
-
-def detectable_drop(
-    rows: Sequence[ScoredQuestion], compared: Comparison | None = None
-) -> float | None:
-    """The drop that a comparison of two such runs detects, or None with too few videos for any.
-
-    The share of answers that change between right and wrong is taken from `compared`. It is
-    assumed to be 0.25 if `compared` is None.
-    """
-    discordance = _DEFAULT_DISCORDANCE
-    if compared is not None:
-        changed = len(compared.won) + len(compared.lost)
-        discordance = changed / compared.accuracy.difference.values
-    videos = len({row.video_id for row in rows})
-    try:
-        analysis = PowerAnalysis(
-            questions=len(rows), videos=videos, discordance=discordance, correlation=0
-        )
-    except ScoringError:
-        return None
-    return analysis.effect
 
 
 def runs_per_false_alarm(

@@ -17,6 +17,7 @@ from videomme_pipeline.scoring.statistics.estimates import clustered_mean
 USUAL_DISCORDANCES = (0.05, 0.12, 0.25)
 """Two runs of one model, two similar models, and two unrelated models of medium accuracy."""
 USUAL_CORRELATION = 0.2
+LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class PowerAnalysis:
     videos: int
     discordance: float
     correlation: float = USUAL_CORRELATION
-    alpha: float = 0.05
+    alpha: float = LEVEL
     power: float = 0.8
     effect: float = field(init=False)
 
@@ -94,6 +95,31 @@ def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> N
     design_effect = estimate.standard_error**2 / variance
     correlation = (design_effect - 1) / (per_video - 1)
     return Noise(discordance=discordance, correlation=min(1.0, max(0.0, correlation)))
+
+
+def detectable_difference(
+    rows: Sequence[ScoredQuestion], others: Sequence[ScoredQuestion]
+) -> float | None:
+    """The difference that a comparison of two such evaluations detects, as a fraction of 1.
+
+    The test has 80% power at a level of 5%. Discordance and correlation are measured between the
+    two. If no question was answered in both, the largest usual discordance and the usual
+    correlation are assumed. Repeats of a question are one question. The result is None with too few
+    videos for any significant difference.
+    """
+    try:
+        noise = measure_noise(rows, others)
+    except ScoringError:
+        noise = Noise(discordance=USUAL_DISCORDANCES[-1], correlation=USUAL_CORRELATION)
+    videos = len({row.video_id for row in rows})
+    if videos < least_significant_videos(LEVEL):
+        return None
+    return PowerAnalysis(
+        questions=len({row.question_id for row in rows}),
+        videos=videos,
+        discordance=noise.discordance,
+        correlation=noise.correlation,
+    ).effect
 
 
 def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion], ...] | None:
