@@ -1,0 +1,147 @@
+"""The decision of a gate: verdicts, false verdicts, and what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.gate import FailIf, Gate, Verdict, decide
+from videomme_pipeline.scoring.statistics.power import detectable_difference
+
+VIDEOS, PER_VIDEO = 120, 3
+ROWS = [scored(f"{v:03d}-{number}") for v in range(VIDEOS) for number in range(PER_VIDEO)]
+BASELINE = v1_evaluation(1, videos=300, evaluation="baseline")
+
+
+def worse_by(share: float, only: str | None = None) -> list[ScoredQuestion]:
+    """The baseline with every n-th right answer wrong, or only those of one domain."""
+    right = [
+        row.question_id
+        for row in BASELINE
+        if row.is_correct and only in (None, row.facets["domain"])
+    ]
+    lost = set(right[:: round(1 / share)])
+    wrong = {"outcome": Outcome.INCORRECT, "is_correct": False}
+    return [
+        replace(row, evaluation="candidate", **(wrong if row.question_id in lost else {}))
+        for row in BASELINE
+    ]
+
+
+def test_a_clear_drop_is_worse_and_a_clear_gain_is_better() -> None:
+    candidate = worse_by(0.2)
+    drop = decide(BASELINE, candidate, margin=2)
+    assert drop.verdict is Verdict.WORSE
+    assert drop.checks[0].difference < -8
+    assert decide(candidate, BASELINE, margin=2).verdict is Verdict.BETTER
+
+
+def test_the_same_answers_are_equivalent_and_few_of_them_are_undecided() -> None:
+    assert decide(BASELINE, BASELINE, margin=2).verdict is Verdict.EQUIVALENT
+    few = [row for row in BASELINE if row.video_id <= "020"]
+    gate = decide(few, few, margin=2)
+    assert gate.verdict is Verdict.UNDECIDED
+    detectable = detectable_difference(few, few)
+    assert detectable is not None
+    assert gate.detectable == 100 * detectable
+
+
+def test_a_significant_difference_within_the_margin_is_equivalent() -> None:
+    candidate = worse_by(0.03)
+    gate = decide(BASELINE, candidate, margin=4)
+    assert gate.checks[0].p_value < 0.05
+    assert gate.verdict is Verdict.EQUIVALENT
+    assert decide(BASELINE, candidate, margin=0.5).verdict is Verdict.WORSE
+
+
+def test_one_worse_facet_value_fails_a_gate_that_tests_the_facet() -> None:
+    candidate = worse_by(0.5, only="Knowledge")
+    gate = decide(BASELINE, candidate, margin=12, facets=["domain"])
+    assert gate.checks[0].verdict is Verdict.EQUIVALENT
+    assert {check.name for check in gate.checks if check.verdict is Verdict.WORSE} == {
+        "domain: Knowledge"
+    }
+    assert gate.fails(FailIf.WORSE)
+    assert not decide(BASELINE, candidate, margin=12).fails(FailIf.WORSE)
+
+
+@pytest.mark.parametrize(
+    ("rule", "failing"),
+    [
+        (FailIf.WORSE, {Verdict.WORSE}),
+        (FailIf.NOT_EQUIVALENT, {Verdict.WORSE, Verdict.BETTER, Verdict.UNDECIDED}),
+        (FailIf.UNDECIDED, {Verdict.WORSE, Verdict.UNDECIDED}),
+    ],
+)
+def test_the_rule_decides_which_verdicts_fail(rule: FailIf, failing: set[Verdict]) -> None:
+    few = [row for row in BASELINE if row.video_id <= "020"]
+    gates = [
+        decide(BASELINE, worse_by(0.2), margin=2),
+        decide(worse_by(0.2), BASELINE, margin=2),
+        decide(BASELINE, BASELINE, margin=2),
+        decide(few, few, margin=2),
+    ]
+    assert {gate.verdict for gate in gates} == set(Verdict)
+    assert {gate.verdict for gate in gates if gate.fails(rule)} == failing
+
+
+def test_groups_are_compared_by_their_score_in_points_of_100() -> None:
+    rows = v2_evaluation(1, groups=200)
+    gate = decide(rows, rows, margin=5)
+    assert (gate.checks[0].name, gate.verdict) == ("group score", Verdict.EQUIVALENT)
+    failing = [replace(row, outcome=Outcome.INCORRECT, is_correct=False) for row in rows]
+    assert decide(rows, failing, margin=5).checks[0].difference < -10
+
+
+def test_too_many_failed_questions_and_unknown_facets_are_refused() -> None:
+    rows = [scored(f"{video:03d}-1") for video in range(20)]
+    failed = [scored(f"{video:03d}-1", Outcome.FAILED) for video in range(5)] + rows[5:]
+    with pytest.raises(ScoringError, match="5 of 20 questions have no answer"):
+        decide(rows, failed, margin=2, max_failed=0.1)
+    assert decide(rows, failed, margin=2, max_failed=0.3).failed == 5
+    with pytest.raises(ScoringError, match="no facet `weather`"):
+        decide(BASELINE, BASELINE, margin=2, facets=["weather"])
+
+
+def simulated(chance: np.random.Generator, *, drop: float, margin: float) -> Gate:
+    """A gate of two runs of one model whose answers flip together within a video."""
+    usual = chance.random((VIDEOS, 1)) * 0.5 + chance.random((VIDEOS, PER_VIDEO)) * 0.5
+    runs = []
+    for name, loss in (("baseline", 0.0), ("candidate", drop)):
+        noise = 0.1 * chance.standard_normal((VIDEOS, 1)) + 0.1 * chance.standard_normal(
+            (VIDEOS, PER_VIDEO)
+        )
+        right = usual + noise > 0.4
+        right &= chance.random((VIDEOS, PER_VIDEO)) >= loss
+        runs.append(
+            [
+                replace(
+                    row,
+                    evaluation=name,
+                    outcome=Outcome.CORRECT if is_right else Outcome.INCORRECT,
+                    is_correct=bool(is_right),
+                )
+                for row, is_right in zip(ROWS, right.ravel(), strict=True)
+            ]
+        )
+    return decide(*runs, margin=margin)
+
+
+@pytest.mark.slow
+def test_at_most_5_percent_of_the_gates_of_one_model_have_a_false_verdict() -> None:
+    chance = np.random.default_rng(7)
+    verdicts = [simulated(chance, drop=0, margin=10).verdict for _ in range(400)]
+    false = verdicts.count(Verdict.WORSE) + verdicts.count(Verdict.BETTER)
+    assert false <= 0.05 * 400 + 2 * (400 * 0.05 * 0.95) ** 0.5
+    assert verdicts.count(Verdict.EQUIVALENT) > 200
+
+
+@pytest.mark.slow
+def test_a_difference_as_large_as_the_margin_is_seldom_equivalent() -> None:
+    chance = np.random.default_rng(8)
+    # About 71% of the answers are right before 7% of them are lost, which is 5 points.
+    verdicts = [simulated(chance, drop=0.07, margin=5).verdict for _ in range(400)]
+    assert verdicts.count(Verdict.EQUIVALENT) <= 0.05 * 400 + 2 * (400 * 0.05 * 0.95) ** 0.5

@@ -1,0 +1,179 @@
+"""The command `gate`: whether a candidate is as good as a baseline, for CI."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, choice, complete_evaluation
+from videomme_pipeline.cli.context import err, open_project, print_json, write
+from videomme_pipeline.cli.stored_scores import rows_and_settings
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.scoring.statistics.gate import Gate
+
+commands = typer.Typer()
+
+FAILED, WRONG_USAGE, UNDECIDED, NOT_EVALUATED = 1, 2, 3, 4
+"""Exit status of a gate that did not pass."""
+
+
+@commands.command(epilog="Example: videomme gate main.json candidate.json --margin 2")
+def gate(
+    baseline: Annotated[
+        str,
+        typer.Argument(
+            metavar="BASELINE",
+            help="Name of an evaluation, or results file.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
+    candidate: Annotated[
+        str,
+        typer.Argument(
+            metavar="CANDIDATE",
+            help="Another one of the same benchmark.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
+    margin: Annotated[
+        float, typer.Option(min=0.0, help="Points that are no difference in practice.")
+    ] = 2.0,
+    fail_if: Annotated[
+        str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
+    ] = "worse",
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
+    ] = False,
+    facet: Annotated[
+        list[str] | None,
+        typer.Option(help="Fail if a value of this facet is worse, too. Repeatable."),
+    ] = None,
+    max_failed: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
+    ] = 0.1,
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
+    ] = "videomme",
+    reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
+    annotations: Annotated[
+        Path | None, typer.Option(help="File of the dataset, for results files without options.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide if a candidate is as good as a baseline.
+
+    The verdict is better, worse, equivalent (within the margin) or undecided.
+    Exits with 0 if the gate passes, 1 if it fails, 2 after wrong usage, 3 if
+    undecided, and 4 if the two cannot be compared. In GitHub Actions, it writes
+    the summary, the outputs and an annotation of the step.
+    """
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.reports.gate import junit_error
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.statistics.gate import FailIf
+
+    try:
+        rule = choice(FailIf, fail_if, "rule for --fail-if")
+        options = ScoreOptions(
+            benchmark=find_benchmark(benchmark).name,
+            reader=choice(ReaderName, reader, "reader"),
+            annotations=annotations,
+        )
+        decision = _decide(baseline, candidate, options, margin, facet or [], max_failed)
+    except VideoMMEError as error:
+        err.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+        if isinstance(error, ConfigurationError):
+            raise typer.Exit(WRONG_USAGE) from error
+        _write_junit(junit, junit_error(baseline, candidate, str(error)))
+        _report_to_github({"verdict": "not evaluated"}, f"Not evaluated: {error}\n", str(error))
+        raise typer.Exit(NOT_EVALUATED) from error
+    status = 0
+    if decision.fails(rule):
+        status = FAILED
+    elif decision.verdict == "undecided" and not allow_undecided:
+        status = UNDECIDED
+    _report(decision, status, junit, as_json=as_json)
+    raise typer.Exit(status)
+
+
+def _decide(
+    baseline: str,
+    candidate: str,
+    options: "ScoreOptions",
+    margin: float,
+    facets: list[str],
+    max_failed: float,
+) -> "Gate":
+    """Decide about two evaluations or results files, which `options` apply to."""
+    from videomme_pipeline.project.project import configuration_folder, is_project
+    from videomme_pipeline.scoring.statistics.gate import decide
+
+    names = [text for text in (baseline, candidate) if not Path(text).is_file()]
+    store = open_project().store if names and is_project(configuration_folder()) else None
+    rows = [rows_and_settings(text, store, options)[0] for text in (baseline, candidate)]
+    decision = decide(*rows, margin=margin, facets=facets, max_failed=max_failed)
+    return replace(decision, baseline=baseline, candidate=candidate)
+
+
+def _report(decision: "Gate", status: int, junit: Path | None, *, as_json: bool) -> None:
+    """Print the decision, and write the files of CI."""
+    from videomme_pipeline.reports.gate import junit as as_junit
+    from videomme_pipeline.reports.gate import markdown, sentence, summary
+
+    outcome = {0: "passed", FAILED: "failed", UNDECIDED: "undecided"}[status]
+    if as_json:
+        print_json(asdict(decision) | {"verdict": decision.verdict, "outcome": outcome})
+    else:
+        lines = [f"Gate {outcome}", *map(sentence, decision.checks), summary(decision)]
+        write("\n".join(lines) + "\n")
+    _write_junit(junit, as_junit(decision))
+    headline = decision.checks[0]
+    outputs = {
+        "verdict": decision.verdict.value,
+        "outcome": outcome,
+        "difference": f"{headline.difference:.2f}",
+        "low": "" if headline.low is None else f"{headline.low:.2f}",
+        "high": "" if headline.high is None else f"{headline.high:.2f}",
+        "p_value": f"{headline.p_value:.3g}",
+    }
+    failing = "; ".join(sentence(check) for check in decision.checks) if status else None
+    _report_to_github(outputs, markdown(decision, outcome), failing)
+
+
+def _write_junit(path: Path | None, text: str) -> None:
+    """Write a JUnit file, or end the command if its folder does not exist."""
+    if path is None:
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        err.print(
+            f"Error: cannot write --junit {path} ({error.strerror}); choose another path",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(WRONG_USAGE) from error
+
+
+def _report_to_github(outputs: Mapping[str, str], summary: str, problem: str | None) -> None:
+    """Append to the files of GitHub Actions, if there are any, and annotate the step."""
+    files = {
+        "GITHUB_STEP_SUMMARY": summary,
+        "GITHUB_OUTPUT": "".join(f"{key}={value}\n" for key, value in outputs.items()),
+    }
+    for variable, text in files.items():
+        if path := os.environ.get(variable):
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(text)
+    if problem is not None and os.environ.get("GITHUB_ACTIONS"):
+        escaped = problem.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        err.file.write(f"::error title=videomme gate::{escaped}\n")

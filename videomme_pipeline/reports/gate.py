@@ -1,0 +1,87 @@
+"""The decision of a gate as Markdown and as JUnit XML."""
+
+from xml.etree import ElementTree
+
+from videomme_pipeline.scoring.statistics.estimates import p_value_text
+from videomme_pipeline.scoring.statistics.gate import Gate, GateCheck, Verdict
+
+
+def markdown(gate: Gate, outcome: str) -> str:
+    """A heading with the outcome, and a table with one line per check."""
+    lines = [
+        f"### {gate.candidate} against {gate.baseline}: {outcome}",
+        "",
+        "| check | verdict | difference | 95% CI | p | n | videos |",
+        "|---|---|---:|---:|---:|---:|---:|",
+        *(
+            f"| {check.name} | {check.verdict} | {check.difference:+.1f} | {interval(check)} "
+            f"| {p_value_text(check.p_value)} | {check.values:,} | {check.clusters:,} |"
+            for check in gate.checks
+        ),
+        "",
+        summary(gate),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def summary(gate: Gate) -> str:
+    """Sentences with the margin, the failed questions and the detectable difference."""
+    detectable = (
+        "With so few videos, no difference can be significant."
+        if gate.detectable is None
+        else f"Differences of {gate.detectable:.1f} points or more are detected in 80% of cases."
+    )
+    return (
+        f"Margin {gate.margin:g} points. {gate.failed:,} of {gate.questions:,} questions have no "
+        f"answer on one side. {detectable}"
+    )
+
+
+def sentence(check: GateCheck) -> str:
+    """ "accuracy: worse, -3.2 points (95% CI -5.0 to -1.4, p 0.0012, 300 videos)"."""
+    return (
+        f"{check.name}: {check.verdict}, {check.difference:+.1f} points (95% CI {interval(check)}, "
+        f"p {p_value_text(check.p_value)}, {check.clusters:,} videos)"
+    )
+
+
+def interval(check: GateCheck) -> str:
+    """The interval of a check: "-5.0 to -1.4", or "undefined" for a single video."""
+    if check.low is None or check.high is None:
+        return "undefined"
+    return f"{check.low:+.1f} to {check.high:+.1f}"
+
+
+def junit(gate: Gate) -> str:
+    """One suite with a case per check: `worse` is a failure, and `undecided` is skipped."""
+    suite = _suite(gate.baseline, gate.candidate, len(gate.checks))
+    elements = {Verdict.WORSE: "failure", Verdict.UNDECIDED: "skipped"}
+    for check in gate.checks:
+        case = ElementTree.SubElement(suite, "testcase", name=check.name, classname=gate.candidate)
+        if check.verdict in elements:
+            ElementTree.SubElement(case, elements[check.verdict], message=sentence(check))
+        ElementTree.SubElement(case, "system-out").text = sentence(check)
+    for attribute, verdict in (("failures", Verdict.WORSE), ("skipped", Verdict.UNDECIDED)):
+        suite.set(attribute, str(sum(check.verdict is verdict for check in gate.checks)))
+    return _document(suite)
+
+
+def junit_error(baseline: str, candidate: str, reason: str) -> str:
+    """One suite with a case that was not evaluated."""
+    suite = _suite(baseline, candidate, 1)
+    suite.set("errors", "1")
+    case = ElementTree.SubElement(suite, "testcase", name="comparison", classname=candidate)
+    ElementTree.SubElement(case, "error", message=reason)
+    return _document(suite)
+
+
+def _suite(baseline: str, candidate: str, tests: int) -> ElementTree.Element:
+    name = f"{candidate} against {baseline}"
+    return ElementTree.Element("testsuite", name=name, tests=str(tests))
+
+
+def _document(suite: ElementTree.Element) -> str:
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
