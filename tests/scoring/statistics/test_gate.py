@@ -1,6 +1,7 @@
 """The decision of a gate: verdicts, false verdicts, and what it refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def worse_by(share: float, only: str | None = None) -> list[ScoredQuestion]:
         if row.is_correct and only in (None, row.facets["domain"])
     ]
     lost = set(right[:: round(1 / share)])
-    wrong = {"outcome": Outcome.INCORRECT, "is_correct": False}
+    wrong: dict[str, Any] = {"outcome": Outcome.INCORRECT, "is_correct": False}
     return [
         replace(row, evaluation="candidate", **(wrong if row.question_id in lost else {}))
         for row in BASELINE
