@@ -175,3 +175,25 @@ def test_instances_that_every_eval_ever_converted_have_all_epochs() -> None:
     rows = score_file(path, ScoreOptions(annotations=ANNOTATIONS)).rows
     assert [row.outcome.value for row in rows] == [*OUTCOMES, "unreadable"] * 2
     assert [row.repeat for row in rows] == [0] * 6 + [1] * 6
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"results": {"videomme": {"alias": "videomme"}}, "configs": {}, "versions": {}},
+            r"aggregate of lmms-eval.*samples.*--log_samples",
+        ),
+        (
+            {"evaluation_id": "a", "source_metadata": {}, "evaluation_results": []},
+            r"aggregate of Every Eval Ever.*instances",
+        ),
+    ],
+)
+def test_the_error_for_an_aggregate_names_the_file_with_answers(
+    tmp_path: Path, content: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(content, indent=2))
+    with pytest.raises(ScoringError, match=message):
+        score_file(path, ScoreOptions())

@@ -39,9 +39,8 @@ NEVER_ASKED = replace(ONCE[0], raw_output=None, error="timeout", outcome=Outcome
         V1,
         V2,
         replace(V1, not_citable="2 failed", settings={}),
-        replace(V1, rows=[NEVER_ASKED]),
     ],
-    ids=["v1", "v2", "not citable", "failed"],
+    ids=["v1", "v2", "not citable"],
 )
 def test_both_files_satisfy_the_published_schemas(scored: Scored) -> None:
     aggregate, instance = (
@@ -51,6 +50,14 @@ def test_both_files_satisfy_the_published_schemas(scored: Scored) -> None:
     aggregate.validate(json.loads(PUBLICATIONS["every_eval_ever"](scored)))
     for line in PUBLICATIONS["every_eval_ever_instances"](scored).splitlines():
         instance.validate(json.loads(line))
+
+
+def test_an_evaluation_without_an_answer_has_instances_and_no_aggregate() -> None:
+    failed = replace(V1, rows=[NEVER_ASKED])
+    (line,) = PUBLICATIONS["every_eval_ever_instances"](failed).splitlines()
+    assert json.loads(line)["error"] == "timeout"
+    with pytest.raises(ScoringError, match="none of 1 requests was answered"):
+        PUBLICATIONS["every_eval_ever"](failed)
 
 
 def test_instances_score_like_the_evaluation_with_all_repeats(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +43,13 @@ FORMATS: Mapping[str, ResultsFormat] = {
 }
 """Formats by name. The first format that recognizes a file reads it."""
 
+_AGGREGATES: Mapping[str, Set[str]] = {
+    "the aggregate of lmms-eval, which has no answers; score the file of samples beside it "
+    "(`*_samples_<task>.jsonl`, written with --log_samples)": {"results", "configs"},
+    "the aggregate of Every Eval Ever, which has no answers; score the file of instances that its "
+    "`detailed_evaluation_results` names": {"evaluation_results", "source_metadata"},
+}
+"""The keys of files that have scores and no answers, by what to say about the file."""
 _MOST_NOTES = 20
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
@@ -111,6 +118,9 @@ def _dataset_rows(
     objects, remarks = read_rows_of(path)
     if not objects:
         raise ScoringError(f"{path}: contains no results")
+    for aggregate, keys in _AGGREGATES.items():
+        if len(objects) == 1 and keys <= objects[0].keys():
+            raise ScoringError(f"{path}: this is {aggregate}")
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
     rows: list[Row] = []
