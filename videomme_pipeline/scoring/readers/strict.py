@@ -34,7 +34,7 @@ from videomme_pipeline.scoring.readers.without_letter import (
     read_repeated_option,
 )
 
-_LONGEST_READ = 100_000
+_LONGEST_READ = 50_000
 """Only this many characters, counted from the end, are read. Answers are much shorter."""
 
 
