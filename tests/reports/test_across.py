@@ -16,6 +16,7 @@ def cell(model: str, benchmark: str, score: float | None, questions: int = 10) -
         "questions": questions,
         "benchmark_questions": 10,
         "complete": questions == 10,
+        "failed": 0,
     }
 
 

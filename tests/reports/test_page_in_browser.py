@@ -71,8 +71,8 @@ def test_the_leaderboard_equals_its_view_best_of_each_track_first(
     page = visit.open(page_file)
     expected = view_rows(
         store,
-        "select evaluation, printf('%.1f', 100 * accuracy) from leaderboard "
-        "where benchmark = 'videomme' order by track desc, accuracy desc",
+        "select evaluation, printf('%s%.1f', if(failed > 0, '≥ ', ''), 100 * accuracy) "
+        "from leaderboard where benchmark = 'videomme' order by track desc, accuracy desc",
     )
     shown = [(row[0].split("\n")[0], row[2].split("\n")[0]) for row in table_rows(page, "Evalu")]
     assert shown == expected
@@ -443,10 +443,10 @@ def test_two_crossed_facets_equal_their_view(visit: Visit, page_file: Path, stor
     page = visit.open(page_file, "breakdowns?show=model-b")
     page.get_by_label("Facets").select_option("duration_and_task_type")
     expected = {
-        (task, duration): f"n {n}: {100 * accuracy:.0f}"
-        for task, duration, n, accuracy in view_rows(
+        (task, duration): f"n {n}: {'≥ ' if failed else ''}{100 * accuracy:.0f}"
+        for task, duration, n, failed, accuracy in view_rows(
             store,
-            "select task_type, duration, questions, accuracy from by_duration_and_task_type "
+            "select task_type, duration, questions, failed, accuracy from by_duration_and_task_type "
             "where evaluation = 'model-b'",
         )
     }
@@ -816,10 +816,11 @@ def test_the_leaderboard_is_copied_with_one_value_per_cell(
     [expected] = view_rows(
         store,
         "select printf('%.1f & %.1f--%.1f & %d', 100 * accuracy, 100 * accuracy_low, "
-        "100 * accuracy_high, questions) from leaderboard where evaluation = 'model-b'",
+        "100 * accuracy_high, questions) from leaderboard where evaluation = 'model-b' "
+        "and failed > 0",
     )
     assert lines[2] == r"Evaluation & Subtitles & Accuracy (\%) & 95\% CI & n \\"
-    assert lines[4] == rf"model-b & without & {expected[0]} \\"
+    assert lines[4] == rf"model-b & without & $\geq$ {expected[0]} \\"
 
 
 def test_a_benchmark_with_only_groups_has_a_page(visit: Visit, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_table_shows_standard_errors() -> None:
 def test_plain_lines_are_tab_separated_with_the_breakdown_first() -> None:
     lines = [line.split("\t") for line in render(V1, ReportKind.PLAIN).splitlines()]
     cell = V1.breakdowns["overall"][0]
-    assert lines[1][:3] == ["Overall", "all", percent(cell.accuracy)[:-1]]
+    assert lines[1][:3] == ["Overall", "all", f"≥ {percent(cell.accuracy)[:-1]}"]
     assert {len(line) for line in lines} == {10, 1}
 
 
