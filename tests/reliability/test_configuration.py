@@ -13,7 +13,7 @@ import pytest
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
-from videomme_pipeline.demo.smoke.declaration import questions
+from videomme_pipeline.demo.smoke.questions import questions
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.frames.sampling_names import parse_sampling

@@ -446,8 +446,8 @@ def test_two_crossed_facets_equal_their_view(visit: Visit, page_file: Path, stor
         (task, duration): f"n {n}: {'≥ ' if failed else ''}{100 * accuracy:.0f}"
         for task, duration, n, failed, accuracy in view_rows(
             store,
-            "select task_type, duration, questions, failed, accuracy from by_duration_and_task_type "
-            "where evaluation = 'model-b'",
+            "select task_type, duration, questions, failed, accuracy "
+            "from by_duration_and_task_type where evaluation = 'model-b'",
         )
     }
     shown = {

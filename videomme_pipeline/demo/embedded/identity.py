@@ -1,0 +1,42 @@
+"""The versions and weights that an answer of the embedded model depends on."""
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+EMBEDDED_VERSION = 1
+"""Increase this when a change of the code can change an answer."""
+WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""Digest of the language model's weights file (SmolLM2-135M-Instruct, Q4_1)."""
+
+_REFERENCE_RUNTIME = "1.31.1"
+NOT_INSTALLED = "not installed"
+
+
+def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]:
+    """Every version that an answer of the embedded model depends on."""
+    return {
+        "model": "embedded",
+        "version": EMBEDDED_VERSION,
+        "weights": weights_sha256,
+        "ocr": f"rapidocr {ocr_version()}",
+        "engine": f"xllamacpp {package_version('xllamacpp')}",
+    }
+
+
+def ocr_version() -> str:
+    """Version of rapidocr, and that of onnxruntime unless it is the reference version.
+
+    The reference version is left out, so that the fingerprints of stored answers stay the same.
+    """
+    runtime = package_version("onnxruntime")
+    suffix = "" if runtime == _REFERENCE_RUNTIME else f", onnxruntime {runtime}"
+    return f"{package_version('rapidocr')}{suffix}"
+
+
+@cache
+def package_version(package: str) -> str:
+    """Version of an installed package, or "not installed"."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return NOT_INSTALLED
