@@ -132,11 +132,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_limits(text: str) -> None:
-    """Check the limits on the events of the parser, before any value is built.
-
-    Raises:
-        yaml.MarkedYAMLError: if a limit is exceeded.
-    """
+    """Check the limits on the events of the parser, before any value is built."""
     values = 0
     values_by_anchor: dict[str | None, int] = {}
     open_collections: list[tuple[str | None, int]] = []

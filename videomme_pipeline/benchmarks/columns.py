@@ -183,11 +183,7 @@ def _delimiter(text: str) -> str:
 
 
 def _delimited(text: str, delimiter: str) -> list[Mapping[str, Any]]:
-    """The rows of a table with a header, without blank ones.
-
-    Raises:
-        ValueError: if a row has more cells than the header.
-    """
+    """The rows of a table with a header, without blank ones."""
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows: list[Mapping[str, Any]] = []
     for row in reader:

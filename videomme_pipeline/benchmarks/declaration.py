@@ -154,7 +154,6 @@ class Declaration(Spec):
 
     @cached_property
     def declared_facets(self) -> tuple[Facet, ...]:
-        """Its facets, in order."""
         return tuple(
             facet
             for column, spec in self.facets.items()

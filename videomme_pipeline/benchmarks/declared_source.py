@@ -84,11 +84,7 @@ class DeclaredSource(Source):
         return self._read(files) if files else None
 
     def _read(self, files: Sequence[MediaFile]) -> Annotated:
-        """The content of the annotation files.
-
-        Raises:
-            AnnotationError: if they cannot be read, or lack a declared column.
-        """
+        """The content of the annotation files."""
         with ExitStack() as opened:
             paths = [opened.enter_context(on_local_disk(file)) for file in files]
             return read_questions(self.declaration, paths, self.name)
@@ -110,11 +106,7 @@ class DeclaredSource(Source):
         return tuple(self._own_annotations(name) for name in names)
 
     def _own_annotations(self, name: str) -> MediaFile:
-        """The annotation file called `name` in the user's own folder.
-
-        Raises:
-            AnnotationError: if there is none. The message names the searched folders.
-        """
+        """The annotation file called `name` in the user's own folder."""
         roots, published = self.roots(), PurePosixPath(name)
         # The questions of a Parquet file may also be given as JSON.
         suffixes = (".parquet", ".json", ".jsonl") if published.suffix == ".parquet" else ()
@@ -178,11 +170,7 @@ class DeclaredSource(Source):
         return MediaFiles(video=self._video_file(video), subtitle=self.subtitle(video))
 
     def _video_file(self, video: VideoReference) -> VideoSource:
-        """The file of a video, or the folder of its pictures.
-
-        Raises:
-            VideoMissingError: if there is none. The message has the searched folders.
-        """
+        """The file of a video, or the folder of its pictures."""
         footage, roots = video.footage, self.roots()
         names = _spellings(str(footage.video_file))
         paths = [root / name for root in roots for name in names]

@@ -97,7 +97,6 @@ class Facet:
         return (values.index(value) if value in values else len(values), str(value))
 
     def show(self, value: FacetValue) -> str:
-        """`value` for display."""
         return self.value_title.replace("{}", str(value))
 
 

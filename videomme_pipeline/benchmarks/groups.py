@@ -117,7 +117,6 @@ class Grouping(Spec):
 
 
 def without_spaces(structure: object) -> str:
-    """The text of a structure without spaces."""
     return "".join(str(structure).split())
 
 

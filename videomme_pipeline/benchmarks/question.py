@@ -81,7 +81,6 @@ class Question:
 
     @property
     def letters(self) -> tuple[Letter, ...]:
-        """Letters that this question offers, in order."""
         return tuple(Letter)[: len(self.options)]
 
     @property

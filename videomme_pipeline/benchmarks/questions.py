@@ -138,11 +138,7 @@ class _Reader:
             self.questions.append(question)
 
     def _question(self, row: Cells, annotations: AnnotationFile) -> Question | None:
-        """The question in a row, or None if its answer is hidden.
-
-        Raises:
-            ValueError: if a cell cannot be used.
-        """
+        """The question in a row, or None if its answer is hidden."""
         columns, letters = self.declaration.columns, self.declaration.letters
         footage = self._footage(row, annotations)
         video_id = _file_stem(row, columns.video_id) or self._video_id(footage)
@@ -220,11 +216,7 @@ class _Reader:
         return name
 
     def _facets(self, row: Cells) -> dict[str, FacetValue]:
-        """The facets that a row has a value for.
-
-        Raises:
-            ValueError: if a value is not declared, or a required one is missing.
-        """
+        """The facets that a row has a value for."""
         facets = {
             name: value
             for facet, spec in self.declaration.columns_of_facets.items()
@@ -245,11 +237,7 @@ class _Reader:
 
 
 def _values(facet: str, spec: FacetSpec, cell: object) -> Iterator[tuple[str, FacetValue]]:
-    """Yield the name and the value of each facet that one entry of `facets` declares.
-
-    Raises:
-        ValueError: if the value is not declared, or is required and missing.
-    """
+    """Yield the name and the value of each facet that one entry of `facets` declares."""
     column = spec.column or facet
     if spec.each and (values := list_in(cell)) is not None:
         declared = set(spec.values or ())
@@ -269,11 +257,7 @@ def _values(facet: str, spec: FacetSpec, cell: object) -> Iterator[tuple[str, Fa
 
 
 def _file_stem(row: Cells, column: str | None) -> str | None:
-    """An id that is safe as a file name, or None without a column.
-
-    Raises:
-        ValueError: if it is not safe.
-    """
+    """An id that is safe as a file name, or None without a column."""
     if column is None:
         return None
     text = text_in(row[column]) or ""
@@ -309,11 +293,7 @@ def _check_columns(
     rows: Sequence[Mapping[str, object]],
     path: Path,
 ) -> None:
-    """Check that each declared column is in every row, or in one row if it is optional.
-
-    Raises:
-        AnnotationError: if one is missing. The message has the nearest column.
-    """
+    """Check that each declared column is in every row, or in one row if it is optional."""
     columns = declaration.columns
     in_all = set.intersection(*(set(row) for row in rows)) | annotations.values.keys()
     in_any = set[str]().union(*rows) | annotations.values.keys()

@@ -19,7 +19,6 @@ Questions = Mapping[str, Sequence[Question]]
 
 
 def group_by_video(questions: Iterable[Question]) -> dict[str, tuple[Question, ...]]:
-    """The questions by video id, in their order."""
     by_video: dict[str, list[Question]] = {}
     for question in questions:
         by_video.setdefault(question.video_id, []).append(question)

@@ -159,7 +159,6 @@ class Source(ABC):
         return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
 
     def subtitle(self, video: VideoReference) -> MediaFile | None:
-        """The subtitle file of one video, or None if it has none."""
         return self._index.subtitles.get(video.file_stem)
 
     def roots(self) -> tuple[Path | UPath, ...]:

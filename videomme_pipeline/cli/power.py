@@ -120,9 +120,6 @@ def _size(
     """The numbers of videos and questions: `videos` and `questions`, where they are given.
 
     The numbers left out are those of the rows, or of the benchmark without rows.
-
-    Raises:
-        ConfigurationError: if the benchmark does not declare its size, and it is not given.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
 
@@ -147,9 +144,6 @@ def _selected_sizes(benchmark: str) -> list[tuple[int, int]]:
     """The numbers of videos and questions that benchmarks.yaml selects, as a list of one pair.
 
     The list is empty without such a file, or if the questions have not been fetched yet.
-
-    Raises:
-        ConfigurationError: if the file has a mistake.
     """
     from videomme_pipeline.project.project import configuration_folder, is_project
 

@@ -259,9 +259,6 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
     """A function that asks `model` which option a response chooses.
 
     The journal stores the replies under `<evaluation>@judge`.
-
-    Raises:
-        ConfigurationError: if `reader` is not strict, or models.yaml has no such model.
     """
     from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName

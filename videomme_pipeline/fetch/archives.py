@@ -79,7 +79,6 @@ class Member:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of the file at `path`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

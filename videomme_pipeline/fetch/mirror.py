@@ -98,7 +98,6 @@ class Mirror:
         return parts[0][0] if len(parts) == 1 else JoinedFile(parts)
 
     def _open_file(self, name: str, reported: Mapping[str, RepoFile]) -> tuple[BinaryFile, int]:
-        """A repository file, and its size."""
         path = self.folder / name
         if path.is_file():
             return path.open("rb"), path.stat().st_size

@@ -66,11 +66,7 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
 
 
 def _check_size(rows: Sequence[object], largest: int) -> None:
-    """Check the length of all texts. A workbook can refer to one text any number of times.
-
-    Raises:
-        ValueError: if they are longer than `largest`.
-    """
+    """Check the length of all texts. A workbook can refer to one text any number of times."""
     cells = (value for row in rows if isinstance(row, Mapping) for value in row.values())
     if sum(len(value) for value in cells if isinstance(value, str)) > largest:
         raise ValueError(
@@ -94,11 +90,7 @@ def parse_json(text: str) -> Any:
 
 
 def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
-    """The format of the file and a function that returns its rows.
-
-    Raises:
-        ScoringError: if the rows of such a file cannot be read.
-    """
+    """The format of the file and a function that returns its rows."""
     with path.open("rb") as file:
         start = file.read(16)
     for magic, what in _UNUSABLE.items():

@@ -29,7 +29,6 @@ def objects_in(values: Iterable[object] | None) -> list[Row]:
 
 
 def json_lines(rows: Iterable[Row]) -> str:
-    """One line of JSON per row."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

@@ -121,11 +121,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
-    """Check that the questions have the facet of groups if and only if the benchmark has groups.
-
-    Raises:
-        ScoringError: if not. The message names the benchmarks that fit.
-    """
+    """Check that the questions have the facet of groups if and only if the benchmark has groups."""
     benchmark, others = find_benchmark(options.benchmark), registered_benchmarks()
     columns = {column for question in questions for column in question.facets}
     if benchmark.group_facet not in (None, *columns):

@@ -131,8 +131,6 @@ class StoredFrames(FrameFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoLength:
-    """The number of frames of a video, and its duration."""
-
     frames: int
     seconds: float
 

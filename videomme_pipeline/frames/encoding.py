@@ -33,8 +33,6 @@ _LOSSLESS: Mapping[Encoding, Mapping[str, int | bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedPicture:
-    """An encoded picture and its size in pixels."""
-
     data: bytes
     width: int
     height: int

@@ -171,11 +171,7 @@ def packet_index(store: Store, job: FrameJob) -> PacketIndex:
 
 @contextmanager
 def _fetched(job: FrameJob) -> Iterator[FrameJob]:
-    """Yield the job with a local file, which is kept during the block.
-
-    Raises:
-        VideoUnreadableError: if the video cannot be fetched.
-    """
+    """Yield the job with a local file, which is kept during the block."""
     with local_video(job.path, job.video_id) as file:
         yield replace(job, path=file)
 

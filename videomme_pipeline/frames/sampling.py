@@ -100,7 +100,6 @@ class Choice:
 
     @property
     def count(self) -> int:
-        """The number of chosen frames."""
         return len(self.frames)
 
 
@@ -130,7 +129,6 @@ class Budgets(Spec):
     long: FrameCount | None = None
 
     def for_duration(self, duration: Duration | None) -> int | None:
-        """The budget of a duration class, or None if it has none."""
         return None if duration is None else getattr(self, duration.value)
 
     @property

@@ -144,11 +144,7 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
 
 
 def _built_in(name: str) -> ModelSpec | None:
-    """The model that needs no entry and has this name, or None.
-
-    Raises:
-        ConfigurationError: if the package with a model of this name cannot be loaded.
-    """
+    """The model that needs no entry and has this name, or None."""
     if name in BUILT_IN or name not in plugins.installed(plugins.MODELS):
         return BUILT_IN.get(name)
     provider = _installed_provider(name)

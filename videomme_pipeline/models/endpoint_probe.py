@@ -295,11 +295,7 @@ def _described(frames: FrameSet) -> str:
 
 
 async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Reply:
-    """The reply to one request, even if it has no text.
-
-    Raises:
-        ModelError: if there is no completion.
-    """
+    """The reply to one request, even if it has no text."""
     question = Question(
         benchmark="probe",
         question_id="probe",

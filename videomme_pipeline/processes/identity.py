@@ -54,11 +54,9 @@ class ProcessIdentity:
         return cls(host=host, boot=boot, namespace=namespace, pid=int(pid), started=float(started))
 
     def as_name(self) -> str:
-        """A part of a file name."""
         return "-".join(map(str, (self.host, self.boot, self.namespace, self.pid, self.started)))
 
     def as_json(self) -> str:
-        """JSON text to store in a file or a database."""
         return json.dumps(asdict(self))
 
     @property

@@ -59,7 +59,6 @@ class ProcessGroup:
         return self._process.poll()
 
     def wait(self) -> int:
-        """Wait until the program ends, and return its exit status."""
         return self._process.wait()
 
     def stop(self, grace_seconds: float) -> None:

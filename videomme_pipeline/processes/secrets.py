@@ -79,13 +79,11 @@ class Redaction:
             self._signs.add(self._key.lower().translate(None, _WHITESPACE))
 
     def redact_bytes(self, content: bytes) -> bytes:
-        """`content` without the key."""
         if self._key and self._may_contain_key(content):  # rare, and the next line is slow
             return self._pattern.sub(REMOVED, content)
         return content
 
     def redact(self, text: str) -> str:
-        """`text` without the key."""
         return self.redact_bytes(text.encode(errors="backslashreplace")).decode()
 
     def _may_contain_key(self, content: bytes) -> bool:

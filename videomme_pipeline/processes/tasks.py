@@ -28,8 +28,6 @@ MAX_LOSSES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLimits:
-    """The limits of one task."""
-
     seconds: float
     memory_bytes: int | None = None
 

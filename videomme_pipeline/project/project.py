@@ -50,7 +50,6 @@ class Project:
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkState]:
-        """The benchmarks of benchmarks.yaml, by name."""
         return {
             name: BenchmarkState(
                 name, self.configuration, self.store, self.hashes, self.server_record
@@ -70,7 +69,6 @@ class Project:
 
     @cached_property
     def server_record(self) -> ServerRecord:
-        """The servers that the models had."""
         return ServerRecord(self.store)
 
     @cached_property

@@ -362,11 +362,7 @@ class _Collection:
 
 
 async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure:
-    """The model's reply, or the failure if it is not an answer.
-
-    Raises:
-        VideoMMEError: if no further question can be answered.
-    """
+    """The model's reply, or the failure if it is not an answer."""
     try:
         reply = await model.respond(request)
         is_answer = reply.has_text

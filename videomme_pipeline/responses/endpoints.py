@@ -79,7 +79,6 @@ class Endpoints:
 
     @property
     def in_flight(self) -> int:
-        """Number of requests in flight."""
         return sum(endpoint.limit.in_flight for endpoint in self._endpoints)
 
     @property

@@ -155,7 +155,6 @@ class PendingRequest:
     def add_attempt(
         self, result: Reply | ResponseFailure, started_at: datetime, latency_seconds: float
     ) -> None:
-        """Record an attempt."""
         failure = result if isinstance(result, ResponseFailure) else None
         reply = completion_of(result) or Reply(text="")
         self.attempts.append(

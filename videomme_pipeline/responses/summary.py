@@ -33,7 +33,6 @@ class ResponseSummary:
 
 
 def summarize(responses: Iterable[Response]) -> ResponseSummary:
-    """Return the totals over `responses`."""
     rows = list(responses)
     answered = [row for row in rows if row.raw_output is not None]
     costs = [row.served.cost_dollars for row in rows if row.served.cost_dollars is not None]

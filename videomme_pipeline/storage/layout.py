@@ -143,7 +143,6 @@ class Store:
         return self.path(benchmark, "baselines", evaluation, f"{name}.parquet")
 
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
-        """The findings of one nightly run."""
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
 
     def failure(self, asset: str, name: str) -> UPath:

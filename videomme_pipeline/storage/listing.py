@@ -50,7 +50,6 @@ class Listing:
         self._locks: defaultdict[str, Lock] = defaultdict(Lock)
 
     def has(self, path: UPath) -> bool:
-        """Return True if there is a file at `path`."""
         if not self._is_local:
             return self._object(path) is not None
         folder, name = os.path.split(path.path)

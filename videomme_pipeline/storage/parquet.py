@@ -185,11 +185,7 @@ def _text(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def _verify(content: bytes) -> None:
-    """Compare all bytes of a file with its checksums.
-
-    Raises:
-        pa.ArrowInvalid: if they differ, or the file has no checksums.
-    """
+    """Compare all bytes of a file with its checksums."""
     trailer = _verify_footer(content)
     before, _ = _split(memoryview(content))
     if blake3(before[:-_TRAILER_BYTES]).digest() != trailer[len(_MARK) : -_DIGEST_BYTES]:
@@ -197,11 +193,7 @@ def _verify(content: bytes) -> None:
 
 
 def _verify_footer(content: bytes) -> bytes:
-    """The checksum trailer of a file, from its bytes or from enough bytes of its end.
-
-    Raises:
-        pa.ArrowInvalid: if the file has no trailer, or the footer has another checksum.
-    """
+    """The checksum trailer of a file, from its bytes or from enough bytes of its end."""
     before, footer = _split(memoryview(content))
     trailer = bytes(before[-_TRAILER_BYTES:])
     if not trailer.startswith(_MARK):

@@ -66,7 +66,6 @@ def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
 
 
 def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
-    """The rows of all `paths`, in their order."""
     return [row for path in paths for row in read_rows(path, row_class)]
 
 

@@ -52,7 +52,6 @@ class HashCache:
         self._execute("delete from hashes")
 
     def get(self, path: MediaFile, stat: FileStatus) -> str | None:
-        """The hash of a file, or None if it is unknown."""
         key = _key(path, stat)
         rows = self._execute(
             "select hash, checksum from hashes where (path, bytes, mtime_ns, inode) = (?, ?, ?, ?)",
@@ -86,7 +85,6 @@ class HashCache:
             raise self._failed(error) from error
 
     def _open(self) -> sqlite3.Connection:
-        """The connection, which is opened at the first use."""
         if self._connection is None:
             # A damaged cache is only built again, so that no write needs to wait for the disk.
             self._connection = open_database(

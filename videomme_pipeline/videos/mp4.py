@@ -170,9 +170,6 @@ def _read_track(
     """The packet index of one track, with the edit list applied.
 
     `available_bytes` is the size of the file if its boxes exceed it, else None.
-
-    Raises:
-        ValueError: if the tables do not describe the track completely.
     """
     timescale = _timescale(_child(track, b"mdia", b"mdhd"))
     tables = _sample_table_box(track)
@@ -261,11 +258,7 @@ def _keyframes(stss: memoryview, count: int) -> Flags:
 
 
 def _edit(elst: memoryview) -> tuple[int, int, int]:
-    """Empty time before the track (movie units), start in the media, length (movie units).
-
-    Raises:
-        ValueError: if the edit list has other entries.
-    """
+    """Empty time before the track (movie units), start in the media, length (movie units)."""
     if not len(elst):
         return 0, 0, 0
     wide = elst[0] == 1

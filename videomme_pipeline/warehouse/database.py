@@ -151,7 +151,6 @@ def is_current(store: Store) -> bool:
 
 
 def _checksum_file(store: Store) -> Path:
-    """The file with the checksum of the DuckDB file."""
     return store.warehouse.with_name(f".{store.warehouse.name}.checksum")
 
 

@@ -76,7 +76,6 @@ def load_table(
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """Create the table `name` with the rows of `table`."""
     connection.register("incoming", table)
     connection.execute(f"create table {identifier(name)} as select * from incoming")
     connection.unregister("incoming")

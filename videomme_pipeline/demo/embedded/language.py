@@ -73,7 +73,6 @@ class LanguageModel:
         return {letter: informed[letter] - free[letter] for letter in tokens}
 
     def tokens(self, text: str) -> tuple[int, ...]:
-        """The tokens of `text`."""
         if text not in self._tokens:
             response = self._http.post(
                 f"{self._server.listening_address}/tokenize", json={"content": text}

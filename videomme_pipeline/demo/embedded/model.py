@@ -173,11 +173,7 @@ def _to_json(facts: tuple[PictureFacts, ...]) -> bytes:
 
 
 def _from_json(data: bytes) -> tuple[PictureFacts, ...]:
-    """The facts of `_to_json`.
-
-    Raises:
-        ValueError: if the data is damaged.
-    """
+    """The facts of `_to_json`."""
     stored = json.loads(data)
     if not isinstance(stored, dict) or fingerprint(stored.get("facts")) != stored.get("checksum"):
         raise ValueError("its checksum does not match")

@@ -57,7 +57,6 @@ class PictureFacts:
 
 
 def read_pictures(pictures: Sequence[Picture]) -> tuple[PictureFacts, ...]:
-    """The facts about each picture."""
     return tuple(_read(picture) for picture in pictures)
 
 

@@ -80,7 +80,6 @@ class Script:
 
 @cache
 def scripts() -> tuple[Script, ...]:
-    """The scripts of the drawn videos, from id "001"."""
     rows = json.loads((DATA / "scripts.json").read_text(encoding="utf-8"))
     return tuple(
         from_values(

@@ -82,11 +82,7 @@ class EndpointModel(ABC):
         self._context_tokens.invalidate()
 
     def _check(self) -> int | None:
-        """The context of the model in tokens, or None if it is unknown.
-
-        Raises:
-            ResponseFailure: if the server accepts connections and has never answered.
-        """
+        """The context of the model in tokens, or None if it is unknown."""
         # A server that has answered may be busy now.
         if not self._has_answered and is_silent(self.spec.url, self._api_key):
             raise ResponseFailure(

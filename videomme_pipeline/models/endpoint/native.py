@@ -122,7 +122,6 @@ def share_video(spec: EndpointSpec, request: Request) -> None:
 
 
 def media_type(path: Path) -> str:
-    """The media type of a video file."""
     return mimetypes.guess_type(path.name)[0] or "video/mp4"
 
 

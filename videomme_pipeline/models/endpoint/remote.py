@@ -48,7 +48,6 @@ class RemoteSpec(ModelSpec, ABC):
 
     @property
     def tariff(self) -> Tariff:
-        """Prices of the model."""
         return Tariff(model=self.served_name)
 
     def frame_tokens(self, size: tuple[int, int], frames: int = 1) -> int | None:

@@ -143,11 +143,7 @@ def reported_video_server(base_url: str, profile: Profile, api_key: str | None) 
 
 
 def _report(base_url: str, path: str, api_key: str | None) -> Mapping[str, object] | None:
-    """The JSON object at a path of the server, or None.
-
-    Raises:
-        SilentServerError: if the server accepts a connection and sends nothing.
-    """
+    """The JSON object at a path of the server, or None."""
     root = base_url.rstrip("/").removesuffix("/v1")
     try:
         content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))

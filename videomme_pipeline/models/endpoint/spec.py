@@ -258,7 +258,6 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def endpoint_profile(self) -> EndpointProfile:
-        """The profile of the endpoint's family."""
         return PROFILES[self.profile]
 
     @property
@@ -334,11 +333,7 @@ class EndpointSpec(RemoteSpec):
         return min((context for context in contexts if context is not None), default=None)
 
     def _listed(self, environment: Mapping[str, str]) -> list[ServedModel]:
-        """The models of all endpoints that answer.
-
-        Raises:
-            ModelError: if none does.
-        """
+        """The models of all endpoints that answer."""
         key = self.api_key(environment)
         listed: list[ServedModel] = []
         errors: list[ModelError] = []

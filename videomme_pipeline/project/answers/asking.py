@@ -53,11 +53,7 @@ def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> Vide
 
 
 def _load(inputs: Inputs, source: Path | None) -> FrameSet:
-    """The frames of a video, with its file `source` and its sound if the model gets them.
-
-    Raises:
-        VideoMMEError: if the frames or the sound cannot be read.
-    """
+    """The frames of a video, with its file `source` and its sound if the model gets them."""
     frames, benchmark = inputs.load_frames(), inputs.benchmark
     if inputs.evaluation.model.sees_frame_times and frames.frames:
         timing = benchmark.snapshot.videos[inputs.video_id].timing

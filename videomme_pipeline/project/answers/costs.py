@@ -141,11 +141,7 @@ def _pending_videos(
 
 
 def _expected_requests(inputs: Inputs) -> VideoRequests:
-    """The requests about a video, with the stored prompts or with prompts that are not stored yet.
-
-    Raises:
-        VideoMMEError: if the frames or subtitle lines of the video are not stored.
-    """
+    """The requests about a video, with its stored prompts or with prompts that are rendered now."""
     try:
         return requests_of(inputs)
     except NotReadyError:

@@ -42,7 +42,6 @@ class Inputs:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """All questions about the video."""
         return self.benchmark.snapshot.questions[self.video_id]
 
     def load_frames(self) -> FrameSet:

@@ -176,7 +176,6 @@ class ModelServers:
             raise ModelError(f"model {running.spec.name}: all servers have died: {failure}")
 
     def stop(self) -> None:
-        """Stop the servers that run."""
         running, self._running = self._running, None
         if running is not None:
             running.servers.close()

@@ -59,7 +59,6 @@ class BenchmarkState:
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
-        """The evaluations of this benchmark, by name."""
         return {e.name: e for e in self._configuration.evaluations_of(self.name)}
 
     @cached_property
@@ -162,7 +161,6 @@ class Snapshot:
 
     @cached_property
     def videos(self) -> dict[str, Video]:
-        """The stored video rows by video id."""
         return {stored.row.video_id: stored.row for stored in self.stored_videos.values()}
 
     @cached_property

@@ -71,7 +71,6 @@ WHOLE = Whole()
 
 
 def partition_of(*, video: str | None = None, variant: str | None = None) -> Partition:
-    """The partition with these parts."""
     if video is None:
         return WHOLE if variant is None else VariantPartition(variant)
     return VideoPartition(video) if variant is None else VideoVariant(video, variant)

@@ -157,7 +157,6 @@ class DataFolder:
 
     @cached_property
     def frames(self) -> list[FrameFile]:
-        """The files of the frame cache."""
         names = dict(self._named)
         files = []
         for path in self._store.frame_files():

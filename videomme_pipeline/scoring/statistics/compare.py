@@ -176,9 +176,6 @@ def _require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[Scored
     """Check that two evaluations are of one track, or differ only in their subtitles.
 
     An unknown track may be any track.
-
-    Raises:
-        ScoringError: if they differ in the track and in something else.
     """
     both = (*rows_a[:1], *rows_b[:1])
     tracks = {row.track for row in both} - {UNKNOWN_TRACK}
