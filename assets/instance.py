@@ -216,7 +216,7 @@ def check_instance() -> Finding:
         with open_instance() as instance:
             runs = instance.get_runs_count()
     except Exception as error:  # noqa: BLE001 - any error of the storage is reported
-        return Finding(check="dagster", verdict=Verdict.FAILED, message=f"no instance: {error}")
+        return Finding.failed("dagster", f"no instance: {error}")
     return Finding(
         check="dagster", verdict=Verdict.OK, message=f"{runs} runs in {os.environ[HOME_VARIABLE]}"
     )

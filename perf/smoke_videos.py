@@ -39,7 +39,7 @@ def main() -> None:
             cost, written = measure(script, Path(folder))
             for name in (script.duration.value, "all"):
                 seconds[name] += cost
-                drawn[name] += script.length_seconds
+                drawn[name] += script.scenes[-1].end_seconds
                 size[name] += written
     result = {
         name: {

@@ -27,7 +27,7 @@
         └── VideoUnreadableError
 
 Classes marked with * are defined in the module whose values they contain. Each message states what
-failed, what was found and what to do next. This module contains no recovery logic.
+failed, what was found and what to do next.
 """
 
 from collections.abc import Callable, Mapping, Sequence

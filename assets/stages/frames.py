@@ -89,7 +89,7 @@ class Frames(BenchmarkStage[VideoVariant]):
                 self.project.compute.cpu_seconds += result.cpu_seconds
                 self.project.compute.node_seconds += (now - began) * workers.nodes
                 began = now
-                for target in by_video.pop(result.video_id):
+                for target in by_video.pop(result.job.video_id):
                     built = self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                     yield with_dashboard(built, workers)
                 stored = f"The frames of {number} of {len(jobs)} videos are stored."

@@ -16,7 +16,7 @@ from videomme_pipeline.assets.stages.base import (
 )
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.models.identity import described
+from videomme_pipeline.models.identity import read_identity
 from videomme_pipeline.project.answers.asking import (
     ask,
     open_journal,
@@ -173,7 +173,7 @@ class Responses(BenchmarkStage[VideoVariant]):
 
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
     """Tokens, cost and latency of the responses of one video, without unreported values."""
-    servers = sorted({described(row.server) for row in responses if row.server})
+    servers = sorted({str(read_identity(row.server)) for row in responses if row.server})
     return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
         **({"server": "; ".join(servers)} if servers else {}),

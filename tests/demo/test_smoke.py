@@ -58,7 +58,7 @@ def test_videos_are_as_long_as_their_duration_class() -> None:
     limits = {Duration.SHORT: (20, 120), Duration.MEDIUM: (240, 900), Duration.LONG: (1800, 3600)}
     for script in scripts():
         low, high = limits[script.duration]
-        assert low <= script.length_seconds <= high
+        assert low <= script.scenes[-1].end_seconds <= high
 
 
 def test_smoke_v2_has_relevance_and_every_logic_structure() -> None:
@@ -208,7 +208,7 @@ def test_a_video_shows_its_script_and_is_reproducible(tmp_path: Path) -> None:
         stream = container.streams.video[0]
         assert (stream.width, stream.height) == (script.width, script.height)
         frames = list(container.decode(stream))
-    assert len(frames) == script.length_seconds * script.frames_per_second
+    assert len(frames) == script.scenes[-1].end_seconds * script.frames_per_second
     assert {PictureType(frame.pict_type) for frame in frames} == {
         PictureType.I,
         PictureType.P,

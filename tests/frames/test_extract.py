@@ -54,7 +54,7 @@ def stored(store: Store, video_job: FrameJob, sampling: Sampling) -> FrameSet:
 
 def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
     results = extract(jobs, store=store, workers=LocalWorkers(workers))
-    return {result.video_id: result for result in results}
+    return {result.job.video_id: result for result in results}
 
 
 def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: Store) -> None:

@@ -90,12 +90,14 @@ def test_workers_and_a_scheduler_that_die_do_not_change_the_frames(
         extracted = extract_while_workers_die(frame_jobs, there, workers, cluster)
     assert damaged == []
     assert [result.error for result in extracted] == [None] * VIDEOS
-    assert sorted(result.video_id for result in extracted) == sorted(
-        result.video_id for result in expected
+    assert sorted(result.job.video_id for result in extracted) == sorted(
+        result.job.video_id for result in expected
     )
     for result in expected:
         (frames,) = result.frame_sets
-        pictures = [read_frames(s, result.video_hash, frames.fingerprint) for s in (here, there)]
+        pictures = [
+            read_frames(s, result.job.video_hash, frames.fingerprint) for s in (here, there)
+        ]
         assert pictures[0] == pictures[1]
 
 

@@ -387,7 +387,7 @@ def unexpected(folder: Path, names: Iterable[str], seconds: float) -> dict[str, 
         result.task.video_id: result.error for result in probe_videos(probe_jobs, limits=limits)
     }
     extracted = {
-        result.video_id: result.error
+        result.job.video_id: result.error
         for result in extract(frame_jobs, store=Store.at(folder / "data"), limits=limits)
     }
     return {

@@ -120,7 +120,7 @@ def test_an_answered_question_is_not_asked_again(tmp_path: Path) -> None:
             )
     assert server.request_count == first_requests
     assert sorted(second_responses, key=_id) == sorted(first_responses, key=_id)
-    assert seen[-1] == AskingProgress(answered=12, from_journal=12)
+    assert seen[-1] == AskingProgress(answered=12)
 
 
 def test_an_observation_asks_an_unchanged_evaluation_again(tmp_path: Path) -> None:

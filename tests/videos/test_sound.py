@@ -11,7 +11,7 @@ from upath import UPath
 from tests.support.builders import write_audio_only, write_video
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.videos.sound import BYTES_PER_SECOND, decode_sound, sound_of
+from videomme_pipeline.videos.sound import SAMPLES_PER_SECOND, decode_sound, sound_of
 
 
 def test_the_sound_is_one_channel_with_16_000_samples_per_second(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_the_sound_is_decoded_once_for_a_content(tmp_path: Path) -> None:
     (stored,) = store.sound_files()
     stored.write_bytes(stored.read_bytes().replace(b"data", b"dada", 1))
     assert sound_of(store, "content", moved, "001") == sound, "a damaged file is built again"
-    assert len(sound) == pytest.approx(BYTES_PER_SECOND, rel=0.2)
+    assert len(sound) == pytest.approx(2 * SAMPLES_PER_SECOND, rel=0.2)
 
 
 def test_a_video_without_sound_or_with_damaged_sound_is_an_error(tmp_path: Path) -> None:

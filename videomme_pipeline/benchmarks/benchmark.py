@@ -1,7 +1,4 @@
-"""A benchmark: everything that differs from one benchmark to the next.
-
-`declaration` reads it from a YAML file, and `registry` finds it by name.
-"""
+"""A benchmark: everything that differs from one benchmark to the next."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

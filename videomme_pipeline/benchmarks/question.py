@@ -1,7 +1,4 @@
-"""The question row that every benchmark is read into, and the closed sets it uses.
-
-`questions` reads them from annotation files.
-"""
+"""The question row that every benchmark is read into, and the closed sets it uses."""
 
 import re
 from collections import Counter

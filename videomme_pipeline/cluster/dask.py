@@ -1,7 +1,4 @@
-"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs or SSH hosts.
-
-This module and `ssh` are the only ones that import Dask, if there is a `cluster.yaml`.
-"""
+"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs or SSH hosts."""
 
 import asyncio
 import math
@@ -205,10 +202,7 @@ def _run_checked(
 def connect(
     spec: DaskSettings, folder: Path, on_message: Callable[[str], None]
 ) -> Iterator[DaskWorkers]:
-    """Connect to a cluster, or start one that ends after the block.
-
-    This is `DaskSpec.connect`.
-    """
+    """Connect to a cluster, or start one that ends after the block."""
     with needs_extra("cluster", CLUSTER_FILE):
         import dask  # noqa: PLC0415
         from distributed import Client  # noqa: PLC0415

@@ -1,8 +1,4 @@
-"""An evaluation: benchmark × model × sampling × track × prompt × decoding × reader.
-
-Each stage has its own small spec in its own package. An evaluation combines these specs. The cost
-and the state of an evaluation are computed in `project` and `assets`.
-"""
+"""An evaluation: benchmark × model × sampling × track × prompt × decoding × reader."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum

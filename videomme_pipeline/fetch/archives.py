@@ -125,7 +125,6 @@ def read_directory(
 ) -> tuple[Member, ...]:
     """List the files in an archive. Only its directory is read.
 
-    The directory of a zip archive is at its end. A tar archive has a header before each member.
     `keeps_folders` allows the same file name in several folders.
 
     Every member is checked before any is used. The whole archive is rejected if a member could be

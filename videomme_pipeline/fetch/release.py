@@ -1,7 +1,4 @@
-"""Facts about a published benchmark: its dataset repository on the Hugging Face Hub and its files.
-
-`download` fetches the files. `benchmarks` declares the facts, and reads the files.
-"""
+"""Facts about a published benchmark: its dataset repository on the Hugging Face Hub and its files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

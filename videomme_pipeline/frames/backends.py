@@ -1,8 +1,8 @@
 """Decoder backends: they decode the chosen frames of a video with the help of its packet index.
 
-A backend returns exactly the frames of a sequential decode of the whole stream. On videos where
-it would not, `refusal_reason` returns the reason. Backends run in one thread and have few frames
-in memory. `frames.extract` distributes videos over processes, and `frames.encoding` encodes frames.
+A backend returns exactly the frames of a sequential decode of the whole stream. On videos where it
+would not, `refusal_reason` returns the reason. Backends run in one thread and have few frames in
+memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence

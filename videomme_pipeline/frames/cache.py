@@ -1,8 +1,8 @@
 """The frames of one video under one sampling, and the files that store them.
 
 There is one Parquet file per video content and settings. The settings contain everything that
-changes a pixel. So the frames of a moved or renamed video are used again, and frames with
-different settings are never mixed up. `frames.extract` extracts frames.
+changes a pixel. So the frames of a moved or renamed video are used again, and frames with different
+settings are never mixed up.
 """
 
 import io

@@ -3,7 +3,7 @@
 Each worker extracts whole videos. The videos that need the most decoding start first. If there are
 fewer videos than cores of this machine, long videos are split at keyframes. The frames of several
 samplings are extracted in one pass over the video, and each is decoded once. Cached frames are not
-decoded again. `frames.plan` selects the packets to decode, and `frames.backends` decodes them.
+decoded again.
 """
 
 import pickle
@@ -85,9 +85,8 @@ class FrameResult:
     `cpu_seconds` includes reading, decoding, encoding and writing.
     """
 
-    video_id: str
-    video_hash: str
-    frame_sets: tuple[StoredFrames, ...]
+    job: FrameJob
+    frame_sets: tuple[StoredFrames, ...] = ()
     cpu_seconds: float = 0.0
     error: VideoError | None = None
 
@@ -117,9 +116,7 @@ def extract(
             pending.append(todo)
             reused[todo] = frame_sets
         else:
-            yield FrameResult(
-                video_id=job.video_id, video_hash=job.video_hash, frame_sets=frame_sets
-            )
+            yield FrameResult(job=job, frame_sets=frame_sets)
     if len(pending) > 1:
         pending.sort(key=lambda job: _decoded_bytes(job, store), reverse=True)
     # Only this machine can read the scratch folder with the parts of a split video.
@@ -127,8 +124,8 @@ def extract(
     with scratch_folder(store.local("frames")) as scratch:
         tasks = _tasks(pending, store, processes, scratch)
         results = run_tasks(partial(_run, store), tasks, workers=workers, limits=limits)
-        for result, job in _gather(results, store):
-            yield replace(result, frame_sets=(*reused[job], *result.frame_sets))
+        for result in _gather(results, store):
+            yield replace(result, frame_sets=(*reused[result.job], *result.frame_sets))
 
 
 def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
@@ -142,13 +139,13 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
     started = time.process_time()
     with ExitStack() as stack:
         try:
-            job = stack.enter_context(_fetched(job))
-            index = packet_index(store, job)
-            selections = _selections(job, index)
+            local = stack.enter_context(_fetched(job))
+            index = packet_index(store, local)
+            selections = _selections(local, index)
         except VideoError as error:
-            return _failed(job, error)
-        result = _publish(store, job, index, selections, _pictures(job, index, selections))
-    return replace(result, cpu_seconds=time.process_time() - started)
+            return FrameResult(job=job, error=error)
+        result = _publish(store, local, index, selections, _pictures(local, index, selections))
+    return replace(result, job=job, cpu_seconds=time.process_time() - started)
 
 
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
@@ -320,12 +317,7 @@ def _publish(
                 decoded_by=selection.backend,
             )
             frame_sets.append(replace(stored, wrong_backend=selection.wrong_backend))
-    return FrameResult(
-        video_id=job.video_id,
-        video_hash=job.video_hash,
-        frame_sets=tuple(frame_sets),
-        error=errors[0] if errors else None,
-    )
+    return FrameResult(job=job, frame_sets=tuple(frame_sets), error=errors[0] if errors else None)
 
 
 def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str | None:
@@ -344,10 +336,6 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
             f"fails is at {index.seconds[lost[0].number]:.1f} s ({lost[0].reason})"
         )
     return "; ".join(sentences) or None
-
-
-def _failed(job: FrameJob, error: VideoError) -> FrameResult:
-    return FrameResult(video_id=job.video_id, video_hash=job.video_hash, frame_sets=(), error=error)
 
 
 # Many videos, in child processes.
@@ -422,12 +410,7 @@ def _run(store: Store, task: _Task) -> FrameResult:
         index = packet_index(store, job)
         for item in _pictures(job, index, _selections(job, index), task.frames):
             pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
-    return FrameResult(
-        video_id=job.video_id,
-        video_hash=job.video_hash,
-        frame_sets=(),
-        cpu_seconds=time.process_time() - started,
-    )
+    return FrameResult(job=task.job, cpu_seconds=time.process_time() - started)
 
 
 def block_pandas() -> None:
@@ -459,37 +442,36 @@ class _Parts:
 
 def _gather(
     results: Iterable[TaskResult[_Task, FrameResult]], store: Store
-) -> Iterator[tuple[FrameResult, FrameJob]]:
+) -> Iterator[FrameResult]:
     """Yield a result per job. The result of a split video follows its last part."""
     split: dict[FrameJob, _Parts] = {}
     for finished in results:
         task, job = finished.task, finished.task.job
-        result = finished.value or _failed(
-            job, VideoError.from_child(job.video_id, job.path, finished.error)
+        result = finished.value or FrameResult(
+            job=job, error=VideoError.from_child(job.video_id, job.path, finished.error)
         )
         if task.file is None:
-            yield result, job
+            yield result
             continue
         parts = split.setdefault(job, _Parts())
         parts.files.append(task.file)
         parts.seconds += result.cpu_seconds
         parts.error = parts.error or result.error
         if len(parts.files) == task.parts:
-            yield _join(split.pop(job), job, store), job
+            yield _join(split.pop(job), job, store)
 
 
 def _join(parts: _Parts, job: FrameJob, store: Store) -> FrameResult:
     """Publish the frames of a video from the files of its parts."""
-    if parts.error is not None:
-        result = _failed(job, parts.error)
-    else:
+    result = FrameResult(job=job, error=parts.error)
+    if parts.error is None:
         with _fetched(job) as local:
             index = packet_index(store, local)
             items = chain.from_iterable(_unpickle(file) for file in sorted(parts.files))
             result = _publish(store, local, index, _selections(local, index), items)
     for file in parts.files:
         file.unlink(missing_ok=True)
-    return replace(result, cpu_seconds=parts.seconds)
+    return replace(result, job=job, cpu_seconds=parts.seconds)
 
 
 def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:

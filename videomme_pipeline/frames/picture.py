@@ -1,7 +1,6 @@
 """The size and encoding of pictures, which are settings of a sampling.
 
 Sizes are pure functions of the size of the video and the number of its chosen frames.
-`frames.encoding` resizes and encodes.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 A compressed picture depends on earlier ones, back to a keyframe. For each chosen frame, the plan
 starts at the last keyframe that is not shown later than the frame. All chosen frames with the same
-keyframe are decoded together, in decoding order. `frames.backends` decodes the packets.
+keyframe are decoded together, in decoding order.
 """
 
 from collections.abc import Iterable, Sequence

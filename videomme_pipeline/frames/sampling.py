@@ -4,10 +4,6 @@ A strategy is one class: its parameters are fields, `_choose` is its rule, and `
 the syntax of its name. A strategy is registered by adding it to `Sampling`. Named placements equal
 those of the published evaluators. A sampling also has the other settings that change the pictures
 a model sees: their size and encoding, the backend, and the handling of damaged videos.
-
-`picture` has the size and encoding of pictures, and `sampling_names` parses names such as
-`fps_based-1-max-512.long_side-512.png`. Decoding and encoding belong to `frames.backends` and
-`frames.encoding`.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Parser of sampling names: `uniform_n-16`, `fps_based-1-max-512.long_side-512.png`.
 
 A name is a strategy with its parameters, followed by the options that differ from the defaults,
-each after a dot. `Strategy.name` writes the name of a sampling.
+each after a dot.
 """
 
 import difflib

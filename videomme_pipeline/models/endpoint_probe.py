@@ -31,7 +31,7 @@ from videomme_pipeline.models.video_llm import (
 )
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.container import index_packets
-from videomme_pipeline.videos.integrity import Finding, Verdict
+from videomme_pipeline.videos.integrity import Finding
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -60,6 +60,7 @@ _EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames o
 """Starts of the names of checks with the same finding at equal endpoints."""
 _NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
 _DECODING = Decoding(temperature=None, max_tokens=256)
+_ok, _warning, _failed = Finding.ok, Finding.warning, Finding.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,15 +436,3 @@ def _start(reply: Reply) -> str:
 def _is_number(text: str, number: int) -> bool:
     words = "".join(char if char.isdigit() else " " for char in text).split()
     return words == [str(number)]
-
-
-def _ok(check: str, message: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.OK, message=message)
-
-
-def _warning(check: str, message: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.WARNING, message=message)
-
-
-def _failed(check: str, message: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.FAILED, message=message)

@@ -78,11 +78,6 @@ def read_identity(stored: str) -> ServerIdentity:
     return ServerIdentity.of(json.loads(stored))
 
 
-def described(stored: str) -> str:
-    """The identity that is stored with a response, with "unknown" for what is not known."""
-    return str(read_identity(stored))
-
-
 def shown_differences(differences: Mapping[str, tuple[str, str]]) -> str:
     """Differences between two servers as text."""
     return ", ".join(

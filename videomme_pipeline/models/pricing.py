@@ -1,7 +1,7 @@
 """The price of tokens. All money is US dollars.
 
 A price is read from the user's `models.yaml`, else from `genai-prices`. A price that neither has is
-unknown: None, never zero. `endpoint.frame_tokens` has the number of tokens per frame.
+unknown: None, never zero.
 """
 
 from dataclasses import dataclass

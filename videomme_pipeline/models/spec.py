@@ -1,8 +1,7 @@
 """The base class of all entries in `models.yaml`, and the provider of a kind of model.
 
-Each kind has one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind`
-of an entry. Callers use the properties defined here and never check the kind. What only models
-behind an endpoint have is in `endpoint.remote`.
+Each kind has one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind` of
+an entry. Callers use the properties defined here and never check the kind.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,4 @@
-"""The protocol of a model that answers questions about videos, with its requests and replies.
-
-Scheduling, retries and the journal belong to `responses`.
-"""
+"""The protocol of a model that answers questions about videos, with its requests and replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
 A child receives one task at a time and sends the result back. A child that dies or takes too long
 is replaced. Only its own task fails, and the error of that task has the reason. Children end when
-their parent ends, for any reason. This module does not depend on the kind of the tasks.
-`processes.tasks` runs many tasks at the same time.
+their parent ends, for any reason.
 
 `multiprocessing` is not used for the processes: its pools lose every task when one child dies,
 and its children import the parent's main module first, which in a Dagster run is all of Dagster.

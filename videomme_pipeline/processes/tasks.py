@@ -2,8 +2,7 @@
 
 Every task runs in a child process with a time limit and a memory limit (`children`), here and on
 the workers of a cluster. So a decoder that crashes ends its own task and nothing else. Tasks return
-rows and names of stored files, never frames. This module does not depend on the kind of the tasks,
-or on the kind of the cluster.
+rows and names of stored files, never frames.
 """
 
 import threading

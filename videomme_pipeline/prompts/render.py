@@ -1,7 +1,6 @@
 """Prompts: the text that a model reads, with a question, its options and its aligned subtitles.
 
-The wording is in `templates/*.txt`, one file per published prompt. `subtitles.align` assigns
-subtitles to frames, and `models` builds requests from frames and prompts.
+The wording is in `templates/*.txt`, one file per published prompt.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Altair charts for the Dagster UI and notebooks, drawn from the views of the DuckDB file.
-
-The results page does not use these charts. It draws marks inside its tables.
-"""
+"""Altair charts for the Dagster UI and notebooks, drawn from the views of the DuckDB file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Nightly runs on the page: scores, findings and changed answers.
-
-The view `accuracy_by_nightly_run` has the accuracies; `scoring.nightly` stored the findings.
-"""
+"""Nightly runs on the page: scores, findings and changed answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -11,7 +11,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_shown
-from videomme_pipeline.models.identity import described
+from videomme_pipeline.models.identity import read_identity
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import rounded, shorten, utf16_span
 from videomme_pipeline.reports.media import Media
@@ -120,7 +120,7 @@ def _served(response: _ServedText | None, limit: int | None) -> dict[str, Any]:
     return {
         "reasoning": response.reasoning and shorten(response.reasoning, limit),
         "reported_model": response.reported_model,
-        "server": response.server and described(response.server),
+        "server": response.server and str(read_identity(response.server)),
     }
 
 

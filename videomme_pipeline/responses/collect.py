@@ -184,7 +184,7 @@ class _Collection:
         unsettled = []
         for request in pending:
             if request.fingerprint in stored:
-                self.delivery.deliver(stored[request.fingerprint], from_journal=True)
+                self.delivery.deliver(stored[request.fingerprint])
             else:
                 unsettled.append(request)
         return unsettled
@@ -315,7 +315,8 @@ class _Collection:
         except TimeoutError:
             result = pending.too_late()
         pending.add_attempt(result, started_at, self._clock() - sent)
-        self.delivery.count_request(completion_of(result))
+        completion = completion_of(result)
+        self.delivery.add_cost((completion and completion.cost_dollars) or 0.0)
         return result
 
     async def _settle(self, pending: PendingRequest, result: Reply | ResponseFailure) -> bool:

@@ -3,10 +3,9 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from logging import getLogger
 
-from videomme_pipeline.models.video_llm import Reply, Usage
 from videomme_pipeline.responses.endpoints import Endpoints
 from videomme_pipeline.responses.response import Response
 
@@ -15,7 +14,7 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingProgress:
-    """Counts of one collection. `usage` and `cost_dollars` are those of this run's requests.
+    """Counts of one collection. `cost_dollars` is that of this run's requests.
 
     `pause_seconds` is the length of the pause that the endpoint asked for, or 0 if there is none
     now. `elsewhere` is the number of questions that another process is asking now.
@@ -23,14 +22,10 @@ class AskingProgress:
 
     answered: int = 0
     failed: int = 0
-    from_journal: int = 0
-    requests: int = 0
     in_flight: int = 0
-    usage: Usage = field(default_factory=Usage)
     cost_dollars: float = 0.0
     pause_seconds: float = 0.0
     elsewhere: int = 0
-    warning: str | None = None
 
 
 class Delivery:
@@ -47,34 +42,29 @@ class Delivery:
         self._on_progress = on_progress
         self._progress = AskingProgress()
         self._responses: list[Response] = []
+        self._has_warned = False
         self._changed = asyncio.Event()
         self._has_ended = False
 
-    def deliver(self, response: Response, *, from_journal: bool = False) -> None:
+    def deliver(self, response: Response) -> None:
         """Deliver a response and count it. Log only the first warning."""
         progress = self._progress
-        if response.warning is not None and progress.warning is None:
+        if response.warning is not None and not self._has_warned:
             _log.warning("%s", response.warning)
+            self._has_warned = True
         self._progress = replace(
             progress,
             answered=progress.answered + int(response.failure is None),
             failed=progress.failed + int(response.failure is not None),
-            from_journal=progress.from_journal + int(from_journal),
-            warning=progress.warning or response.warning,
         )
         self.show()
         self._responses.append(response)
         self._changed.set()
 
-    def count_request(self, reply: Reply | None) -> None:
-        """Count a request. `reply` is the completion that the endpoint charges for, if any."""
-        progress, reply = self._progress, reply or Reply(text="")
-        self._progress = replace(
-            progress,
-            requests=progress.requests + 1,
-            usage=progress.usage + reply.usage,
-            cost_dollars=progress.cost_dollars + (reply.cost_dollars or 0.0),
-        )
+    def add_cost(self, dollars: float) -> None:
+        """Add the cost of a request."""
+        spent = self._progress.cost_dollars + dollars
+        self._progress = replace(self._progress, cost_dollars=spent)
         self.show()
 
     def show(self) -> None:

@@ -52,6 +52,18 @@ class Finding:
     verdict: Verdict
     message: str
 
+    @classmethod
+    def ok(cls, check: str, message: str) -> "Finding":
+        return cls(check=check, verdict=Verdict.OK, message=message)
+
+    @classmethod
+    def warning(cls, check: str, message: str) -> "Finding":
+        return cls(check=check, verdict=Verdict.WARNING, message=message)
+
+    @classmethod
+    def failed(cls, check: str, message: str) -> "Finding":
+        return cls(check=check, verdict=Verdict.FAILED, message=message)
+
 
 def check_data(open_source: Callable[[], Source]) -> list[Finding]:
     """The findings about the local data of the benchmark whose source `open_source` opens.
@@ -62,14 +74,14 @@ def check_data(open_source: Callable[[], Source]) -> list[Finding]:
     try:
         source = open_source()
     except LicenseNotAcceptedError as error:
-        return [Finding(check="license", verdict=Verdict.FAILED, message=str(error))]
+        return [Finding.failed("license", str(error))]
     terms = find_benchmark(source.name).license
     return [*([_accepted(terms)] if terms is not None else []), *_data_findings(source)]
 
 
 def _accepted(terms: License) -> Finding:
     message = "accepted" if terms.needs_acceptance else f"{terms.name}: needs no acceptance"
-    return Finding(check="license", verdict=Verdict.OK, message=message)
+    return Finding.ok("license", message)
 
 
 def _data_findings(source: Source) -> Iterator[Finding]:
@@ -80,7 +92,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
             message = "not fetched yet; the next run fetches them"
             if repository := find_benchmark(source.name).repository:
                 message += f" from {repository}"
-            yield Finding(check="annotations", verdict=Verdict.WARNING, message=message)
+            yield Finding.warning("annotations", message)
             return
         questions = annotated.questions and source.settings.select(annotated.questions)
         videos = videos_of(questions)
@@ -88,7 +100,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         by_id = [video for video in videos if video.footage.video_file is None]
         media = index_media(source.roots() if by_id else ())
     except VideoMMEError as error:
-        yield Finding(check="annotations", verdict=Verdict.FAILED, message=str(error))
+        yield Finding.failed("annotations", str(error))
         return
     message = f"{len(questions):,} questions on {len(videos):,} videos"
     if len(annotated.files) == 1:
@@ -120,7 +132,7 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
             missing.append(video)
     message = f"{len(videos) - len(missing):,} of {len(videos):,} under {_listed(source.roots())}"
     if not missing:
-        return Finding(check="videos", verdict=Verdict.OK, message=message)
+        return Finding.ok("videos", message)
     names = list(dict.fromkeys(map(_name, missing)))
     message += f"; missing: {listed(names)}; "
     if source.is_fetched:
@@ -190,7 +202,7 @@ def _duplicates(
     ]
     if pairs:
         message = f"two files of one video: {listed(pairs, separator='; ')}; remove one of them"
-        yield Finding(check="duplicates", verdict=Verdict.WARNING, message=message)
+        yield Finding.warning("duplicates", message)
 
 
 def _names(

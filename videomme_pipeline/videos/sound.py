@@ -22,7 +22,6 @@ from videomme_pipeline.videos.container import VIDEO_LIMITS
 SOUND_VERSION = 1
 """Increase this when a change of the code decodes other samples."""
 SAMPLES_PER_SECOND = 16_000
-BYTES_PER_SECOND = 2 * SAMPLES_PER_SECOND
 
 _log = getLogger(__name__)
 

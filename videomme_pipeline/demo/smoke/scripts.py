@@ -1,6 +1,5 @@
 """The scripts of the smoke videos: the content of every scene (`data/scripts.json`).
 
-`drawing` draws pictures and subtitles from a script. The questions in `data/` ask about its scenes.
 The names and values of fields are part of the fingerprint of a drawn video, so they keep their
 British spelling (`colour`).
 """
@@ -72,10 +71,6 @@ class Script:
     narrated: bool
     headings: tuple[str, ...]
     scenes: tuple[Scene, ...]
-
-    @property
-    def length_seconds(self) -> int:
-        return self.scenes[-1].end_seconds
 
 
 @cache

@@ -1,7 +1,7 @@
 """Profiles of the families of OpenAI-compatible endpoints. `profiles.yaml` contains them.
 
 A profile has the ways to send frames, the limits, the field that constrains an answer, and the
-fields that contain reasoning. `body` builds requests; `pricing` has prices.
+fields that contain reasoning.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,6 @@
 """Nightly runs, which ask the evaluations that `nightly.yaml` tracks again.
 
-Each nightly run of an evaluation is stored as one file and is never repeated. `scoring.nightly`
-decides what its numbers mean.
+Each nightly run of an evaluation is stored as one file and is never repeated.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """The content of the data folder: stored files, the evaluations that use them, and garbage.
 
-Frames, packet indexes, aligned subtitles and prompts can be rebuilt. If nothing uses such a file,
-it is garbage. Responses, scores and nightly runs are results, which are listed but never removed.
+Frames, packet indexes, aligned subtitles and prompts can be rebuilt. Responses, scores and nightly
+runs are results, which are listed but never removed.
 """
 
 from collections import Counter, defaultdict

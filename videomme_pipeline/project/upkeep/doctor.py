@@ -33,7 +33,7 @@ def examine(project: Project) -> Iterator[Finding]:
     yield from _journal(project)
     yield from _workers(project)
     for name, problem in project.configuration.problems.items():
-        yield Finding(check=f"evaluation {name}", verdict=Verdict.FAILED, message=str(problem))
+        yield Finding.failed(f"evaluation {name}", str(problem))
     for name in project.benchmarks:
         yield from _data(project, name)
     used = {e.model.name: e.model for e in project.configuration.evaluations.values()}
@@ -64,8 +64,8 @@ def _versions() -> Finding:
             missing.append(package)
     if missing:
         message = f"{', '.join(missing)} not installed here; run `make demo` once"
-        return Finding(check="packages", verdict=Verdict.WARNING, message=message)
-    return Finding(check="packages", verdict=Verdict.OK, message=", ".join(versions))
+        return Finding.warning("packages", message)
+    return Finding.ok("packages", ", ".join(versions))
 
 
 def _ffmpeg() -> Finding:
@@ -77,8 +77,8 @@ def _ffmpeg() -> Finding:
     missing = [name for name in DECODERS if name not in av.codecs_available]
     if missing:
         message = f"no decoder for {', '.join(missing)} ({libraries}); install PyAV's own wheel"
-        return Finding(check="ffmpeg", verdict=Verdict.FAILED, message=message)
-    return Finding(check="ffmpeg", verdict=Verdict.OK, message=libraries)
+        return Finding.failed("ffmpeg", message)
+    return Finding.ok("ffmpeg", libraries)
 
 
 def _disk(project: Project) -> Finding:
@@ -88,7 +88,7 @@ def _disk(project: Project) -> Finding:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         message = f"{folder}: {error.strerror}; set VIDEOMME_DATA to a writable folder"
-        return Finding(check="disk", verdict=Verdict.FAILED, message=message)
+        return Finding.failed("disk", message)
     message, verdict = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", Verdict.OK
     if not os.access(folder, os.W_OK):
         verdict = Verdict.FAILED
@@ -109,9 +109,9 @@ def _journal(project: Project) -> Iterator[Finding]:
     try:
         verify(path)
     except VideoMMEError as error:
-        yield Finding(check="journal", verdict=Verdict.FAILED, message=str(error))
+        yield Finding.failed("journal", str(error))
     else:
-        yield Finding(check="journal", verdict=Verdict.OK, message=f"{path}: every row is intact")
+        yield Finding.ok("journal", f"{path}: every row is intact")
 
 
 def _workers(project: Project) -> Iterator[Finding]:
@@ -120,16 +120,16 @@ def _workers(project: Project) -> Iterator[Finding]:
         return
     try:
         if jobs := project.cluster.check_jobs():
-            yield Finding(check="cluster", verdict=Verdict.OK, message=jobs)
+            yield Finding.ok("cluster", jobs)
             return
         with project.workers() as workers:
             problems = workers.problems()
     except VideoMMEError as error:
-        yield Finding(check="cluster", verdict=Verdict.FAILED, message=str(error))
+        yield Finding.failed("cluster", str(error))
         return
     if not problems:
         message = f"the cluster of {CLUSTER_FILE} has no worker; start some"
-        yield Finding(check="cluster", verdict=Verdict.WARNING, message=message)
+        yield Finding.warning("cluster", message)
     for address, problem in problems.items():
         verdict = Verdict.FAILED if problem else Verdict.OK
         message = problem or "has the versions of this machine and reads the data folder"
@@ -140,7 +140,7 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
     findings = check_data(project.benchmarks[name].open_source)
     if not findings:
         message = "needs no license; a run checks its files"
-        yield Finding(check=name, verdict=Verdict.OK, message=message)
+        yield Finding.ok(name, message)
     for finding in findings:
         yield replace(finding, check=f"{name} {finding.check}")
 
@@ -150,13 +150,13 @@ def _request(model: ModelSpec, servers: ModelServers, samplings: Sequence[str]) 
     check = f"request to {model.name}"
     if isinstance(model, RemoteSpec) and not model.answers_at_once:
         message = "not sent: `service_tier: batch` answers within a day"
-        return Finding(check=check, verdict=Verdict.WARNING, message=message)
+        return Finding.warning(check, message)
     try:
         served = servers.start(model, no_progress)
         finding = asyncio.run(probe_once(served, build_model(served), samplings))
         return replace(finding, check=check)
     except VideoMMEError as error:
-        return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
+        return Finding.failed(check, str(error))
 
 
 def _endpoint(model: RemoteSpec) -> Finding:
@@ -168,7 +168,7 @@ def _endpoint(model: RemoteSpec) -> Finding:
             return Finding(check=check, verdict=verdict, message=model.managed.check())
         served = model.served_models()
     except VideoMMEError as error:
-        return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
+        return Finding.failed(check, str(error))
     message = f"{model.endpoint} serves {name}"
     if served is not None and name not in served:
         verdict = Verdict.WARNING
