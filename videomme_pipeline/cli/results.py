@@ -1,5 +1,6 @@
 """Commands that show stored results: report, leaderboard, export, sql."""
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,11 +86,11 @@ def _serve(store: "Store", evaluations: list[str] | None, port: int) -> None:
     from videomme_pipeline.reports.page import served_page
     from videomme_pipeline.reports.server import PageServer
 
-    with PageServer(store, port) as server:
-        note("Collecting the results …")
-        server.show(served_page(store, evaluations or None))
-        note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
-        server.serve_forever()
+    server = PageServer(store, port)
+    note("Collecting the results …")
+    server.show(served_page(store, evaluations or None))
+    note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
+    asyncio.run(server.serve())
 
 
 @commands.command(epilog="Example: videomme leaderboard --benchmark smoke --benchmark smoke_v2")

@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs or SSH hosts."""
+"""Workers of a Dask cluster whose scheduler runs already, or of Slurm jobs, or of SSH hosts."""
 
 import asyncio
 import math

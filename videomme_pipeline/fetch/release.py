@@ -1,4 +1,4 @@
-"""Facts about a published benchmark: its dataset repository on the Hugging Face Hub and its files."""
+"""Facts about a published benchmark: its dataset repository on the hub, and its files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
