@@ -107,7 +107,6 @@ def rendered(lines: Sequence[Sequence[AlignedLine]], frames: Sequence[SampledFra
                 question(number, place),
                 aligned_lines,
                 frame_seconds=at.seconds,
-                interleaved=False,
             )
             characters += len(prompt.text)
     return characters

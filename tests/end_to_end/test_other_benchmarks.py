@@ -59,7 +59,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
             evaluation = {"benchmark": name, "model": "constant-B", "sampling": "uniform_n-2"}
             if name in WITH_SUBTITLES:
                 evaluation |= {"subtitles": "full"}
-            elif name in COUNTS and find_benchmark(name).prompt_text:
+            elif name in COUNTS and find_benchmark(name).prompts:
                 evaluation |= {"prompt": name}
             path = configuration / "evaluations" / f"{name}-b.yaml"
             path.write_text(yaml.safe_dump(evaluation))

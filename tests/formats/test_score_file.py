@@ -153,7 +153,7 @@ def test_a_partial_set_is_scored_with_a_note() -> None:
         GOLDEN_SCORES / "v1_responses.json", ScoreOptions(durations=(Duration.LONG,))
     )
     assert "18 long videos, but the benchmark has 300" in report.notes
-    assert any("5 of 54 questions have no response" in note for note in report.notes)
+    assert any("5 of 54 answers are missing" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(

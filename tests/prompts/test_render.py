@@ -94,7 +94,8 @@ def rendered(
 ) -> Prompt:
     chosen = parse_template(template) if isinstance(template, str) else template
     seconds = [float(second) for second in range(frames)]
-    return render(chosen, target, lines, frame_seconds=seconds, interleaved=interleaved)
+    alignment = parse_alignment("interleaved") if interleaved else None
+    return render(chosen, target, lines, frame_seconds=seconds, alignment=alignment)
 
 
 # Complete prompts
@@ -107,6 +108,7 @@ TRACKS: dict[str, Sequence[AlignedLine] | None] = {
 }
 PUBLISHED = [
     ("official_v1", V1, "official_v1"),
+    ("official_v1_zh", V1, "official_v1_zh"),
     ("contract_v1", V1, "contract_v1"),
     ("contract_v1_exact", V1, "contract_v1_exact"),
     ("lmms_eval", V1, "lmms_eval"),
@@ -139,6 +141,18 @@ def test_prompts_without_frames_do_not_mention_frames(
     assert prompt.text == golden(f"{file}.without-frames")
     assert "frames" not in prompt.text
     assert prompt.num_frames == 0
+
+
+def test_the_lines_of_longvideobench_have_no_times() -> None:
+    template = Template(name="plain", text="{% if interleaved %}{{ question }}{% endif %}")
+    prompt = render(
+        template,
+        V1,
+        SPOKEN,
+        frame_seconds=[0.0, 2.0],
+        alignment=parse_alignment("longvideobench"),
+    )
+    assert prompt.after_frame == ("The water is warm.\n", "Now it sings!\nTea, anyone?\n")
 
 
 @pytest.mark.parametrize("template", ["official_v2", "official_v2_think", "vlmevalkit"])
@@ -271,7 +285,7 @@ def test_v2_requests_are_as_recorded(
         target,
         align(alignment, words, frames),
         frame_seconds=frames.seconds,
-        interleaved=alignment.is_interleaved,
+        alignment=alignment,
     )
     after = prompt.after_frame or ("",) * prompt.num_frames
     # Consecutive texts are concatenated without a separator.
@@ -477,7 +491,7 @@ def test_a_published_name_always_has_its_published_text() -> None:
     assert Template.model_validate(template.model_dump()) == template
     with pytest.raises(ValueError, match="published prompt"):
         Template(name="official_v2", text="{{ question }}")
-    with pytest.raises(ConfigurationError, match="choose official_v1, contract_v1"):
+    with pytest.raises(ConfigurationError, match="choose official_v1, official_v1_zh, contract_v1"):
         parse_template("official_v3")
     with pytest.raises(ValueError, match="no template 'mine'"):
         Template.model_validate({"name": "mine"})

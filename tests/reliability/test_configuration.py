@@ -247,7 +247,7 @@ FILLED: Mapping[str, str] = {
 
 def filled(text: str) -> str:
     template = Template(name="hostile", text=text)
-    return render(template, questions("smoke")[0], None, frame_seconds=[], interleaved=False).text
+    return render(template, questions("smoke")[0], None, frame_seconds=[]).text
 
 
 @pytest.mark.parametrize("kind", COMPILED)

@@ -50,7 +50,7 @@ def test_json_of_v2_has_the_keys_of_the_official_rating_file() -> None:
 
 @pytest.mark.parametrize("kind", sorted(set(ReportKind) - {ReportKind.OFFICIAL}))
 def test_every_format_notes_failed_requests(kind: ReportKind) -> None:
-    assert "questions have no response" in render(V1, kind)
+    assert "answers are missing" in render(V1, kind)
     assert "do not publish this score" in render(V1, kind)
 
 

@@ -395,6 +395,40 @@ def test_the_documented_counts_are_correct(row: str, case: str) -> None:
     assert f"| {row} | {counts} |" in DOCUMENTATION.read_text(encoding="utf-8")
 
 
+def test_longvideobench_places_cues_by_their_midpoint_and_widens_short_ones() -> None:
+    cues = srt(
+        (0.0, 1.0, "covers no frame"),
+        (1.5, 1.7, "widened, but covers no frame"),
+        (2.0, 9.0, "midpoint 5.5"),
+        (3.8, 3.9, "widened, before the frame"),
+        (4.0, 4.2, "widened, after the frame"),
+        (7.5, 8.5, "midpoint at a frame"),
+    )
+    lines = align(parse_alignment("longvideobench"), cues, at(0.0, 4.0, 8.0))
+    assert [(line.frame, line.text) for line in lines] == [
+        (1, "midpoint 5.5"),
+        (1, "widened, before the frame"),
+        (1, "widened, after the frame"),
+        (2, "midpoint at a frame"),
+    ]
+
+
+def test_longvideobench_keeps_the_order_of_the_file() -> None:
+    cues = srt((3.8, 3.9, "first"), (7.5, 8.5, "second"), (3.0, 5.0, "earlier"))
+    lines = align(parse_alignment("longvideobench"), cues, at(0.0, 4.0, 8.0))
+    assert [(line.frame, line.text) for line in lines] == [
+        (0, "first"),
+        (2, "second"),
+        (2, "earlier"),
+    ]
+    assert align(parse_alignment("longvideobench"), cues, at()) == []
+
+
+def test_longvideobench_has_lines_without_times() -> None:
+    assert not parse_alignment("longvideobench").is_stamped
+    assert parse_alignment("interleaved").is_stamped
+
+
 @pytest.mark.parametrize("policy", [policy for policy in Policy if policy != Policy.WINDOW])
 def test_every_policy_is_documented(policy: Policy) -> None:
     assert f"| `{policy}` |" in DOCUMENTATION.read_text(encoding="utf-8")

@@ -404,10 +404,7 @@ def _store_prompts(
 ) -> None:
     times = [2.0 + 4.0 * number for number in range(8)] if evaluation.sampling != "none" else []
     template = parse_template("contract_v1")
-    prompts = [
-        render(template, question, lines, frame_seconds=times, interleaved=False)
-        for question in questions
-    ]
+    prompts = [render(template, question, lines, frame_seconds=times) for question in questions]
     path = store.prompts(questions[0].benchmark, evaluation.name, questions[0].video_id)
     write_rows(path, prompts, Prompt, fingerprint="made-up")
 

@@ -253,23 +253,46 @@ def test_one_facet_may_be_a_text_and_a_number(tmp_path: Path) -> None:
     assert [row["level"] for row in easy] == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("videos", [3, 60])
-def test_repeats_of_every_answer_narrow_no_interval(videos: int, tmp_path: Path) -> None:
-    rows = v1_evaluation(4, videos=videos)
+@pytest.mark.parametrize(
+    ("benchmark", "videos"),
+    [("videomme", 3), ("videomme", 60), ("videomme_v2", 12), ("mvbench", 12), ("lvbench", 12)],
+)
+def test_repeats_of_every_answer_narrow_no_interval(
+    benchmark: str, videos: int, tmp_path: Path
+) -> None:
+    declared = find_benchmark(benchmark)
+    rows = v2_evaluation(4, groups=videos) if declared.grouping else v1_evaluation(4, videos=videos)
+    values = {facet.column: (facet.values or ("a", "b"))[0] for facet in declared.facets}
+    labelled = declared.grouping is None and benchmark != "videomme"
+    rows = [
+        replace(row, benchmark=benchmark, facets=Facets(values)) if labelled else row
+        for row in rows
+    ]
     store = Store.at(tmp_path)
     for name, repeats in (("once", 1), ("often", 10)):
         repeated = [replace(row, evaluation=name, repeat=n) for row in rows for n in range(repeats)]
         put(store, repeated)
         observed = [ObservedQuestion.of(row, "2026-11-20") for row in repeated]
-        path = store.observation("videomme", name, "2026-11-20")
+        path = store.observation(benchmark, name, "2026-11-20")
         write_rows(path, observed, ObservedQuestion, fingerprint="f")
+    views = [*declared.breakdowns(Measure.ACCURACY), *declared.breakdowns(Measure.GROUP_SCORE)]
+    views += ["accuracy_by_nightly_run", "leaderboard"]
+    views += [f"mean_over_{declared.mean_of}"] if declared.mean_of else []
+    compared = 0
     with database.connect(store) as connection:
-        for view in (*BREAKDOWNS, "accuracy_by_nightly_run"):
-            shown = database.query(connection, f'select * exclude responses from "{view}"')
-            widths: dict[str, list[float]] = {"once": [], "often": []}
-            for row in sorted(shown, key=str):
-                widths[row["evaluation"]].append(row["accuracy_high"] - row["accuracy_low"])
-            assert sorted(widths["once"]) == pytest.approx(sorted(widths["often"])), view
+        for view in views:
+            rows_of_view = database.query(connection, f'select * from "{view}"')
+            numbers: dict[str, list[Any]] = {"once": [], "often": []}
+            for row in sorted(rows_of_view, key=str):
+                numbers[row["evaluation"]] += [
+                    row[column] or 0
+                    for column in row
+                    if column in ("questions", "groups", "incomplete_groups", "videos")
+                    or column.endswith(("_low", "_high"))
+                ]
+            assert sorted(numbers["once"]) == pytest.approx(sorted(numbers["often"])), view
+            compared += len(numbers["once"])
+    assert compared > 10
 
 
 @pytest.mark.parametrize("benchmark", ["videomme", "videomme_v2", "mvbench"])
@@ -309,6 +332,19 @@ def test_an_evaluation_without_any_answer_has_no_score_in_any_view(
     assert {name: value for name, value in shown.items() if value is not None} == {}
     assert "leaderboard.accuracy" in shown
     assert "accuracy_by_nightly_run.accuracy_low" in shown
+
+
+def test_a_mean_without_errors_claims_no_certainty(tmp_path: Path) -> None:
+    find_benchmark("mvbench")
+    rows = [
+        replace(scored(f"{n:03d}-1"), benchmark="mvbench", facets=Facets({"task": "a"}))
+        for n in range(6)
+    ]
+    put(Store.at(tmp_path), rows)
+    with database.connect(Store.at(tmp_path)) as connection:
+        (mean,) = rows_of(connection, "select * from mean_over_task")
+    assert mean["accuracy"] == pytest.approx(1)
+    assert (mean["accuracy_low"], mean["accuracy_high"]) == (None, None)
 
 
 def test_pass_at_k_says_how_many_questions_were_asked_so_often(tmp_path: Path) -> None:

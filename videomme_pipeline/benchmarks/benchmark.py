@@ -51,6 +51,13 @@ class License(Spec):
     """True if nothing is fetched or read before the user accepts the terms."""
 
 
+class PublishedPrompt(Spec):
+    """A published prompt: Jinja texts of the user's message and of the system message."""
+
+    text: str
+    system: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
     """One benchmark.
@@ -59,9 +66,9 @@ class Benchmark:
     `crossings` are pairs of facets that have a common breakdown. A subset of the videos represents
     the facets in `strata` in proportion. `letters` are those of the question with the most options.
     If `is_public` is true, questions and frames may be shown to anyone. Benchmarks about the same
-    videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests. An
-    evaluation can select `prompt_text`, the published prompt, by the name of the benchmark.
-    `reader` is the published one, which official reports use.
+    videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests.
+    `prompts` are the published prompts by the names with which an evaluation selects them. `reader`
+    is the published one, which official reports use.
     """
 
     name: str
@@ -87,7 +94,7 @@ class Benchmark:
     is_public: bool = False
     media_folder: str | None = None
     prompt: str = "contract_v1_exact"
-    prompt_text: str | None = None
+    prompts: Mapping[str, PublishedPrompt] = field(default_factory=dict)
     alignment: str = "window-500"
     reader: str = "strict"
     bibtex: str | None = None

@@ -287,10 +287,18 @@ def lettered(options: Sequence[str]) -> list[str]:
     return [f"{letter}. {option}" for letter, option in zip(letters, options, strict=False)]
 
 
+class UnmatchedAnswerError(ValueError):
+    """An answer that is the text of none of the options."""
+
+
 def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter:
     """The letter of the correct option.
 
+    If several options have the text of the answer, the last one counts, as in the evaluations of
+    MLVU and MVBench by their authors, and in VLMEvalKit.
+
     Raises:
+        UnmatchedAnswerError: if the answer is a text, and none of the options has it.
         ValueError: if the cell names none of the options.
     """
     letters = tuple(Letter)[: len(options)]
@@ -305,12 +313,11 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
             first = 0 if kind is AnswerKind.INDEX else 1
             index = int(text) - first if text.removeprefix("-").isdecimal() else -1
             chosen = [letters[index]] if 0 <= index < len(letters) else []
-    if not chosen:
-        offered = ", ".join(options) if kind is AnswerKind.TEXT else ", ".join(letters)
-        raise ValueError(f"the answer {text!r} matches none of the options {offered}")
-    if len(chosen) > 1:
-        raise ValueError(f"the answer {text!r} is the text of the options {', '.join(chosen)}")
-    return chosen[0]
+    if chosen:
+        return chosen[-1]
+    is_text = kind is AnswerKind.TEXT
+    offered, error = (options, UnmatchedAnswerError) if is_text else (letters, ValueError)
+    raise error(f"the answer {text!r} matches none of the options {', '.join(offered)}")
 
 
 def letters_of(text: str, options: Sequence[str], *, exactly: bool = True) -> list[Letter]:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark, License, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark, License, PublishedPrompt, Size
 from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, column_of
 from videomme_pipeline.benchmarks.facets import Derivation, Facet, Measure
 from videomme_pipeline.benchmarks.groups import Grouping
@@ -120,8 +120,9 @@ class Declaration(Spec):
     size: Size = Size()
     prompt: str = "contract_v1_exact"
     """The prompt that `videomme init` suggests."""
-    published_prompt: str | None = None
-    """The text of the published prompt, in Jinja. Evaluations select it by the benchmark's name."""
+    published_prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
+    """The published prompts by their sources (`authors`, `lmms_eval`, `vlmevalkit`). An evaluation
+    selects one as `<benchmark>.<source>`, and the first one also by the name of the benchmark."""
     alignment: str = "window-500"
     reader: str = "strict"
     bibtex: str | None = None
@@ -174,7 +175,7 @@ class Declaration(Spec):
     def question_settings(self) -> dict[str, object]:
         """The settings that the questions depend on, as JSON."""
         others = {"title", "folder", "hub", "license", "bibtex", "prompt", "alignment", "reader"}
-        others |= {"published_prompt", "is_public", "export_columns"}
+        others |= {"published_prompts", "is_public", "export_columns"}
         return self.model_dump(mode="json", exclude=others)
 
     def release(self, name: str, revision: str | None = None) -> Release | None:
@@ -200,6 +201,8 @@ class Declaration(Spec):
             ConfigurationError: if the facets contradict each other.
         """
         name = path.stem
+        prompts = {f"{name}.{key}": prompt for key, prompt in self.published_prompts.items()}
+        default = dict(zip([name], self.published_prompts.values(), strict=False))
         try:
             return Benchmark(
                 name=name,
@@ -216,8 +219,8 @@ class Declaration(Spec):
                 mean_of=self.mean_of,
                 size=self.size,
                 is_public=self.is_public,
-                prompt=name if self.published_prompt else self.prompt,
-                prompt_text=self.published_prompt,
+                prompt=name if default else self.prompt,
+                prompts=default | prompts,
                 alignment=self.alignment,
                 reader=self.reader,
                 bibtex=self.bibtex,

@@ -1,5 +1,6 @@
 """The source of a declared benchmark: the user's own folder, or files fetched from the hub."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
@@ -25,6 +26,8 @@ from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import open_folder
+
+_log = logging.getLogger(__name__)
 
 
 class DeclaredSource(Source):
@@ -77,6 +80,13 @@ class DeclaredSource(Source):
             assert self.release is not None, "a benchmark that is fetched has a release"
             annotated = self._read(fetch_files(self.release, self.folder, self._annotation_names))
         self.hidden_answers = annotated.hidden
+        if annotated.unmatched:
+            _log.warning(
+                "%s: %d questions without a correct option are left out: %s",
+                self.name,
+                len(annotated.unmatched),
+                annotated.listed_unmatched,
+            )
         return self.settings.select(annotated.require())
 
     def stored_questions(self) -> Annotated | None:

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from videomme_pipeline.benchmarks.facets import Facets
@@ -101,6 +101,22 @@ def split_option(option: str) -> tuple[Letter | None, str]:
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:
     """Videos that `questions` are about, without repetition, in order of first appearance."""
     return tuple(dict.fromkeys(question.reference for question in questions))
+
+
+def with_own_ids(questions: Sequence[Question]) -> list[Question]:
+    """`questions` with the id of the video before ids that are numbers within a video.
+
+    These are the ids that questions on several videos have: "film1-2" for question 2 on film1.
+    """
+    videos: dict[str, set[str]] = {}
+    for question in questions:
+        videos.setdefault(question.question_id, set()).add(question.video_id)
+    return [
+        replace(question, question_id=f"{question.video_id}-{question.question_id}")
+        if len(videos[question.question_id]) > 1
+        else question
+        for question in questions
+    ]
 
 
 def example_ids(questions: Iterable[Question]) -> dict[str, str]:

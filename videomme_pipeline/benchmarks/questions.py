@@ -11,6 +11,7 @@ from videomme_pipeline.benchmarks.columns import (
     AnswerKind,
     Cells,
     OptionsKind,
+    UnmatchedAnswerError,
     answer_in,
     column_of,
     letters_of,
@@ -29,7 +30,7 @@ from videomme_pipeline.benchmarks.declaration import (
 )
 from videomme_pipeline.benchmarks.facets import FacetValue, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
-from videomme_pipeline.benchmarks.question import Question, videos_of
+from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids
 from videomme_pipeline.benchmarks.source import Annotated, Problem
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import AnnotationError, listed
@@ -56,11 +57,14 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
         _check_columns(declaration, annotations, rows, path)
         for number, row in enumerate(rows, start=1):
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
+    questions = with_own_ids(reader.questions)
     return Annotated(
-        questions=tuple(reader.questions),
+        questions=tuple(questions),
         hidden=reader.hidden,
         inexact_answers=reader.inexact_answers,
-        problems=tuple(reader.problems or _problems_of_all(declaration, reader.questions, files)),
+        ambiguous_answers=reader.ambiguous_answers,
+        unmatched=tuple(reader.unmatched),
+        problems=tuple(reader.problems or _problems_of_all(declaration, questions, files)),
         advice=_advice(declaration),
         files=tuple(files),
     )
@@ -119,6 +123,8 @@ class _Reader:
     problems: list[Problem] = field(default_factory=list)
     hidden: int = 0
     inexact_answers: int = 0
+    ambiguous_answers: int = 0
+    unmatched: list[Problem] = field(default_factory=list)
     _videos: dict[str, Footage] = field(default_factory=dict)
     _rows_of: Counter[str] = field(default_factory=Counter)
 
@@ -130,7 +136,9 @@ class _Reader:
             column = self.declaration.columns.question_id
             question_id = text_in(row[column]) if column else None
             item = name if question_id is None else f"{name}, question {question_id}"
-            self.problems.append(Problem(item, str(error)))
+            # A user can correct their own annotations, but not published ones.
+            left_out = self.declaration.hub and isinstance(error, UnmatchedAnswerError)
+            (self.unmatched if left_out else self.problems).append(Problem(item, str(error)))
             return
         if question is None:
             self.hidden += 1
@@ -155,8 +163,10 @@ class _Reader:
             raise ValueError(f"{len(options)} options, but `letters` is {letters}; raise it")
         number = f"{video_id}-{self._rows_of[video_id]}"
         letter = answer_in(answer, columns.answer_is, options)
-        if columns.answer_is is AnswerKind.TEXT and not letters_of(answer, options):
-            self.inexact_answers += 1
+        if columns.answer_is is AnswerKind.TEXT:
+            equal = letters_of(answer, options)
+            self.inexact_answers += not equal
+            self.ambiguous_answers += len(equal) > 1
         return Question(
             benchmark=self.benchmark,
             question_id=(text_in(row[columns.question_id]) if columns.question_id else None)

@@ -46,13 +46,17 @@ class Annotated:
     """The content of a benchmark's annotations.
 
     `hidden` is the number of rows whose answer is not published. They are left out, and so are the
-    rows in `problems`. `inexact_answers` is the number of answers that equal an option except for
-    case and spaces. `advice` says what to do about the problems.
+    rows in `problems` and `unmatched`: published questions whose answer is none of their options.
+    `inexact_answers` is the number of answers that equal an option except for case and spaces, and
+    `ambiguous_answers` that of answers that equal several options. `advice` says what to do about
+    the problems.
     """
 
     questions: Sequence[Question]
     hidden: int = 0
     inexact_answers: int = 0
+    ambiguous_answers: int = 0
+    unmatched: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
     advice: str = ""
     files: tuple[MediaFile, ...] = ()
@@ -65,13 +69,23 @@ class Annotated:
         """
         if self.problems:
             raise AnnotationError(f"{self.listed_problems}; `videomme doctor` checks all rows")
+        if not self.questions and self.unmatched:
+            raise AnnotationError(f"no row can be used: {self._listed(self.unmatched)}")
         return self.questions
 
     @property
     def listed_problems(self) -> str:
         """A text about the first problems. The same problem of several rows is listed once."""
+        return self._listed(self.problems)
+
+    @property
+    def listed_unmatched(self) -> str:
+        """A text about the first questions that were left out, because no option is right."""
+        return self._listed(self.unmatched)
+
+    def _listed(self, problems: Sequence[Problem]) -> str:
         rows: dict[str, list[str]] = {}
-        for problem in self.problems:
+        for problem in problems:
             rows.setdefault(problem.message, []).append(problem.row)
         counts = {
             message: f" and {len(names) - 1:,} more rows" if len(names) > 1 else ""
@@ -79,7 +93,7 @@ class Annotated:
         }
         shown = list(rows.items())[:_LISTED]
         listed = "; ".join(f"{names[0]}{counts[message]}: {message}" for message, names in shown)
-        rest = len(self.problems) - sum(len(names) for _, names in shown)
+        rest = len(problems) - sum(len(names) for _, names in shown)
         return listed + (f"; and {rest:,} more rows" if rest > 0 else "") + self.advice
 
 

@@ -120,13 +120,13 @@ def _check_selection(evaluation: Evaluation, path: Path) -> None:
 def _template(value: str, folder: Path, benchmark: str) -> Template:
     """The published template `value`, or the template in the file `value` below `folder`.
 
-    The name of the benchmark means the prompt in the benchmark's declaration. The file must be
+    The benchmark may declare prompts of its own. The file must be
     inside the configuration folder, the parent of `folder`, so that a configuration from elsewhere
     cannot send other files to a model.
     """
     declared = find_benchmark(benchmark)
-    if value == declared.name and declared.prompt_text is not None:
-        return Template(name=value, text=declared.prompt_text)
+    if value in declared.prompts:
+        return Template(name=value, **dict(declared.prompts[value]))
     path = folder / value
     if value in set(TemplateName) or not _is_file(path):
         return parse_template(value)

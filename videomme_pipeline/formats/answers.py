@@ -8,9 +8,9 @@ number of texts for every question. Otherwise nobody knows which one counts, and
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Question, with_own_ids
 from videomme_pipeline.errors import listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.dataset_rows import text_of
@@ -36,14 +36,9 @@ class Answers:
 def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers:
     """The answers in the rows of a file, whose order does not matter."""
     numbers_copies = _numbers_copies(rows)
-    videos: dict[str, set[str]] = defaultdict(set)
-    for question, _ in rows:
-        videos[question.question_id].add(question.video_id)
     given: dict[tuple[str, int], list[tuple[Question, str | None]]] = defaultdict(list)
-    for question, row in rows:
-        if len(videos[question.question_id]) > 1:  # numbers within a video
-            own_id = f"{question.video_id}-{question.question_id}"
-            question = replace(question, question_id=own_id)  # noqa: PLW2901
+    questions = with_own_ids([question for question, _ in rows])
+    for question, (_, row) in zip(questions, rows, strict=True):
         repeat = row["copy"] if numbers_copies and "copy" in row else _repeat(row)
         given[question.question_id, repeat].append((question, _response_text(row)))
     pairs: list[tuple[Question, Response]] = []

@@ -67,7 +67,7 @@ def write_aggregate(scored: Scored) -> str:
             "confidence_level": 0.95,
             "method": interval.kind,
         },
-        "num_samples": accuracy.values,
+        "num_samples": len({row.question_id for row in scored.rows}),
     }
     if accuracy.standard_error is not None:
         uncertainty["standard_error"] = {

@@ -154,7 +154,7 @@ def score_rows(
         rating=rating(groups) if benchmark.reader == ReaderName.OFFICIAL_V2 else None,
         judge=summarize_judge(rows),
         unscored_groups=tuple(unscored),
-        notes=(*notes, *_notes(rows, options, len(groups), unscored)),
+        notes=(*notes, *_notes(rows, options, len({group.video_id for group in groups}), unscored)),
     )
 
 
@@ -188,7 +188,7 @@ def _notes(
     outcomes = Counter(row.outcome for row in rows)
     if outcomes[Outcome.FAILED]:
         notes.append(
-            f"{outcomes[Outcome.FAILED]} of {len(rows)} questions have no response. They are "
+            f"{outcomes[Outcome.FAILED]} of {len(rows)} answers are missing. They are "
             "wrong in `accuracy` and left out of `accuracy_of_answered`; do not publish this score"
         )
     unjudged = sum(row.judge_error is not None for row in rows)
@@ -210,7 +210,8 @@ def _notes(
 def _group_notes(
     scored_groups: int, unscored: Sequence[UnscoredGroup], expected: int | None
 ) -> list[str]:
-    notes = [f"video {group.video_id} is not scored: {group.reason}" for group in unscored]
+    reasons = [f"video {group.video_id} is not scored: {group.reason}" for group in unscored]
+    notes = list(dict.fromkeys(reasons))
     if expected is not None and scored_groups != expected:
         notes.insert(0, f"{scored_groups} complete groups, but the benchmark has {expected}")
     return notes

@@ -63,6 +63,8 @@ class Placement(StrEnum):
     SEGMENTS: the middles of n equal parts, without rounding the parts first (InternVL in
     transformers).
     STARTS: the first frames of n equal parts (LLaVA-OneVision in transformers).
+    INTERNVL: half a part after the starts of n equal parts, which are rounded first (`get_index` of
+    InternVL, MVBench, MLVU, CG-Bench and Video-Holmes).
     """
 
     MIDPOINT = "midpoint"
@@ -70,6 +72,7 @@ class Placement(StrEnum):
     ENDPOINTS = "endpoints"
     SEGMENTS = "segments"
     STARTS = "starts"
+    INTERNVL = "internvl"
 
 
 class Limit(StrEnum):
@@ -235,6 +238,7 @@ class UniformN(Strategy):
         "uniform_n-16-endpoints",
         "uniform_n-16-segments",
         "uniform_n-16-starts",
+        "uniform_n-16-internvl",
     )
     budgeted_field: ClassVar[str] = "frames"
 
@@ -470,6 +474,9 @@ def place(total: int, count: int, placement: Placement) -> Integers:
             numbers = positions.astype(np.float32).astype(np.int64)
         case Placement.STARTS:
             numbers = np.arange(count) * total // count
+        case Placement.INTERNVL:
+            size = (total - 1) / count
+            numbers = (size / 2 + np.round(size * np.arange(count))).astype(np.int64)
     return np.asarray(numbers)
 
 

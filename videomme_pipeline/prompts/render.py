@@ -14,7 +14,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 from upath import UPath
 
-from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import ConfigurationError, PromptError
@@ -25,7 +25,7 @@ from videomme_pipeline.prompts.sandbox import (
     fill_in_child,
     variables_of,
 )
-from videomme_pipeline.subtitles.align import AlignedLine
+from videomme_pipeline.subtitles.align import AlignedLine, Alignment
 
 RENDER_VERSION = 1
 """Part of the fingerprint of every prompt. Increase it when a template renders to another text."""
@@ -36,6 +36,9 @@ class TemplateName(StrEnum):
 
     OFFICIAL_V1 = "official_v1"
     """The README of Video-MME. Its first sentence is the same with and without subtitles."""
+
+    OFFICIAL_V1_ZH = "official_v1_zh"
+    """The Chinese README of Video-MME."""
 
     CONTRACT_V1 = "contract_v1"
     """`contract_v1_exact` with a line above the subtitles that the contract does not have. It is
@@ -211,14 +214,14 @@ def render(
     lines: Sequence[AlignedLine] | None,
     *,
     frame_seconds: Sequence[float],
-    interleaved: bool,
+    alignment: Alignment | None = None,
 ) -> Prompt:
     """The prompt of one question.
 
     `lines` is None on a track without subtitles, and empty for a video without subtitles. If it is
     empty, the published templates have the wording of their evaluators, and the templates of the
-    contract have no subtitle paragraph. `interleaved` is the alignment's `is_interleaved`. Without
-    frames no template mentions frames.
+    contract have no subtitle paragraph. `alignment` is that of the
+    lines. Without frames no template mentions frames.
 
     Consecutive texts of a published evaluator are concatenated without a separator, as in chat
     templates.
@@ -228,6 +231,7 @@ def render(
             operation.
     """
     where = f"question {question.question_id}, template {template.name}"
+    interleaved = alignment is not None and alignment.is_interleaved
     spoken = None if lines is None else [line for line in lines if not line.is_notice]
     if not spoken:
         use = SubtitleUse.OFF if spoken is None else SubtitleUse.NONE
@@ -246,6 +250,7 @@ def render(
     values = {
         "question": question.question,
         "options": list(question.options),
+        "texts": [split_option(option)[1] for option in question.options],
         "letters": [letter.value for letter in question.letters],
         "letter_list": _phrase(question.letters),
         "in_group": find_benchmark(question.benchmark).grouping is not None,
@@ -263,7 +268,9 @@ def render(
         template=template.name,
         system=None if template.system is None else _fill(template, template.system, values, where),
         text=_fill(template, template.text, values, where),
-        after_frame=_after_frame(spoken or (), len(frame_seconds), where) if interleaved else (),
+        after_frame=_after_frame(spoken or (), len(frame_seconds), alignment, where)
+        if alignment is not None and interleaved
+        else (),
         num_frames=len(frame_seconds),
         subtitle_lines=len(spoken or ()),
         subtitles=use,
@@ -284,8 +291,10 @@ def _phrase(letters: Sequence[Letter]) -> str:
     return f"{', '.join(letters[:-1])}, or {letters[-1]}"
 
 
-def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> tuple[str, ...]:
-    """One text per frame, in the format of the official v2 script."""
+def _after_frame(
+    lines: Sequence[AlignedLine], num_frames: int, alignment: Alignment, where: str
+) -> tuple[str, ...]:
+    """One text per frame: stamped lines as in the official v2 script, or plain lines."""
     texts = [""] * num_frames
     for line in lines:
         if line.frame is None or not 0 <= line.frame < num_frames:
@@ -293,9 +302,8 @@ def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> t
                 f"{where}: subtitle line at frame {line.frame}, but {num_frames} frames are "
                 "sent; align again with the frames of this evaluation"
             )
-        texts[line.frame] += (
-            f"[Subtitle {line.start_seconds:.2f}s - {line.end_seconds:.2f}s]: {line.text}"
-        )
+        stamp = f"[Subtitle {line.start_seconds:.2f}s - {line.end_seconds:.2f}s]: {line.text}"
+        texts[line.frame] += stamp if alignment.is_stamped else f"{line.text}\n"
     return tuple(texts)
 
 

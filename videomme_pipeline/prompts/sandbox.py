@@ -31,6 +31,7 @@ _START_SECONDS = 120
 VARIABLES = {
     "question": "the question's text",
     "options": 'the options as published ("A. Apples."), in order',
+    "texts": "the options without their letters",
     "letters": "the letters that the question offers",
     "letter_list": 'these letters as a phrase ("A, B, C, or D")',
     "in_group": "true if the question is part of a v2 group",

@@ -47,7 +47,9 @@ def overall_difference(comparison: Comparison) -> Json:
     """The overall difference: of the group score if there is one, else of the accuracy."""
     grouped = comparison.group_score is not None
     overall = comparison.group_score or comparison.mean_over or comparison.accuracy
+    n = overall.difference.clusters if grouped else comparison.n  # a group is a video
     return _difference(overall, 100 if grouped else 1) | {
+        "n": n,
         "p": _significant_digits(overall.p_value),
         "significant": overall.p_value < FALSE_DISCOVERY_RATE,
         "by": "Group score" if grouped else "Mean accuracy" if comparison.mean_over else "Accuracy",
@@ -78,6 +80,7 @@ def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json
     return _difference(marginal.difference, scale) | {
         "by": titles[marginal.column],
         "value": marginal.value,
+        "n": marginal.n,
         "p": _significant_digits(marginal.adjusted_p_value),
         "significant": marginal.significant,
     }
@@ -85,7 +88,6 @@ def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json
 
 def _difference(paired: PairedDifference, scale: int) -> Json:
     return {
-        "n": paired.difference.values,
         "difference": rounded(paired.difference.mean, scale),
         "low": rounded(paired.difference.low, scale),
         "high": rounded(paired.difference.high, scale),

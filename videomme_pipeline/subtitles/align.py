@@ -76,6 +76,11 @@ class Policy(StrEnum):
     """The official v2 form with subtitles between frames: after each frame the lines that are
     spoken until the next frame or the end of the video. A line that lasts longer is repeated."""
 
+    LONGVIDEOBENCH = "longvideobench"
+    """The authors' rule of LongVideoBench, also in lmms-eval and VLMEvalKit: a cue is between the
+    frames before and after its midpoint. Cues of less than a second are widened to one second, and
+    a cue that covers no frame is left out. A cue before the first frame is after it here."""
+
 
 class Alignment(Spec):
     """A policy and its parameters, which can be written as a name in YAML: `window-500-250`."""
@@ -124,7 +129,12 @@ class Alignment(Spec):
     @property
     def is_interleaved(self) -> bool:
         """True if lines are placed between the frames instead of in a list after them."""
-        return self.policy in (Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED)
+        return self.policy in _INTERLEAVED
+
+    @property
+    def is_stamped(self) -> bool:
+        """True if lines between the frames begin with their times."""
+        return self.policy != Policy.LONGVIDEOBENCH
 
 
 def parse_alignment(text: str) -> Alignment:
@@ -444,6 +454,24 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
     return lines
 
 
+def _longvideobench(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    """Source: LongVideoBench, longvideobench_dataset.py (`insert_subtitles_into_frames`)."""
+    lines = sorted(_spoken(cues), key=lambda line: line.cue or 0)
+    seconds = np.array(frames.seconds, dtype=np.float64)
+    starts = np.array([line.start_seconds for line in lines], dtype=np.float64)
+    ends = np.array([line.end_seconds for line in lines], dtype=np.float64)
+    middles = (starts + ends) / 2
+    short = ends - starts < 1
+    starts, ends = np.where(short, middles - 0.5, starts), np.where(short, middles + 0.5, ends)
+    covers = (seconds[:, None] > starts) & (seconds[:, None] < ends)
+    # No cue is before a frame that an earlier cue of the file follows.
+    shown = np.maximum.accumulate(np.searchsorted(seconds, middles, side="right"))
+    return [
+        replace(lines[number], frame=max(int(shown[number]) - 1, 0))
+        for number in np.flatnonzero(covers.any(axis=0)).tolist()
+    ]
+
+
 def _spoken_between(
     spoken: Sequence[Cue] | Sequence[AlignedLine], frames: SampledFrames
 ) -> NDArray[np.bool_]:
@@ -478,6 +506,7 @@ def _begins_segment(previous: Cue, word: Cue) -> bool:
 
 
 _LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})
+_INTERLEAVED = (Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED, Policy.LONGVIDEOBENCH)
 _CONCAT_FOR_WORDS = _LMMS_EVAL_POLICIES | {Policy.OFFICIAL, Policy.VLMEVALKIT}
 
 _POLICIES: Mapping[Policy, Callable[[CueFile, SampledFrames], list[AlignedLine]]] = {
@@ -489,4 +518,5 @@ _POLICIES: Mapping[Policy, Callable[[CueFile, SampledFrames], list[AlignedLine]]
     Policy.FULL: _full,
     Policy.CONCAT: _concatenated,
     Policy.INTERLEAVED: _interleaved,
+    Policy.LONGVIDEOBENCH: _longvideobench,
 }

@@ -112,10 +112,19 @@ def _data_findings(source: Source) -> Iterator[Finding]:
             "; answers that equal an option except for case and spaces: "
             f"{annotated.inexact_answers:,}"
         )
+    if annotated.ambiguous_answers:
+        message += (
+            "; answers that equal several options, of which the last one counts: "
+            f"{annotated.ambiguous_answers:,}"
+        )
+    if annotated.unmatched:
+        count = f"{len(annotated.unmatched):,} questions without a correct option are left out"
+        message += f"; {count}: {annotated.listed_unmatched}"
     if annotated.problems:
         count = f"{len(annotated.problems):,} rows cannot be used"
         message += f"; {count}: {annotated.listed_problems}"
-    verdict = Verdict.FAILED if annotated.problems else Verdict.OK
+    left_out = Verdict.WARNING if annotated.unmatched else Verdict.OK
+    verdict = Verdict.FAILED if annotated.problems else left_out
     yield Finding(check="annotations", verdict=verdict, message=message)
     unused = unused_files(media)
     yield _video_finding(source, videos, unused)

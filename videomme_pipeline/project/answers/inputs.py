@@ -125,7 +125,7 @@ class Inputs:
                 question,
                 lines,
                 frame_seconds=frame_seconds,
-                interleaved=alignment is not None and alignment.is_interleaved,
+                alignment=alignment,
             )
             for question in self.questions
         ]

@@ -77,7 +77,7 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
             "b": f"{unit * m.accuracy_b:.1f}",
             "difference": f"{unit * m.difference.difference.mean:+.1f}",
             "interval": _signed_interval(m.difference.difference, unit),
-            "n": m.difference.difference.values,
+            "n": m.n,
             "p_value": p_value_text(m.difference.p_value),
             "adjusted_p_value": p_value_text(m.adjusted_p_value),
             "significant": "yes" if m.significant else "",

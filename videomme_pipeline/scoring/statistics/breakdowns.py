@@ -60,7 +60,7 @@ class GroupScoreRow:
     """The mean score (0 to 100) of the complete groups with one combination of facet values.
 
     The interval is that of `group_score_interval`, as in the SQL views. Without any answer, there
-    is no score.
+    is no score. A group that was asked several times is one group.
     """
 
     values: tuple[str, ...]
@@ -108,6 +108,7 @@ def group_breakdowns(
     be unknown.
     """
     groups, unscored = score_groups(rows, rule)
+    incomplete = {group.video_id for group in unscored}
     by_name = {}
     for name, columns in benchmark.breakdowns(Measure.GROUP_SCORE).items():
         facets = [benchmark.facet(column) for column in columns]
@@ -119,7 +120,7 @@ def group_breakdowns(
         if not columns and unscored:
             by_values[()] += []
         by_name[name] = [
-            _group_score_row(values, by_values[values], 0 if columns else len(unscored))
+            _group_score_row(values, by_values[values], 0 if columns else len(incomplete))
             for values in _ordered(by_values, facets)
         ]
     return by_name, groups, unscored
@@ -176,15 +177,15 @@ def _group_score_row(
     values: Values, groups: Sequence[GroupScore], incomplete_groups: int
 ) -> GroupScoreRow:
     outcomes = Counter(outcome for group in groups for outcome in group.outcomes)
+    videos = [group.video_id for group in groups]
     estimate = linear = None
     if outcomes[Outcome.FAILED] < outcomes.total():
-        videos = [group.video_id for group in groups]
         estimate = clustered_mean([group.score for group in groups], videos)
         linear = fmean(group.linear_score for group in groups)
     interval = group_score_interval(estimate) if estimate else None
     return GroupScoreRow(
         values=tuple(map(str, values)),
-        groups=len(groups),
+        groups=len(set(videos)),
         incomplete_groups=incomplete_groups,
         group_score=estimate.mean if estimate else None,
         standard_error=estimate.standard_error if estimate else None,

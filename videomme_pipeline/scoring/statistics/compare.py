@@ -37,10 +37,12 @@ class Marginal:
     """The comparison on one value of one facet.
 
     `significant` is the decision after Benjamini–Hochberg correction (1995) over all marginals.
+    `n` is the number of compared questions, or groups. Repeats are no further ones.
     """
 
     column: str
     value: str
+    n: int
     accuracy_a: float
     accuracy_b: float
     difference: PairedDifference
@@ -61,17 +63,18 @@ class ChangedSetting:
 class Comparison:
     """Evaluation `b` compared with evaluation `a`. All differences are `b` minus `a`.
 
-    `accuracy` compares questions. `mean_over` compares the headline metric if it is a mean over
-    the values of a facet. `group_score` (in points of 100) compares groups if there are any, and
-    then the marginals compare groups too. The other fields contain question ids: `won` are right
-    only in `b`, `lost` only in `a`, and `different` have another letter or outcome. `failed`
-    have no answer on one side or both and count in no difference. `only_a` and `only_b` have no
-    counterpart. `p_value_mcnemar` treats questions as independent and is for reference only; it
-    is None if questions were asked repeatedly.
+    `n` is the number of compared questions. `accuracy` compares questions. `mean_over` compares the
+    headline metric if it is a mean over the values of a facet. `group_score` (in points of 100)
+    compares groups if there are any, and then the marginals compare groups too. The other fields
+    contain question ids: `won` are right only in `b`, `lost` only in `a`, and `different` have
+    another letter or outcome. `failed` have no answer on one side or both and count in no
+    difference. `only_a` and `only_b` have no counterpart. `p_value_mcnemar` treats questions as
+    independent and is for reference only; it is None if questions were asked repeatedly.
     """
 
     evaluation_a: str
     evaluation_b: str
+    n: int
     accuracy_a: Estimate
     accuracy_b: Estimate
     accuracy: PairedDifference
@@ -91,8 +94,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A compared question or group, with the values of its facets."""
+    """A compared question or group with its id, and the values of its facets."""
 
+    unit_id: str
     video_id: str
     labels: Mapping[str, str]
     a: float
@@ -138,13 +142,20 @@ def compare(
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
     tested = benchmark.tested_facets(Measure.ACCURACY)
     units = groups or [
-        _Unit(a.video_id, _labels(a.facets, tested), float(a.is_correct), float(b.is_correct))
+        _Unit(
+            a.question_id,
+            a.video_id,
+            _labels(a.facets, tested),
+            float(a.is_correct),
+            float(b.is_correct),
+        )
         for a, b in answered
     ]
     asked_once = all(repeat == 0 for _, repeat in shared)
     return Comparison(
         evaluation_a=rows_a[0].evaluation,
         evaluation_b=rows_b[0].evaluation,
+        n=questions,
         accuracy_a=_accuracy(right_a, videos, questions),
         accuracy_b=_accuracy(right_b, videos, questions),
         accuracy=paired_difference(right_b, right_a, videos),
@@ -260,7 +271,13 @@ def _group_units(
     scored_b, _ = score_groups(b for _, b in pairs)
     others = {(group.video_id, group.repeat): group for group in scored_b}
     return [
-        _Unit(group.video_id, _labels(group.facets, tested), group.score, others[key].score)
+        _Unit(
+            group.video_id,
+            group.video_id,
+            _labels(group.facets, tested),
+            group.score,
+            others[key].score,
+        )
         for group in scored_a
         if (key := (group.video_id, group.repeat)) in others
     ]
@@ -277,6 +294,7 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
         Marginal(
             column=column,
             value=value,
+            n=len({unit.unit_id for unit in group}),
             accuracy_a=fmean(unit.a for unit in group),
             accuracy_b=fmean(unit.b for unit in group),
             difference=difference,

@@ -1,5 +1,6 @@
 -- Group score by facets: one row per benchmark, evaluation and value of the columns in `cell`
--- Scores are means over complete groups; incomplete groups have no score. Accuracy is over questions.
+-- Scores are means over complete groups; incomplete groups have no score. A group that was asked several
+-- times is one group. Accuracy is over questions.
 -- Without any answer, there is neither.
 -- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). An interval is null
 -- for a single video and if all videos have the same score. `group_score_interval` in
@@ -22,8 +23,8 @@ with per_video as (
 ),
 cells as (
     select columns(lambda c: c in ('benchmark', 'evaluation') or list_contains(cell, c)),
-           coalesce(sum(scored), 0)::bigint as groups,
-           (sum(groups) - coalesce(sum(scored), 0))::bigint as incomplete_groups,
+           count(scored) as groups,
+           count(*) filter (groups > coalesce(scored, 0)) as incomplete_groups,
            count(scored) as videos,
            sum(score) / case when sum(answered) > 0 then sum(scored) end as group_score,
            case when sum(answered) > 0 then clustered_standard_error(score, scored) end

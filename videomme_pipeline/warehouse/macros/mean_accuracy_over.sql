@@ -1,5 +1,6 @@
 -- The unweighted mean of the accuracies by the values of one facet (`cell` has its column): one row
--- per (benchmark, evaluation). The error is clustered by video, the interval Student's t within 0-1.
+-- per (benchmark, evaluation). The error is clustered by video, the interval Student's t within 0-1,
+-- or null for a single video or an error of 0, which would claim certainty.
 -- Evaluations without any answer have no row.
 with labelled as (
     select benchmark, evaluation, video_id, is_correct::int as correct, outcome <> 'failed' as answered,
@@ -38,7 +39,9 @@ means as (
     having bool_or(answered)
 )
 select means.*,
-       greatest(accuracy - t_975 * standard_error, 0) as accuracy_low,
-       least(accuracy + t_975 * standard_error, 1) as accuracy_high
+       case when standard_error >= 1e-9
+            then greatest(accuracy - t_975 * standard_error, 0) end as accuracy_low,
+       case when standard_error >= 1e-9
+            then least(accuracy + t_975 * standard_error, 1) end as accuracy_high
 from means
 left join t_quantiles on degrees_of_freedom = videos - 1
