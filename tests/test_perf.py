@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.real_vllm import is_installed
 from tests.support.slurm import CAN_RUN
 
 pytestmark = pytest.mark.slow
@@ -18,14 +19,18 @@ SCRIPTS = {
     if f"    python -m perf.{path.stem} [" in (text := path.read_text(encoding="utf-8"))
 }
 MOST_SECONDS = 900
-NEEDS = {"report": shutil.which("chromium") is not None, "cluster_demo": CAN_RUN}
+NEEDS = {
+    "report": shutil.which("chromium") is not None,
+    "cluster_demo": CAN_RUN,
+    "engine": is_installed(),
+}
 """True if this machine has the program that a measurement needs."""
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_measurement_runs(name: str) -> None:
     if not NEEDS.get(name, True):
-        pytest.skip("this machine has no Chromium or no Slurm")
+        pytest.skip("this machine has no Chromium, no Slurm or no vLLM")
     usage = SCRIPTS[name]
     options = [option for option in ("--quick", "--json") if f"[{option}" in usage]
     command = [sys.executable, "-m", f"perf.{name}", *options]

@@ -4,12 +4,12 @@ The weights are random, so the answers are meaningless. Frames, tokens, errors a
 of vLLM. VIDEOMME_VLLM is the folder of a virtual environment with vLLM, such as its build for CPUs.
 """
 
-import asyncio
+import ast
 import io
-import os
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ from PIL import Image
 from tests.support.builders import write_video
 from tests.support.made_up_requests import request, videos
 from tests.support.paths import ROOT
+from tests.support.real_vllm import Served, is_installed, running_vllm
 from tests.support.servers import server_at
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
-from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import (
     Decoding,
@@ -38,25 +38,10 @@ from videomme_pipeline.models.video_llm import (
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
-from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.videos.container import index_packets
 
 pytestmark = pytest.mark.slow
 
-CPU = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "OMP_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-}
-ARGS: dict[str, Any] = {
-    "dtype": "float32",
-    "enforce-eager": True,
-    "max-model-len": 32_768,
-    "max-num-seqs": 16,
-    "enable-prompt-tokens-details": True,
-}
 SQUARES = {"qwen2_5_vl": 28, "qwen3_vl": 32}
 """Side in pixels of the square that costs one token."""
 FAMILIES = {"qwen2_5_vl": "qwen2_vl", "qwen3_vl": "qwen3_vl"}
@@ -64,64 +49,11 @@ FAMILIES = {"qwen2_5_vl": "qwen2_vl", "qwen3_vl": "qwen3_vl"}
 FPS, SECONDS, SIZE = 10, 40, (160, 120)
 
 
-@dataclass(frozen=True)
-class Served:
-    """A running vLLM with a tiny model."""
-
-    family: str
-    name: str
-    urls: tuple[str, ...]
-    folder: Path
-    serve: LocalServers
-
-    def spec(self, **values: object) -> EndpointSpec:
-        entry = {"name": self.name, "base_url": self.urls[0], "profile": "vllm", **values}
-        return EndpointSpec.model_validate(entry)
-
-    async def ask(self, example: Request, **values: object) -> Reply:
-        (reply,) = await self.ask_all([example], **values)
-        return reply
-
-    async def ask_all(self, examples: Sequence[Request], **values: object) -> list[Reply]:
-        """The replies to requests that are sent at the same time."""
-        model = OpenAICompatibleModel(self.spec(**values))
-        try:
-            return await asyncio.gather(*map(model.respond, examples))
-        finally:
-            await model.close()
-
-
-def start(
-    folder: Path, family: str, args: Mapping[str, object] = {}, *, replicas: int = 1
-) -> Iterator[Served]:
-    """Servers of a tiny model, with weights and logs in `folder`."""
-    environment = os.environ.get("VIDEOMME_VLLM")
-    if environment is None or not Path(environment, "bin", "vllm").exists():
+def start(folder: Path, family: str, **options: Any) -> Iterator[Served]:
+    if not is_installed():
         pytest.skip("VIDEOMME_VLLM does not name an environment with vLLM")
-    weights = folder / "weights"
-    maker = ROOT / "tests" / "support" / "tiny_qwen_vl.py"
-    command = [f"{environment}/bin/python", str(maker), family, str(weights)]
-    subprocess.run(command, check=True, capture_output=True)
-    serve = LocalServers.model_validate(
-        {
-            "engine": "vllm",
-            "weights": str(weights),
-            "replicas": replicas,
-            "gpus_per_replica": 0,
-            "command": [f"{environment}/bin/vllm", "serve"],
-            "args": {**ARGS, **args},
-            "start_seconds": 500,
-        }
-    )
-    name = f"{family.replace('2_5', '2.5').replace('_', '-')}-tiny"
-    with pytest.MonkeyPatch.context() as patch:
-        for variable, value in CPU.items():
-            patch.setenv(variable, value)
-        servers = serve.start(name, folder, lambda _healthy, _total, _output: None)
-    try:
-        yield Served(family, name, servers.urls, folder, serve)
-    finally:
-        servers.close()
+    with running_vllm(folder, family, **options) as served:
+        yield served
 
 
 @pytest.fixture(scope="module", params=sorted(SQUARES))
@@ -134,14 +66,14 @@ def served(
         "limit-mm-per-prompt": {"image": 8, "video": 1},
         "allowed-local-media-path": str(folder),
     }
-    yield from start(folder, request.param, limits)
+    yield from start(folder, request.param, args=limits)
 
 
 @pytest.fixture(scope="module")
 def distrustful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """vLLM without the options for settings of frames, pictures and local files."""
     args = {"trust-request-mm-kwargs": False, "limit-mm-per-prompt": {"image": 4, "video": 0}}
-    yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args)
+    yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args=args)
 
 
 @pytest.fixture(scope="module")
@@ -262,85 +194,176 @@ async def test_the_server_reports_itself_and_the_options_of_serve_are_known(
     assert (reported.version or "").startswith("0.")
     assert (known.version or "").startswith(reported.version or "?")
     assert (known.dtype, reported.model) == ("float32", known.model)
+    assert (reported.system_fingerprint or "").startswith(f"vllm-{reported.version}")
 
 
-TOO_LARGE: list[tuple[Request, dict[str, Any], str]] = [
-    (with_frames(9), {}, "At most 8 image"),
-    (
-        replace(with_frames(1), prompt=replace(request().prompt, text="long " * 9_000)),
-        {},
-        "maximum context length",
-    ),
-]
+def test_the_defaults_that_vllm_takes_from_the_weights_are_known(served: Served) -> None:
+    known = json.loads(served.serve.server_identity(None).generation_config or "{}")
+    (log,) = served.folder.glob("*.log")
+    overridden = re.search(r"overridden by .*?(\{.*?\})", log.read_text("utf-8"))
+    assert overridden is not None
+    defaults = ast.literal_eval(overridden[1])
+    assert defaults == {"repetition_penalty": 1.05, "top_k": 20}
+    assert defaults.items() <= known.items()
 
 
-@pytest.mark.parametrize(("example", "values", "text"), TOO_LARGE)
-async def test_prompts_that_are_too_large_are_never_asked_again(
-    served: Served, example: Request, values: dict[str, Any], text: str
-) -> None:
-    with pytest.raises(ResponseFailure, match=text) as raised:
-        await served.ask(example, max_model_len=10**9, **values)
-    assert raised.value.kind is FailureKind.TOO_LARGE
+@dataclass(frozen=True)
+class Provocation:
+    """A request that the real server answers with a known error."""
+
+    text: str
+    """Part of the server's message in `known_errors.yaml`."""
+    hint: str
+    """Part of our own message."""
+    example: Request
+    values: Mapping[str, Any] = field(default_factory=dict)
+    ends_run: bool = True
+    model: type[OpenAICompatibleModel] = OpenAICompatibleModel
 
 
-async def test_frames_that_are_too_large_are_never_asked_again(served: Served, video: Path) -> None:
-    side, with_videos = SQUARES[served.family], with_video(video, "fps_based-10")
-    # All pictures of a video share the limits of Qwen3-VL.
-    of_video = 400 if served.family == "qwen3_vl" else 1
-    context = "exceeds model's maximum context length"
-    for example, pictures, frames_as, text in [
-        (
-            with_videos,
-            250 * of_video,
-            "native",
-            f"{context}|exceeds the pre-allocated encoder cache",
+class ForgetfulModel(OpenAICompatibleModel):
+    """A model whose shared folder is not that of the server."""
+
+    def _share(self, request: Request) -> None:
+        pass
+
+
+def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -> list[Provocation]:
+    """The errors of a server that was started with all options."""
+    sound = replace(with_frames(1).frames, sound=b"RIFF")
+    many_words = replace(request().prompt, text="long " * 9_000)
+    frames = "choose fewer or smaller frames"
+    return [
+        Provocation(
+            "cannot be greater than max_model_len",
+            "lower `max_tokens`",
+            replace(with_frames(1), decoding=Decoding(max_tokens=40_000)),
         ),
-        (with_frames(8), 6_000, "images", context),
-    ]:
-        size = {"shortest_edge": pictures * side**2, "longest_edge": 2 * pictures * side**2}
-        with pytest.raises(ResponseFailure, match=text) as raised:
-            await served.ask(
-                example,
-                frames_as=frames_as,
-                extra_body={"mm_processor_kwargs": {"size": size}},
-                max_model_len=10**9,
-            )
+        Provocation(
+            "at most 0 audio",
+            "remove `audio`",
+            replace(with_frames(1), frames=sound),
+            {"audio": True},
+        ),
+        Provocation(
+            "must be a subpath of",
+            "--allowed-local-media-path",
+            with_frames(1),
+            {"frames_as": "files", "shared_folder": elsewhere},
+        ),
+        Provocation(
+            "[errno 2] no such file or directory",
+            "the same path on the machine of the server",
+            with_frames(1),
+            {"frames_as": "files", "shared_folder": served_folder / "of another machine"},
+            model=ForgetfulModel,
+        ),
+        Provocation(
+            "may be provided in one prompt",
+            "--limit-mm-per-prompt",
+            with_frames(9),
+            ends_run=False,
+        ),
+        Provocation(
+            "maximum context length is",
+            frames,
+            replace(with_frames(1), prompt=many_words),
+            ends_run=False,
+        ),
+        Provocation(
+            "exceeds model's maximum context length",
+            frames,
+            with_frames(8),
+            sized(pixels=6_000 * side**2),
+            ends_run=False,
+        ),
+        Provocation(
+            "exceeds the pre-allocated encoder cache size",
+            "--max-num-batched-tokens",
+            with_video(video, "fps_based-10"),
+            # All pictures of a video share the limits of Qwen3-VL.
+            {"frames_as": "native", **sized(pixels=(140 if side == 28 else 52_000) * side**2)},
+            ends_run=False,
+        ),
+    ]
+
+
+def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
+    """The errors of a server that was started without options."""
+    return [
+        Provocation(
+            "per-request media_io_kwargs are disabled",
+            "--trust-request-mm-kwargs",
+            with_video(video, "fps_based-1"),
+            {"frames_as": "native"},
+        ),
+        Provocation(
+            "per-request media_io_kwargs are disabled",
+            "--trust-request-mm-kwargs",
+            with_frames(4),
+            {"frames_as": "video"},
+        ),
+        Provocation(
+            "per-request mm_processor_kwargs are disabled",
+            "--trust-request-mm-kwargs",
+            with_frames(4),
+            sized(pixels=10**6),
+        ),
+        Provocation(
+            "at most 0 video",
+            "--limit-mm-per-prompt",
+            with_frames(4),
+            {"frames_as": "video", "extra_body": {"media_io_kwargs": None}},
+        ),
+        Provocation(
+            "cannot load local files without",
+            "HTTP 500.*--allowed-local-media-path",
+            with_frames(4),
+            {"frames_as": "files", "shared_folder": folder},
+        ),
+    ]
+
+
+def sized(pixels: int) -> dict[str, Any]:
+    """Settings that enlarge pictures to at least this number of pixels."""
+    size = {"shortest_edge": pixels, "longest_edge": 2 * pixels}
+    return {"extra_body": {"mm_processor_kwargs": {"size": size}}}
+
+
+async def provoke(served: Served, provoked: Provocation) -> None:
+    error = ModelError if provoked.ends_run else ResponseFailure
+    model = provoked.model(served.spec(max_model_len=10**9, **provoked.values))
+    try:
+        with pytest.raises(error, match=f"(?is){re.escape(provoked.text)}") as raised:
+            await model.respond(provoked.example)
+    finally:
+        await model.close()
+    assert re.search(provoked.hint, str(raised.value), re.DOTALL), str(raised.value)
+    if isinstance(raised.value, ResponseFailure):
         assert raised.value.kind is FailureKind.TOO_LARGE
 
 
-async def test_what_no_question_can_pass_ends_the_run(served: Served, tmp_path: Path) -> None:
-    sound = replace(with_frames(1).frames, sound=b"RIFF")
-    cases: list[tuple[Request, dict[str, Any], str]] = [
-        (replace(with_frames(1), decoding=Decoding(max_tokens=40_000)), {}, "a shorter context"),
-        (replace(with_frames(1), frames=sound), {"audio": True}, "accepts no sound"),
-        (with_frames(1), {"model": "another"}, "has no model 'another'"),
-        (with_frames(1), {"frames_as": "files", "shared_folder": tmp_path}, "cannot read"),
-    ]
-    for example, values, text in cases:
-        with pytest.raises(ModelError, match=text):
-            await served.ask(example, **values)
+async def test_errors_of_the_table(served: Served, video: Path, tmp_path: Path) -> None:
+    for provoked in provocations(served.folder, tmp_path, video, SQUARES[served.family]):
+        await provoke(served, provoked)
+    with pytest.raises(ModelError, match="has no model 'another'"):
+        await served.ask(with_frames(1), model="another")
 
 
-async def test_a_server_without_the_options_says_which_ones(
+async def test_errors_of_a_server_without_options(
     distrustful: Served, video: Path, tmp_path: Path
 ) -> None:
-    cases: list[tuple[Request, dict[str, Any], str]] = [
-        (with_video(video, "fps_based-1"), {"frames_as": "native"}, "--trust-request-mm-kwargs"),
-        (with_frames(4), {"frames_as": "video"}, "--trust-request-mm-kwargs"),
-        (
-            with_frames(4),
-            {"extra_body": {"mm_processor_kwargs": {"size": {"longest_edge": 10**6}}}},
-            "--trust-request-mm-kwargs",
-        ),
-        (
-            with_frames(4),
-            {"frames_as": "files", "shared_folder": tmp_path},
-            "HTTP 500.*--allowed-local-media-path",
-        ),
-    ]
-    for example, values, text in cases:
-        with pytest.raises(ModelError, match=text):
-            await distrustful.ask(example, **values)
+    for provoked in provocations_of_distrustful(video, tmp_path):
+        await provoke(distrustful, provoked)
+
+
+def test_every_text_of_vllm_in_the_table_is_provoked(video: Path, tmp_path: Path) -> None:
+    table = (ROOT / "videomme_pipeline/models/endpoint/known_errors.yaml").read_text("utf-8")
+    marked = {text.strip('"') for text in re.findall(r"- (.*?)  # vLLM .*0\.32", table)}
+    cases = provocations(tmp_path, tmp_path, video, 28) + provocations_of_distrustful(
+        video, tmp_path
+    )
+    assert marked == {provoked.text for provoked in cases}
 
 
 async def test_concurrent_questions_about_a_video_are_answered(served: Served) -> None:

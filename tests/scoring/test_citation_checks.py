@@ -11,6 +11,7 @@ from tests.support.evidence import QUESTIONS, VIDEOS, answer, evidence, question
 from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.models.frame_proof import OTHER_FRAMES
 from videomme_pipeline.scoring.citation_checks import (
     Answer,
     CitationCheck,
@@ -134,6 +135,22 @@ def test_tokens_of_another_number_of_frames_block_in_both_directions(
     assert finding.status is (Status.OK if seen is None else Status.BLOCKED)
     if seen is not None:
         assert f"002-2 ({seen} of 8)" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("warning", "status"),
+    [
+        (None, Status.OK),
+        ("model a: video 002 has no sound, so the model got only its frames", Status.WARNING),
+        (f"8 frames need 680 tokens, but the endpoint reports 9. {OTHER_FRAMES}.", Status.BLOCKED),
+    ],
+)
+def test_a_stored_warning_is_a_finding_and_blocks_if_it_is_about_frames(
+    warning: str | None, status: Status
+) -> None:
+    finding = found(CitationCheck.WARNINGS, evidence(changed(4, warning=warning)))
+    assert finding.status is status
+    assert (warning or "12 responses have no warning") in finding.summary
 
 
 def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> None:
@@ -262,6 +279,7 @@ def cases() -> Mapping[str, CitationEvidence]:
         ),
         "few tokens": evidence(tokens),
         "tokens not reported": evidence(changed(3, prompt_tokens=None)),
+        "a video without sound": evidence(changed(5, warning="video 002 has no sound")),
         "no rule and few tokens": evidence(changed(0, prompt_tokens=7), without_plan),
         "no frames": evidence(
             [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS],

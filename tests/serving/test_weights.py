@@ -71,8 +71,10 @@ def test_every_file_of_the_weights_that_changes_answers_is_in_their_identity(
     (first / "chat_template.jinja").write_text("{{ messages }}")
     (first / "preprocessor_config.json").write_text('{"max_pixels": 1}')
     (first / "config.json").write_text('{"quantization_config": {"quant_method": "awq"}}')
+    defaults = {"top_k": 20, "transformers_version": "5.19.0"}
+    (first / "generation_config.json").write_text(json.dumps(defaults))
     changed = weights_identity(str(first), None)
-    assert changed.quantization == "awq"
+    assert (changed.quantization, changed.generation_config) == ("awq", '{"top_k": 20}')
     assert None not in (changed.chat_template_hash, changed.processor_hash)
     assert identity.differences(changed).keys() == {"config_hash", "weights_hash"}
 

@@ -54,6 +54,7 @@ def answer(asked: Question, repeat: int = 0, **facts: Any) -> Answer:
         "text_tokens": None,
         "track": "with_subtitles",
         "judge_error": None,
+        "warning": None,
         "request_fingerprint": asked.question_id,
     }
     return Answer(**values | facts)

@@ -6,6 +6,8 @@ of the text are unknown. Rules are rounded and endpoints resize frames, so only 
 is certain."""
 LEAST_FRAME_SHARE = 0.8
 """Smallest plausible share of the tokens of frames, if the tokens of the text are known."""
+OTHER_FRAMES = "It dropped, added or resized frames"
+"""Part of the warning about a response whose prompt tokens do not fit the planned frames."""
 OTHER_FRAME_TOKENS = 10
 """Most tokens for the start, the end and the time of a frame."""
 

@@ -17,8 +17,9 @@ class ServerIdentity:
     """Facts that a server and the files of the weights report. None is unknown.
 
     `model` is the path or name of the weights, and `revision` their commit. The hashes are those
-    of `config.json`, of samples of the weights, of the chat template, of the configuration of the
-    processor, and of the defaults of decoding.
+    of `config.json`, of samples of the weights, of the chat template, and of the configuration of
+    the processor. `generation_config` has the parameters that the server uses for those that a
+    request does not set. `system_fingerprint` is vLLM's hash of its own configuration.
     """
 
     engine: str | None = None
@@ -29,7 +30,8 @@ class ServerIdentity:
     weights_hash: str | None = None
     chat_template_hash: str | None = None
     processor_hash: str | None = None
-    generation_config_hash: str | None = None
+    generation_config: str | None = None
+    system_fingerprint: str | None = None
     dtype: str | None = None
     quantization: str | None = None
 

@@ -19,7 +19,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import listed
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
+from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, OTHER_FRAMES, seen_frames
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 from videomme_pipeline.videos.probe import Video
 
@@ -40,6 +40,8 @@ class CitationCheck(StrEnum):
     """Every request had the planned number of frames."""
     PROMPT_TOKENS = "prompt_tokens"
     """The endpoint counted the tokens that the frames need."""
+    WARNINGS = "warnings"
+    """No response has a warning."""
     SUBTITLES = "subtitles"
     """As many videos have subtitles as the benchmark declares."""
     LETTERS = "letters"
@@ -124,6 +126,7 @@ class Answer:
     text_tokens: int | None
     track: str
     judge_error: str | None
+    warning: str | None
     request_fingerprint: str | None
 
 
@@ -374,6 +377,24 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
     )
 
 
+def has_no_warnings(evidence: CitationEvidence) -> CheckResult:
+    """Check that no response was stored with a warning. Warnings about frames block."""
+    warned = [row for row in evidence.answered if row.warning]
+    if not warned:
+        return CheckResult(Status.OK, f"{len(evidence.answered):,} responses have no warning")
+    of_frames = [row for row in warned if OTHER_FRAMES in (row.warning or "")]
+    first = (of_frames or warned)[0]
+    return CheckResult(
+        Status.BLOCKED if of_frames else Status.WARNING,
+        f"{len(warned):,} of {len(evidence.answered):,} responses have a warning: "
+        f"{first.question_id}: {first.warning}",
+        "compare the sampling with the engine (videomme probe, docs/engines.md), and "
+        + evidence.run_again
+        if of_frames
+        else "state the warning beside the score",
+    )
+
+
 def _least_tokens(video: EvaluatedVideo) -> int:
     """The smallest plausible number of prompt tokens of a request about `video`."""
     if video.frame_tokens is None:
@@ -487,6 +508,7 @@ _CHECKS: Mapping[CitationCheck, Callable[[CitationEvidence], CheckResult | None]
     CitationCheck.RELEASE: matches_release,
     CitationCheck.FRAMES: sent_planned_frames,
     CitationCheck.PROMPT_TOKENS: counted_frame_tokens,
+    CitationCheck.WARNINGS: has_no_warnings,
     CitationCheck.SUBTITLES: covers_subtitles,
     CitationCheck.LETTERS: has_expected_letters,
     CitationCheck.MEDIA: has_same_media,

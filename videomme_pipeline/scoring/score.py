@@ -61,6 +61,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         usage=response.usage,
         served=response.served,
         request_fingerprint=response.request_fingerprint or None,
+        warning=response.warning,
         server=response.server,
     )
 

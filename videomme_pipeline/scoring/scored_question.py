@@ -113,5 +113,7 @@ class ScoredQuestion:
     """US dollars for the judge, not part of `cost_dollars`."""
     request_fingerprint: str | None = None
     """Hash of everything that was sent, or None if nothing was asked."""
+    warning: str | None = None
+    """Warning about the response, such as other frames than planned, or None."""
     server: str | None = None
     """Known facts about the server that answered, as a JSON object, or None."""

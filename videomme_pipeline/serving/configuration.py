@@ -66,7 +66,8 @@ class LocalServers(ServeSpec):
         version = installed_version(self._adapter, self._program[0])
         if weights is not None and self._adapter.package is None:
             version = printed_version(self._program)
-        chosen = {name: self.args.get(name, "auto") for name in ("dtype", "quantization")}
+        names = ("dtype", "quantization", "generation-config")
+        chosen = {name.replace("-", "_"): self.args.get(name, "auto") for name in names}
         own = ServerIdentity(
             engine=self.engine.value,
             version=version,

@@ -116,6 +116,30 @@ def test_the_version_and_the_weights_are_reported(profile: Profile) -> None:
     assert found.model == (None if profile is Profile.OLLAMA else "/weights/a")
 
 
+def test_vllm_is_known_by_the_fingerprint_of_its_configuration() -> None:
+    with ModelServer(reports=dict(REPORTS[Profile.VLLM])) as server:
+        reported = reported_identity(server.base_url, Profile.VLLM, "served", None)
+        (asked,) = server.requests
+    assert reported is not None
+    assert reported.system_fingerprint == "fp_1"
+    assert (asked.body["model"], asked.body["max_tokens"]) == ("served", 1)
+    with ModelServer(reports=dict(REPORTS[Profile.OLLAMA])) as server:
+        assert reported_identity(server.base_url, Profile.OLLAMA, "served", None)
+        assert server.requests == []
+
+
+def test_the_settings_of_frames_that_sglang_was_started_with_identify_the_server() -> None:
+    hashes = set()
+    for settings in ({}, {"video": {"fps": 1}}, {"video": {"fps": 2}}):
+        reports = {"/server_info": {"version": "0.5.23", "mm_process_config": settings}}
+        with ModelServer(reports=reports) as server:
+            reported = reported_identity(server.base_url, Profile.SGLANG, "served", None)
+        assert reported is not None
+        hashes.add(reported.processor_hash)
+    assert len(hashes) == 3
+    assert None not in hashes
+
+
 def test_a_server_that_is_down_or_reports_nothing_is_unknown() -> None:
     with ModelServer() as server:
         assert reported_identity(server.base_url, Profile.VLLM, "served", None) is None

@@ -25,6 +25,7 @@ from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.frame_proof import (
     LEAST_TOKEN_SHARE,
     OTHER_FRAME_TOKENS,
+    OTHER_FRAMES,
     seen_frames,
 )
 from videomme_pipeline.models.pricing import TokenUsage
@@ -195,9 +196,9 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
     of_text = "" if text_tokens is None else f", {text_tokens:,} of them for the text"
     return (
         f"model {spec.name}: {count} frames of {frames[0].width} × {frames[0].height} pixels need "
-        f"{rule}, but the endpoint reports {reported:,} prompt tokens{of_text}. It dropped, added "
-        "or resized frames. Check its limits on images per prompt (vLLM: --limit-mm-per-prompt) "
-        "and, for a video, the sampling, or set `tokens_per_frame`."
+        f"{rule}, but the endpoint reports {reported:,} prompt tokens{of_text}. {OTHER_FRAMES}. "
+        "Check its limits on images per prompt (vLLM: --limit-mm-per-prompt) and, for a video, the "
+        "sampling, or set `tokens_per_frame`."
     )
 
 

@@ -83,8 +83,14 @@ def is_silent(base_url: str, api_key: str | None) -> bool:
     return False
 
 
-def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
-    """The content of `url`, without the key, and cut after `MAX_BYTES`.
+def get(
+    url: str,
+    api_key: str | None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    *,
+    posted: Mapping[str, object] | None = None,
+) -> bytes:
+    """The content of `url`, without the key, and cut after `MAX_BYTES`. JSON can be `posted`.
 
     Raises:
         SilentServerError: if the server accepts a connection and sends nothing.
@@ -96,9 +102,10 @@ def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
         with httpx2.stream(
-            "GET",
+            "GET" if posted is None else "POST",
             url,
             headers=headers,
+            json=posted,
             timeout=httpx2.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
             follow_redirects=True,
         ) as response:
@@ -166,12 +173,15 @@ def reported_identity(
         return None
     if profile is Profile.VLLM and values:
         values |= _served_weights(base_url, served_name, api_key)
+        values |= _system_fingerprint(base_url, served_name, api_key)
     return ServerIdentity.of({"engine": profile.value, **values}) if values else None
 
 
 def _read(keys: Mapping[str, str], content: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, key in keys.items():
         value = content.get(key)
+        if isinstance(value, dict):
+            value = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
         if isinstance(value, str) and value:
             yield name, text_hash(value) if name.endswith("_hash") else value[:_MAX_CHARACTERS]
 
@@ -182,4 +192,15 @@ def _served_weights(base_url: str, served_name: str, api_key: str | None) -> dic
         for served in list_models(base_url, api_key):
             if served.id == served_name and served.root:
                 return {"model": served.root[:_MAX_CHARACTERS]}
+    return {}
+
+
+def _system_fingerprint(base_url: str, served_name: str, api_key: str | None) -> dict[str, str]:
+    """The hash of its configuration that vLLM reports with each answer. Asks for one token."""
+    question = {"role": "user", "content": "."}
+    body = {"model": served_name, "messages": [question], "max_tokens": 1}
+    url = f"{base_url.rstrip('/')}/chat/completions"
+    with suppress(ModelError, orjson.JSONDecodeError):
+        answer = orjson.loads(get(url, api_key, LOOK_SECONDS, posted=body))
+        return dict(_read({"system_fingerprint": "system_fingerprint"}, answer))
     return {}
