@@ -8,12 +8,14 @@ import ast
 import io
 import json
 import re
+import wave
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -46,6 +48,8 @@ SQUARES = {"qwen2_5_vl": 28, "qwen3_vl": 32}
 """Side in pixels of the square that costs one token."""
 FAMILIES = {"qwen2_5_vl": "qwen2_vl", "qwen3_vl": "qwen3_vl"}
 """The rule by which the video processor of a model takes frames."""
+TOKENS_PER_SECOND = 25
+"""Tokens of sound, as Qwen2.5-Omni hears it."""
 FPS, SECONDS, SIZE = 10, 40, (160, 120)
 
 
@@ -233,7 +237,16 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
     sound = replace(with_frames(1).frames, sound=b"RIFF")
     many_words = replace(request().prompt, text="long " * 9_000)
     frames = "choose fewer or smaller frames"
+    # All pictures of a video share the limits of Qwen3-VL. Qwen2.5-VL has a larger cache.
+    of_qwen3_vl = Provocation(
+        "exceeds the pre-allocated encoder cache size",
+        "--max-num-batched-tokens",
+        with_video(video, "fps_based-10"),
+        {"frames_as": "native", **sized(pixels=52_000 * side**2)},
+        ends_run=False,
+    )
     return [
+        *([of_qwen3_vl] if side == SQUARES["qwen3_vl"] else []),
         Provocation(
             "cannot be greater than max_model_len",
             "lower `max_tokens`",
@@ -275,14 +288,6 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
             frames,
             with_frames(8),
             sized(pixels=6_000 * side**2),
-            ends_run=False,
-        ),
-        Provocation(
-            "exceeds the pre-allocated encoder cache size",
-            "--max-num-batched-tokens",
-            with_video(video, "fps_based-10"),
-            # All pictures of a video share the limits of Qwen3-VL.
-            {"frames_as": "native", **sized(pixels=(140 if side == 28 else 52_000) * side**2)},
             ends_run=False,
         ),
     ]
@@ -360,7 +365,7 @@ async def test_errors_of_a_server_without_options(
 def test_every_text_of_vllm_in_the_table_is_provoked(video: Path, tmp_path: Path) -> None:
     table = (ROOT / "videomme_pipeline/models/endpoint/known_errors.yaml").read_text("utf-8")
     marked = {text.strip('"') for text in re.findall(r"- (.*?)  # vLLM .*0\.32", table)}
-    cases = provocations(tmp_path, tmp_path, video, 28) + provocations_of_distrustful(
+    cases = provocations(tmp_path, tmp_path, video, 32) + provocations_of_distrustful(
         video, tmp_path
     )
     assert marked == {provoked.text for provoked in cases}
@@ -371,6 +376,42 @@ async def test_concurrent_questions_about_a_video_are_answered(served: Served) -
     replies = await served.ask_all(examples)
     assert {reply.text for reply in replies} <= set("ABCD")
     assert max(reply.usage.cached_tokens or 0 for reply in replies) > 0
+
+
+@pytest.fixture(scope="module")
+def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """vLLM with a model that hears. Its environment needs `soundfile`."""
+    args = {"limit-mm-per-prompt": {"image": 8, "audio": 1}}
+    yield from start(tmp_path_factory.mktemp("vllm"), "qwen2_5_omni", args=args)
+
+
+async def test_sound_arrives_beside_the_frames(hearing: Served) -> None:
+    silent = with_frames(4)
+    reply = await hearing.ask(silent)
+    _, tokens = text_and_frames(reply)
+    pictures = hearing.spec().frame_tokens(SIZE, 4)
+    assert pictures is not None
+    assert tokens == pictures + 4 * len(("start", "end"))
+    counts = []
+    for seconds in (1, 2, 4):
+        heard = replace(silent.frames, sound=sound_of(seconds))
+        reply = await hearing.ask(replace(silent, frames=heard), audio=True)
+        counts.append(reply.usage.prompt_tokens or 0)
+        assert reply.warning is None
+    one, two, four = counts
+    assert (two - one, four - two) == (TOKENS_PER_SECOND, 2 * TOKENS_PER_SECOND)
+
+
+def sound_of(seconds: int) -> bytes:
+    """A WAV file with a tone."""
+    sink = io.BytesIO()
+    tone = np.sin(np.arange(16_000 * seconds) / 20) * 9_000
+    with wave.open(sink, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(tone.astype("<i2").tobytes())
+    return sink.getvalue()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Real vLLM as a managed server, with a tiny Qwen2.5-VL or Qwen3-VL of random weights.
+"""Real vLLM as a managed server, with a tiny random Qwen2.5-VL, Qwen3-VL or Qwen2.5-Omni.
 
 VIDEOMME_VLLM is the folder of a virtual environment with vLLM, such as its build for CPUs.
 """

@@ -1,9 +1,10 @@
-"""Write a tiny, random Qwen2.5-VL or Qwen3-VL to a folder, for vLLM. Arguments: FAMILY FOLDER.
+"""Write a tiny, random Qwen model with vision to a folder, for vLLM. Arguments: FAMILY FOLDER.
 
-FAMILY is `qwen2_5_vl` or `qwen3_vl`. This script runs in another environment, which has torch,
-torchvision and transformers. The answers of the model are meaningless. Its chat template and its
-processors of pictures and videos are those of the family, so that a server takes real frames and
-counts real tokens. Each byte of a text is one token.
+FAMILY is `qwen2_5_vl`, `qwen3_vl` or `qwen2_5_omni`, which also hears. This
+script runs in another environment, which has torch, torchvision and transformers. The answers of
+the model are meaningless. Its chat template and its processors of pictures, videos and sound are
+those of the family, so that a server takes real frames and counts real tokens. Each byte of a text
+is one token.
 """
 
 import sys
@@ -17,6 +18,10 @@ from transformers import (
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2_5_VLProcessor,
+    Qwen2_5OmniConfig,
+    Qwen2_5OmniProcessor,
+    Qwen2_5OmniThinkerConfig,
+    Qwen2_5OmniThinkerForConditionalGeneration,
     Qwen2Tokenizer,
     Qwen2VLImageProcessor,
     Qwen2VLVideoProcessor,
@@ -24,17 +29,28 @@ from transformers import (
     Qwen3VLForConditionalGeneration,
     Qwen3VLProcessor,
     Qwen3VLVideoProcessor,
+    WhisperFeatureExtractor,
 )
 
 WIDTH, HEADS, CONTEXT = 128, 2, 32_768
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 PICTURE, VIDEO = "<|image_pad|>", "<|video_pad|>"
+OMNI = {
+    "image_token": "<|IMAGE|>",
+    "video_token": "<|VIDEO|>",
+    "audio_token": "<|AUDIO|>",
+    "vision_bos_token": "<|vision_bos|>",
+    "vision_eos_token": "<|vision_eos|>",
+    "audio_bos_token": "<|audio_bos|>",
+    "audio_eos_token": "<|audio_eos|>",
+}
+"""Tokens of Qwen2.5-Omni by their names in its processor."""
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 TOKENS = {
     token: number
     for number, token in enumerate(
-        [*BYTES, PAD, START, END, VISION_START, VISION_END, PICTURE, VIDEO]
+        [*BYTES, PAD, START, END, VISION_START, VISION_END, PICTURE, VIDEO, *OMNI.values()]
     )
 }
 SEEN = {
@@ -80,10 +96,22 @@ TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}
 """
+OMNI_TEMPLATE = (
+    TEMPLATE.replace(VISION_START, OMNI["vision_bos_token"])
+    .replace(VISION_END, OMNI["vision_eos_token"])
+    .replace(PICTURE, OMNI["image_token"])
+    .replace(VIDEO, OMNI["video_token"])
+    .replace(
+        "{%- elif part.text",
+        "{%- elif part.type in ['audio', 'input_audio'] -%}"
+        "{{ '<|audio_bos|><|AUDIO|><|audio_eos|>' }}\n{%- elif part.text",
+    )
+)
 
 
-def tokenizer() -> Qwen2Tokenizer:
+def tokenizer(**named: str) -> Qwen2Tokenizer:
     return Qwen2Tokenizer(
+        **named,
         vocab=TOKENS,
         merges=[],
         eos_token=END,
@@ -129,9 +157,40 @@ def qwen3_vl() -> tuple[PreTrainedModel, ProcessorMixin]:
     return Qwen3VLForConditionalGeneration(config), processor
 
 
+def qwen2_5_omni() -> tuple[PreTrainedModel, ProcessorMixin]:
+    thinker = Qwen2_5OmniThinkerConfig(
+        text_config=LANGUAGE | {"rope_parameters": POSITIONS},
+        vision_config=VISION | {"fullatt_block_indexes": [1]},
+        audio_config={
+            "d_model": WIDTH // 2,
+            "encoder_layers": 2,
+            "encoder_attention_heads": HEADS,
+            "encoder_ffn_dim": WIDTH,
+            "output_dim": WIDTH,
+        },
+        image_token_index=TOKENS[OMNI["image_token"]],
+        video_token_index=TOKENS[OMNI["video_token"]],
+        audio_token_index=TOKENS[OMNI["audio_token"]],
+        audio_start_token_id=TOKENS[OMNI["audio_bos_token"]],
+        audio_end_token_id=TOKENS[OMNI["audio_eos_token"]],
+        vision_start_token_id=TOKENS[OMNI["vision_bos_token"]],
+        vision_end_token_id=TOKENS[OMNI["vision_eos_token"]],
+    )
+    pictures = {"patch_size": 14, "size": {"shortest_edge": 3_136, "longest_edge": 12_845_056}}
+    processor = Qwen2_5OmniProcessor(
+        image_processor=Qwen2VLImageProcessor(**pictures),
+        video_processor=Qwen2VLVideoProcessor(**pictures),
+        feature_extractor=WhisperFeatureExtractor(feature_size=128, chunk_length=300),
+        tokenizer=tokenizer(**OMNI),
+        chat_template=OMNI_TEMPLATE,
+    )
+    return Qwen2_5OmniThinkerForConditionalGeneration(thinker), processor
+
+
 def main(family: str, folder: Path) -> None:
     torch.manual_seed(1)
-    model, processor = {"qwen2_5_vl": qwen2_5_vl, "qwen3_vl": qwen3_vl}[family]()
+    makers = {"qwen2_5_vl": qwen2_5_vl, "qwen3_vl": qwen3_vl, "qwen2_5_omni": qwen2_5_omni}
+    model, processor = makers[family]()
     model.generation_config.update(
         do_sample=True,
         repetition_penalty=1.05,
@@ -139,8 +198,17 @@ def main(family: str, folder: Path) -> None:
         eos_token_id=TOKENS[END],
         pad_token_id=TOKENS[PAD],
     )
-    model.to(torch.bfloat16).save_pretrained(folder)
+    model.to(torch.bfloat16)
+    weights = model.state_dict()
+    if isinstance(model, Qwen2_5OmniThinkerForConditionalGeneration):
+        weights = {f"thinker.{name}": values for name, values in weights.items()}
+    model.save_pretrained(folder, state_dict=weights)
     processor.save_pretrained(folder)
+    if isinstance(model, Qwen2_5OmniThinkerForConditionalGeneration):
+        # The published model can also speak, and this is its part that thinks.
+        config = Qwen2_5OmniConfig(thinker_config=model.config, enable_audio_output=False)
+        config.architectures = ["Qwen2_5OmniModel"]
+        config.save_pretrained(folder)
 
 
 if __name__ == "__main__":
