@@ -49,7 +49,7 @@ def proxy(backend: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     model = {
         "model_name": "served",
         "litellm_params": {
-            "model": "openai/behind",
+            "model": "openai/upstream",
             "api_base": backend.base_url,
             "api_key": "unused",
             "input_cost_per_token": INPUT_DOLLARS,
