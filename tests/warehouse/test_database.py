@@ -320,15 +320,17 @@ def test_an_evaluation_without_any_answer_has_no_score_in_any_view(
     path = store.observation(benchmark, "made-up", "2026-11-20")
     write_rows(path, observed, ObservedQuestion, fingerprint="f")
     scores = re.compile("accuracy|score|standard_error|interval_kind|pass_at|majority|flip_rate$")
-    with registered(find_benchmark(benchmark)), database.connect(store) as connection:
-        shown = {
-            f"{view}.{column}": value
-            for view in definitions.views()
-            if view != "group_scores"  # it has the outcomes of every single group
-            for row in database.query(connection, f'select * from "{view}"')
-            for column, value in row.items()
-            if scores.search(column)
-        }
+    with registered():
+        find_benchmark(benchmark)  # so that its facets are columns
+        with database.connect(store) as connection:
+            shown = {
+                f"{view}.{column}": value
+                for view in definitions.views()
+                if view != "group_scores"  # it has the outcomes of every single group
+                for row in database.query(connection, f'select * from "{view}"')
+                for column, value in row.items()
+                if scores.search(column)
+            }
     assert {name: value for name, value in shown.items() if value is not None} == {}
     assert "leaderboard.accuracy" in shown
     assert "accuracy_by_nightly_run.accuracy_low" in shown
