@@ -141,7 +141,10 @@ def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
             return bool(selected)
         is_chosen = key is None or key == stage.key_of_partition(state.partition)
         return stage.asset_key in selected and is_chosen
-    config = cast("Mapping[str, list[str]]", run.run_config)
+    config = cast("Mapping[str, list[str] | None]", run.run_config)
+    videos = config.get("videos")
+    if videos is not None and state.partition.video not in videos:
+        return False
     try:
         return state.partition in stage.partitions(config.get("evaluations") or None)
     except NotReadyError:  # the stage has no questions yet, which the run also builds

@@ -26,7 +26,7 @@ from videomme_pipeline.assets.planning.freshness import (
     wrongly_shown,
 )
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG
-from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
 from videomme_pipeline.assets.stages.checks import check_events
 from videomme_pipeline.assets.stages.refresh import refresh
 from videomme_pipeline.assets.step import SERVERS, within_step
@@ -50,6 +50,11 @@ class RefreshRequest(dg.Config):
         default=None,
         gt=0,
         description="US dollars that the whole run may spend on models. Empty means no limit.",
+    )
+    videos: list[str] | None = Field(
+        default=None,
+        description="Ids of the videos to ask about. Scores and results are then not built. Empty "
+        "means all videos, and scores and results.",
     )
 
 
@@ -104,12 +109,23 @@ def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
             default_value=None,
             description=fields["max_cost_dollars"].description,
         ),
+        "videos": dg.Field(
+            dg.Noneable([str]), default_value=None, description=fields["videos"].description
+        ),
     }
 
 
-def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None) -> dict[str, Any]:
-    """The configuration of a run for these evaluations only."""
-    return {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
+def run_config(
+    evaluations: Sequence[str],
+    max_cost_dollars: float | None = None,
+    videos: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """The configuration of a run for these evaluations only, about all or some videos."""
+    return {
+        "evaluations": list(evaluations),
+        "max_cost_dollars": max_cost_dollars,
+        "videos": None if videos is None else list(videos),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +238,18 @@ def _step(
 def _requested(
     context: dg.OpExecutionContext, stage: AnyStage, config: RefreshRequest
 ) -> Sequence[Partition]:
-    """The partitions of a stage that the evaluations of a request need, from the current files."""
+    """The partitions of a stage that a request needs, from the current files."""
     stage.invalidate()
+    if config.videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
+        return []  # some of the videos have no score
     try:
-        return stage.partitions(config.evaluations or None)
+        partitions = stage.partitions(config.evaluations or None)
     except NotReadyError as error:
         context.log.warning(str(error))
         return []
+    if config.videos is None:
+        return partitions
+    return [p for p in partitions if p.video is None or p.video in config.videos]
 
 
 def _refresh(

@@ -15,7 +15,7 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.statistics.gate import Gate
+    from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
 
 commands = typer.Typer()
 
@@ -76,7 +76,6 @@ def gate(
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.reports.gate import junit_error
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.scoring.statistics.gate import FailIf
 
@@ -89,19 +88,31 @@ def gate(
         )
         decision = _decide(baseline, candidate, options, margin, facet or [], max_failed)
     except VideoMMEError as error:
-        err.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
-        if isinstance(error, ConfigurationError):
-            raise typer.Exit(WRONG_USAGE) from error
-        _write_junit(junit, junit_error(baseline, candidate, str(error)))
-        _report_to_github({"verdict": "not evaluated"}, f"Not evaluated: {error}\n", str(error))
-        raise typer.Exit(NOT_EVALUATED) from error
-    status = 0
-    if decision.fails(rule):
-        status = FAILED
-    elif decision.verdict == "undecided" and not allow_undecided:
-        status = UNDECIDED
-    _report(decision, status, junit, as_json=as_json)
+        raise not_evaluated(error, baseline, candidate, junit) from error
+    status = status_of(decision, rule, allow_undecided=allow_undecided)
+    report("Gate", decision, status, junit, {} if as_json else None)
     raise typer.Exit(status)
+
+
+def status_of(decision: "Gate", rule: "FailIf", *, allow_undecided: bool) -> int:
+    """The exit status of a decision."""
+    if decision.fails(rule):
+        return FAILED
+    return UNDECIDED if decision.verdict == "undecided" and not allow_undecided else 0
+
+
+def not_evaluated(
+    error: VideoMMEError, baseline: str, candidate: str, junit: Path | None
+) -> typer.Exit:
+    """Print the error, and write the files of CI unless the usage was wrong."""
+    from videomme_pipeline.reports.gate import junit_error
+
+    err.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+    if isinstance(error, ConfigurationError):
+        return typer.Exit(WRONG_USAGE)
+    _write_junit(junit, junit_error(baseline, candidate, str(error)))
+    _report_to_github({"verdict": "not evaluated"}, f"Not evaluated: {error}\n", str(error))
+    return typer.Exit(NOT_EVALUATED)
 
 
 def _decide(
@@ -123,16 +134,23 @@ def _decide(
     return replace(decision, baseline=baseline, candidate=candidate)
 
 
-def _report(decision: "Gate", status: int, junit: Path | None, *, as_json: bool) -> None:
-    """Print the decision, and write the files of CI."""
+def report(
+    title: str,
+    decision: "Gate",
+    status: int,
+    junit: Path | None,
+    json_details: Mapping[str, object] | None,
+) -> None:
+    """Print the decision, as JSON if there are `json_details`, and write the files of CI."""
     from videomme_pipeline.reports.gate import junit as as_junit
     from videomme_pipeline.reports.gate import markdown, sentence, summary
 
     outcome = {0: "passed", FAILED: "failed", UNDECIDED: "undecided"}[status]
-    if as_json:
-        print_json(asdict(decision) | {"verdict": decision.verdict, "outcome": outcome})
+    if json_details is not None:
+        verdict = {"verdict": decision.verdict, "outcome": outcome}
+        print_json({**asdict(decision), **verdict, **json_details})
     else:
-        lines = [f"Gate {outcome}", *map(sentence, decision.checks), summary(decision)]
+        lines = [f"{title} {outcome}", *map(sentence, decision.checks), summary(decision)]
         write("\n".join(lines) + "\n")
     _write_junit(junit, as_junit(decision))
     headline = decision.checks[0]

@@ -6,7 +6,7 @@ margin. Otherwise, `better` and `worse` need a significant sign-flip test, as in
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import scipy  # submodules are imported on first use
@@ -43,9 +43,23 @@ _FAILING = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The levels of the test of a difference, and of each of the two tests of equivalence."""
+
+    difference: float = LEVEL
+    equivalence: float = LEVEL
+
+
+FIXED_LEVELS = Levels()
+"""The levels of a test that is made once."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCheck:
     """One test. `difference` is the candidate minus the baseline, in points of 100.
+
+    `standard_error` is in points, too, and None for a single video.
 
     `p_value` is that of the sign-flip test; that of a facet value is adjusted by
     Benjamini–Hochberg. `p_value_equivalence` is the larger one of the two one-sided tests, or None
@@ -55,6 +69,7 @@ class GateCheck:
     name: str
     verdict: Verdict
     difference: float
+    standard_error: float | None
     low: float | None
     high: float | None
     p_value: float
@@ -113,28 +128,20 @@ def decide(
     comparison = compare(baseline, candidate)
     _check_facets(comparison, facets)
     questions = len({row.question_id for row in (*baseline, *candidate)})
-    if len(comparison.failed) > max_failed * questions:
-        raise ScoringError(
-            f"{len(comparison.failed):,} of {questions:,} questions have no answer in "
-            f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
-            f"{max_failed:.0%}; run the evaluation again, or raise --max-failed"
-        )
-    scale = 1 if comparison.group_score else 100
-    headline = comparison.group_score or comparison.mean_over or comparison.accuracy
+    require_answers(comparison, questions, max_failed)
     detectable = detectable_difference(baseline, candidate)
     return Gate(
         baseline=comparison.evaluation_a,
         candidate=comparison.evaluation_b,
         margin=margin,
         checks=(
-            _check(_headline_name(comparison), headline, scale, headline.p_value, margin),
+            headline_check(comparison, margin),
             *(
-                _check(
+                check_difference(
                     f"{marginal.column}: {marginal.value}",
-                    marginal.difference,
-                    scale,
-                    marginal.adjusted_p_value,
+                    replace(marginal.difference, p_value=marginal.adjusted_p_value),
                     None,
+                    scale=_scale(comparison),
                 )
                 for marginal in comparison.marginals
                 if marginal.column in facets
@@ -146,25 +153,60 @@ def decide(
     )
 
 
-def _check(
-    name: str, paired: PairedDifference, scale: int, p_value: float, margin: float | None
+def require_answers(comparison: Comparison, questions: int, max_failed: float) -> None:
+    """Raise ScoringError if more than a share of `max_failed` of the questions have no answer."""
+    if len(comparison.failed) > max_failed * questions:
+        raise ScoringError(
+            f"{len(comparison.failed):,} of {questions:,} questions have no answer in "
+            f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
+            f"{max_failed:.0%}; run the evaluation again, or raise --max-failed"
+        )
+
+
+def headline_check(
+    comparison: Comparison, margin: float, levels: Levels = FIXED_LEVELS
 ) -> GateCheck:
-    """The check of one difference. Without a margin, it is not tested for equivalence."""
+    """The check of the headline metric."""
+    if comparison.group_score:
+        name, paired = "group score", comparison.group_score
+    elif comparison.mean_over:
+        name, paired = "mean accuracy", comparison.mean_over
+    else:
+        name, paired = "accuracy", comparison.accuracy
+    return check_difference(name, paired, margin, levels=levels, scale=_scale(comparison))
+
+
+def check_difference(
+    name: str,
+    paired: PairedDifference,
+    margin: float | None,
+    *,
+    levels: Levels = FIXED_LEVELS,
+    scale: int = 100,
+) -> GateCheck:
+    """The check of one difference. Without a margin, it is not tested for equivalence.
+
+    `scale` is the number of points (of 100) in one unit of the difference.
+    """
     estimate = paired.difference
     p_equivalence = None if margin is None else _equivalence(paired, margin / scale)
-    if margin is not None and _is_equivalent(paired, margin / scale, p_equivalence):
+    if margin is not None and _is_equivalent(
+        paired, margin, p_equivalence, levels.equivalence, scale
+    ):
         verdict = Verdict.EQUIVALENT
-    elif p_value > LEVEL:
+    elif paired.p_value > levels.difference:
         verdict = Verdict.UNDECIDED
     else:
         verdict = Verdict.BETTER if estimate.mean > 0 else Verdict.WORSE
+    error = estimate.standard_error
     return GateCheck(
         name=name,
         verdict=verdict,
         difference=scale * estimate.mean,
+        standard_error=None if error is None else scale * error,
         low=None if estimate.low is None else scale * estimate.low,
         high=None if estimate.high is None else scale * estimate.high,
-        p_value=p_value,
+        p_value=paired.p_value,
         p_value_equivalence=p_equivalence,
         values=estimate.values,
         clusters=estimate.clusters,
@@ -180,21 +222,28 @@ def _equivalence(paired: PairedDifference, margin: float) -> float | None:
     return float(scipy.special.stdtr(estimate.clusters - 1, -distance))
 
 
-def _is_equivalent(paired: PairedDifference, margin: float, p_value: float | None) -> bool:
+def _is_equivalent(
+    paired: PairedDifference, margin: float, p_value: float | None, level: float, scale: int
+) -> bool:
     """True if the difference is within the margin, by both tests or by the exact interval.
 
-    Each bound of the exact interval has a one-sided confidence of 95%, like the two tests.
+    Each bound of the exact interval has a one-sided confidence of 95%. A smaller `level` asks for
+    more videos: the bound on the share of videos that differ is 1 - level^(1/clusters), as in
+    `paired_difference`.
     """
     if p_value is not None:
-        return p_value < LEVEL
-    low, high = paired.difference.low, paired.difference.high
-    return low is not None and high is not None and -margin < low and high < margin
+        return p_value < level
+    estimate = paired.difference
+    if estimate.low is None or estimate.high is None:
+        return False
+    same = level ** (1 / estimate.clusters)
+    farthest = same * scale * abs(estimate.mean) + (1 - same) * 100
+    return bool(max(farthest, -scale * estimate.low, scale * estimate.high) < margin)
 
 
-def _headline_name(comparison: Comparison) -> str:
-    if comparison.group_score:
-        return "group score"
-    return "mean accuracy" if comparison.mean_over else "accuracy"
+def _scale(comparison: Comparison) -> int:
+    """The number of points in one unit of the headline metric."""
+    return 1 if comparison.group_score else 100
 
 
 def _check_facets(comparison: Comparison, facets: Collection[str]) -> None:

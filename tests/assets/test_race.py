@@ -1,0 +1,138 @@
+"""Races of two evaluations on real runs: who is asked what, and when a race stops."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from tests.support.made_up_endpoint import serve
+from tests.support.projects import WriteProject
+from tests.support.published_data import v1_rows
+from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, run_race
+from videomme_pipeline.errors import ConfigurationError, ScoringError
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.scoring.statistics.gate import Verdict
+from videomme_pipeline.scoring.statistics.race import Stop
+
+VIDEOS = [f"{number:03d}" for number in range(1, 61)]
+ANSWERS = {row["question_id"]: row["answer"] for row in v1_rows()}
+
+WriteRace = Callable[..., Project]
+
+
+class Endpoint:
+    """A model that answers every n-th question wrong, and counts the questions."""
+
+    def __init__(self, wrong_every: int | None = None) -> None:
+        self.asked: Counter[str] = Counter()
+        self._wrong_every = wrong_every
+        self.url = serve(self._answer)
+
+    def _answer(self, messages: list[dict[str, Any]]) -> str:
+        [question_id] = re.findall(r"What happens in (\d+-\d)\?", str(messages))
+        answer = ANSWERS[question_id]
+        self.asked[question_id] += 1
+        number = list(ANSWERS).index(question_id)
+        wrong = self._wrong_every is not None and number % self._wrong_every == 0
+        return "BADC"["ABCD".index(answer)] if wrong else answer
+
+
+@pytest.fixture
+def write_race(root: Path, write_project: WriteProject) -> WriteRace:
+    """Return a function that opens a project with one blind evaluation per endpoint."""
+
+    def write(price: float = 0.0, **endpoints: Endpoint) -> Project:
+        folder = root / "configuration"
+        folder.mkdir(exist_ok=True)
+        models = {
+            name: {
+                "base_url": endpoint.url,
+                "prices": {"input": price, "output": price},
+                "limits": {"concurrency": 4},
+            }
+            for name, endpoint in endpoints.items()
+        }
+        (folder / "models.yaml").write_text(yaml.safe_dump(models))
+        evaluations = {name: {"benchmark": "videomme", "model": name} for name in endpoints}
+        return write_project(evaluations, videos=VIDEOS)
+
+    return write
+
+
+def raced(
+    project: Project, instance: dg.DagsterInstance, limits: RaceLimits, margin: float = 2.0
+) -> list[RaceLook]:
+    plan = plan_race(project, instance, "good", "bad", 0)
+    return list(run_race(project, instance, plan, margin, limits))
+
+
+def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
+    write_race: WriteRace, instance: dg.DagsterInstance
+) -> None:
+    good, bad = Endpoint(), Endpoint(wrong_every=2)
+    project = write_race(good=good, bad=bad)
+    looks = raced(project, instance, RaceLimits())
+    assert (looks[-1].check.verdict, looks[-1].stop) == (Verdict.WORSE, Stop.DECIDED)
+    assert looks[-1].look.videos < len(VIDEOS)
+    for endpoint in (good, bad):
+        assert endpoint.asked.total() == looks[-1].questions == 3 * looks[-1].look.videos
+        assert set(endpoint.asked.values()) == {1}
+    assert raced(project, instance, RaceLimits()) == looks
+    assert good.asked.total() + bad.asked.total() == 2 * looks[-1].questions
+    assert not project.store.score_files()
+
+
+def test_equal_models_are_asked_about_all_videos_and_are_equivalent(
+    write_race: WriteRace, instance: dg.DagsterInstance
+) -> None:
+    project = write_race(good=Endpoint(wrong_every=5), bad=Endpoint(wrong_every=5))
+    looks = raced(project, instance, RaceLimits(), margin=6)
+    assert looks[-1].check.verdict is Verdict.EQUIVALENT
+    assert [look.stop for look in looks[:-1]] == [None] * (len(looks) - 1)
+
+
+def test_limits_stop_a_race_between_looks(
+    write_race: WriteRace, instance: dg.DagsterInstance
+) -> None:
+    good, bad = Endpoint(wrong_every=5), Endpoint(wrong_every=5)
+    project = write_race(good=good, bad=bad)
+    looks = raced(project, instance, RaceLimits(max_questions=60))
+    assert (looks[-1].stop, looks[-1].check) == (Stop.BUDGET, looks[-2].check)
+    assert good.asked.total() == bad.asked.total() == looks[-1].questions <= 60
+    with pytest.raises(ScoringError, match="the first look needs 21 questions"):
+        raced(project, instance, RaceLimits(max_questions=20))
+
+
+def test_evaluations_that_cannot_be_compared_are_refused_before_a_request(
+    write_race: WriteRace, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    good = Endpoint()
+    write_race(good=good, bad=good)
+    base = {"benchmark": "videomme", "model": "good"}
+    others: dict[str, dict[str, object]] = {
+        "part": base | {"duration": "short"},
+        "judged": base | {"judge": {"model": "bad"}},
+        "subtitled": base | {"subtitles": "full", "sampling": "uniform_n-4"},
+    }
+    project = write_project({"good": base} | others, videos=VIDEOS)
+    for name, reason in [
+        ("part", "do not have the same questions"),
+        ("judged", "asks no judge"),
+        ("subtitled", "several causes"),
+        ("goood", "did you mean `good`"),
+    ]:
+        with pytest.raises(ConfigurationError, match=reason):
+            plan_race(project, instance, "good", name, 0)
+    assert not good.asked
+
+
+def test_a_dead_endpoint_ends_the_race(write_race: WriteRace, instance: dg.DagsterInstance) -> None:
+    good, bad = Endpoint(), Endpoint()
+    bad.url = "http://127.0.0.1:9/v1"
+    with pytest.raises(ScoringError, match="no question was answered in both"):
+        raced(write_race(good=good, bad=bad), instance, RaceLimits())

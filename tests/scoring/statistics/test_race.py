@@ -1,0 +1,119 @@
+"""The plan of a race, and when it stops."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.made_up_results import v1_questions
+from videomme_pipeline.benchmarks.selection import group_by_video
+from videomme_pipeline.scoring.statistics.estimates import paired_difference
+from videomme_pipeline.scoring.statistics.gate import Verdict, check_difference
+from videomme_pipeline.scoring.statistics.race import (
+    Stop,
+    detectable_in_race,
+    plan_looks,
+    race_order,
+    stop_after,
+)
+
+QUESTIONS = group_by_video(v1_questions(90))
+
+
+@given(st.integers(1, 1000))
+def test_looks_grow_to_all_videos_at_levels_that_grow(videos: int) -> None:
+    looks = plan_looks(videos)
+    numbers = [look.videos for look in looks]
+    assert numbers == sorted(set(numbers))
+    assert (numbers[-1], looks[-1].share) == (videos, 1)
+    assert 1 <= len(looks) <= 9
+    levels = [look.levels.difference for look in looks]
+    assert levels == sorted(levels)
+    assert levels[-1] <= 0.05 + 1e-9
+
+
+def test_a_single_look_has_the_levels_of_a_gate() -> None:
+    [look] = plan_looks(8)
+    assert look.levels.difference == pytest.approx(0.05)
+    assert look.levels.equivalence == pytest.approx(0.05)
+
+
+def test_the_order_is_fixed_by_the_seed_and_has_every_video_once() -> None:
+    order = race_order(QUESTIONS, ["duration"], seed=0)
+    assert sorted(order) == sorted(QUESTIONS)
+    assert order == race_order(dict(reversed(QUESTIONS.items())), ["duration"], seed=0)
+    assert order != race_order(QUESTIONS, ["duration"], seed=1)
+
+
+@pytest.mark.parametrize("first", [9, 30, 60])
+def test_every_part_of_the_order_has_the_strata_in_proportion(first: int) -> None:
+    whole = Counter(rows[0].facets["duration"] for rows in QUESTIONS.values())
+    order = race_order(QUESTIONS, ["duration"], seed=0)
+    part = Counter(QUESTIONS[video_id][0].facets["duration"] for video_id in order[:first])
+    for duration, number in whole.items():
+        assert part[duration] == pytest.approx(first * number / len(QUESTIONS), abs=1)
+
+
+def difference(change: float, videos: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Right answers of two runs, of which the second gains or loses a share of the questions."""
+    a = np.ones(3 * videos) if change < 0 else np.zeros(3 * videos)
+    b = a.copy()
+    step = round(1 / abs(change)) if change else 0
+    if step:
+        b[::step] = 1 - a[::step]
+    return a, b, np.repeat(np.arange(videos), 3).tolist()
+
+
+@pytest.mark.parametrize(("change", "verdict"), [(0.2, Verdict.BETTER), (-0.2, Verdict.WORSE)])
+def test_a_clear_difference_is_decided_at_an_early_look(change: float, verdict: Verdict) -> None:
+    looks = plan_looks(900)
+    a, b, clusters = difference(change, looks[0].videos)
+    check = check_difference(
+        "accuracy", paired_difference(b, a, clusters), 2, levels=looks[0].levels
+    )
+    assert check.verdict is verdict
+    assert stop_after(check, 2, looks) is Stop.DECIDED
+
+
+def test_a_look_needs_stronger_evidence_than_a_gate() -> None:
+    looks = plan_looks(900)
+    a, b, clusters = difference(0.025, looks[0].videos)
+    paired = paired_difference(b, a, clusters)
+    assert paired.p_value == pytest.approx(2**-7, rel=0.01)  # eight videos differ
+    assert check_difference("accuracy", paired, 2).verdict is Verdict.BETTER
+    check = check_difference("accuracy", paired, 2, levels=looks[0].levels)
+    assert check.verdict is Verdict.UNDECIDED
+    assert stop_after(check, 2, looks) is None
+
+
+def test_a_race_stops_when_no_verdict_can_be_expected() -> None:
+    looks = plan_looks(30)
+    gains = np.tile([1.0, 0.0, 0.0, 0.0], 8)[: looks[-2].videos]
+    losses = np.tile([0.0, 1.0, 0.0, 0.0], 8)[: looks[-2].videos]
+    paired = paired_difference(gains, losses, list(range(len(gains))))
+    check = check_difference("accuracy", paired, 2, levels=looks[-2].levels)
+    assert stop_after(check, 2, looks[-2:]) is Stop.FUTILE
+    assert stop_after(check, 60, looks[-2:]) is None
+    assert stop_after(check, 2, looks[-1:]) is Stop.ALL_VIDEOS
+
+
+def test_equal_answers_need_more_videos_for_equivalence_at_an_early_look() -> None:
+    early = plan_looks(900)[0]
+    same = np.ones(early.videos)
+    paired = paired_difference(same, same, list(range(early.videos)))
+    assert check_difference("accuracy", paired, 4).verdict is Verdict.EQUIVALENT
+    check = check_difference("accuracy", paired, 4, levels=early.levels)
+    assert check.verdict is Verdict.UNDECIDED
+    assert stop_after(replace(check, standard_error=0.0), 4, plan_looks(900)) is None
+
+
+def test_few_videos_can_detect_nothing_or_only_large_differences() -> None:
+    assert detectable_in_race(15, plan_looks(5)) is None
+    few, many = (detectable_in_race(3 * n, plan_looks(n)) for n in (17, 900))
+    assert few is not None
+    assert many is not None
+    assert few > 14
+    assert 2 < many < 4

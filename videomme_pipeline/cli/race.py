@@ -1,0 +1,127 @@
+"""The command `race`: asks two evaluations only as long as their difference is unknown."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import AsJson, choice, complete_evaluation
+from videomme_pipeline.cli.context import note, open_for_run
+from videomme_pipeline.cli.gate import not_evaluated, report, status_of
+from videomme_pipeline.cli.run import PLANNING
+from videomme_pipeline.errors import VideoMMEError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.assets.race import RaceLimits, RaceLook, RacePlan
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: videomme race smoke-random smoke-embedded --margin 2")
+def race(
+    baseline: Annotated[
+        str,
+        typer.Argument(
+            metavar="BASELINE", help="An evaluation.", autocompletion=complete_evaluation
+        ),
+    ],
+    candidate: Annotated[
+        str,
+        typer.Argument(
+            metavar="CANDIDATE",
+            help="Another one with the same questions.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
+    margin: Annotated[
+        float, typer.Option(min=0.0, help="Points that are no difference in practice.")
+    ] = 2.0,
+    fail_if: Annotated[
+        str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
+    ] = "worse",
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
+    ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(metavar="USD", min=0.0, help="Stop before the race has spent more."),
+    ] = None,
+    max_questions: Annotated[
+        int | None, typer.Option(min=1, help="Most questions that each evaluation is asked.")
+    ] = None,
+    max_failed: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
+    ] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the videos.")] = 0,
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask two evaluations video by video, and stop when their difference is known.
+
+    The videos are asked in a random order. After planned shares of them, the
+    difference is tested, so that looking often makes no verdict less reliable.
+    Every answer is stored as in `run`, and a race that was stopped continues.
+    Exit status and files for CI are those of `gate`.
+    """
+    from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
+
+    try:
+        rule = choice(FailIf, fail_if, "rule for --fail-if")
+        note(PLANNING)
+        from videomme_pipeline.assets.race import RaceLimits
+
+        limits = RaceLimits(
+            max_dollars=max_cost, max_questions=max_questions, max_failed=max_failed
+        )
+        plan, looks = _race(baseline, candidate, seed, margin, limits)
+    except VideoMMEError as error:
+        raise not_evaluated(error, baseline, candidate, junit) from error
+    last = looks[-1]
+    decision = Gate(
+        baseline=baseline,
+        candidate=candidate,
+        margin=margin,
+        checks=(last.check,),
+        detectable=plan.detectable,
+        questions=last.questions,
+        failed=last.failed,
+    )
+    status = status_of(decision, rule, allow_undecided=allow_undecided)
+    details = {"stop": last.stop, "looks": [asdict(look) for look in looks]}
+    report("Race", decision, status, junit, details if as_json else None)
+    raise typer.Exit(status)
+
+
+def _race(
+    baseline: str, candidate: str, seed: int, margin: float, limits: "RaceLimits"
+) -> "tuple[RacePlan, list[RaceLook]]":
+    """Run a race, and show what it can detect, each look, and why it stopped."""
+    from videomme_pipeline.assets.race import plan_race, run_race
+    from videomme_pipeline.reports.gate import sentence
+
+    looks: list[RaceLook] = []
+    with open_for_run([baseline, candidate]) as (project, instance):
+        plan = plan_race(project, instance, baseline, candidate, seed)
+        note(_what_it_detects(plan))
+        for result in run_race(project, instance, plan, margin, limits):
+            looks.append(result)
+            done = f"{result.look.videos:,} of {len(plan.order):,} videos"
+            note(f"After {done}: {sentence(result.check)}")
+        note(f"Stopped after {done}: {result.stop}.")
+    return plan, looks
+
+
+def _what_it_detects(plan: "RacePlan") -> str:
+    """The size of the race, its looks and the difference that it can find."""
+    numbers = ", ".join(f"{look.videos:,}" for look in plan.looks)
+    detectable = (
+        "With so few videos, no difference can be significant."
+        if plan.detectable is None
+        else f"Differences of {plan.detectable:.1f} points or more are found in 80% of races of "
+        "similar models."
+    )
+    return (
+        f"{plan.questions[-1]:,} questions about {len(plan.order):,} videos, compared after "
+        f"{numbers} videos. {detectable}"
+    )

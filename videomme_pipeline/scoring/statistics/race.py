@@ -1,0 +1,133 @@
+"""The plan and the decision of a race: two evaluations are asked until their difference is known.
+
+The videos are asked in a random order that is fixed before the first request, and the difference is
+tested after planned shares of them. The levels of these looks are those of a group-sequential test,
+so looking often makes no false verdict more likely. The last look has all videos.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import sqrt
+
+import scipy  # submodules are imported on first use
+from blake3 import blake3
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.scoring.statistics.gate import GateCheck, Levels, Verdict
+from videomme_pipeline.scoring.statistics.power import (
+    LEVEL,
+    USUAL_DISCORDANCES,
+    PowerAnalysis,
+    least_significant_videos,
+)
+from videomme_pipeline.scoring.statistics.sequential import boundaries, two_sided_levels
+
+LOOKS = 9
+LEAST_POWER = 0.1
+"""A race stops if every verdict is less likely than this, even if what it needs is true."""
+
+
+class Stop(StrEnum):
+    """Why a race stopped."""
+
+    DECIDED = "decided"
+    FUTILE = "futile"
+    """No verdict could be expected from the videos that are left."""
+    ALL_VIDEOS = "all videos"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A test after the first `videos` videos, a share of `share` of all, at its own levels."""
+
+    videos: int
+    share: float
+    levels: Levels
+
+
+def plan_looks(videos: int, most: int = LOOKS) -> tuple[Look, ...]:
+    """The looks of a race on `videos` videos, after about equal numbers of videos.
+
+    A look needs as many videos as can be significant at all, so small benchmarks have fewer looks.
+    """
+    count = max(1, min(most, videos // least_significant_videos(LEVEL)))
+    numbers = [round(videos * (number + 1) / count) for number in range(count)]
+    shares = tuple(number / videos for number in numbers)
+    # The two one-sided tests of equivalence, each at 5%, share the bounds of a test at 10%.
+    difference = two_sided_levels(boundaries(shares, LEVEL))
+    equivalence = two_sided_levels(boundaries(shares, 2 * LEVEL)) / 2
+    return tuple(
+        Look(number, share, Levels(float(level), float(one_sided)))
+        for number, share, level, one_sided in zip(
+            numbers, shares, difference, equivalence, strict=True
+        )
+    )
+
+
+def race_order(
+    questions: Mapping[str, Sequence[Question]], strata: Sequence[str], seed: int
+) -> tuple[str, ...]:
+    """The video ids in the order in which a race asks them.
+
+    The order is random, and each of its parts has the strata (values of the facets `strata`) in
+    about the proportion of the benchmark. It depends only on the ids, the strata and `seed`.
+    """
+    by_stratum: dict[tuple[object, ...], list[tuple[str, str]]] = {}
+    for video_id, rows in questions.items():
+        stratum = tuple(rows[-1].facets.get(column) for column in strata)
+        digest = blake3(f"{seed} {video_id}".encode()).hexdigest()
+        by_stratum.setdefault(stratum, []).append((digest, video_id))
+    places: Iterable[tuple[float, str, str]] = (
+        ((rank + int(digest[:8], 16) / 2**32) / len(members), digest, video_id)
+        for members in by_stratum.values()
+        for rank, (digest, video_id) in enumerate(sorted(members))
+    )
+    return tuple(video_id for _, _, video_id in sorted(places))
+
+
+def stop_after(check: GateCheck, margin: float, looks: Sequence[Look]) -> Stop | None:
+    """Why the race stops after a look, or None if the next look follows.
+
+    `check` is the result of the first of `looks`, which are this look and all later ones.
+    """
+    if check.verdict is not Verdict.UNDECIDED:
+        return Stop.DECIDED
+    if len(looks) == 1:
+        return Stop.ALL_VIDEOS
+    if check.standard_error and _most_power(check, margin, looks[0], looks[-1]) < LEAST_POWER:
+        return Stop.FUTILE
+    return None
+
+
+def _most_power(check: GateCheck, margin: float, look: Look, last: Look) -> float:
+    """The chance of a verdict at the last look, if the truth is what makes it most likely.
+
+    That is a difference of +margin for `better`, of -margin for `worse`, and of 0 for `equivalent`.
+    z × √share is a Brownian motion, whose drift is the difference divided by the standard error of
+    all videos.
+    """
+    assert check.standard_error
+    bound = float(scipy.special.ndtri(1 - last.levels.difference / 2))
+    bound_equivalence = float(scipy.special.ndtri(1 - last.levels.equivalence))
+    score = check.difference / check.standard_error * sqrt(look.share)
+    effect = margin / (check.standard_error * sqrt(look.share))
+    left, within, cdf = 1 - look.share, effect - bound_equivalence, scipy.special.ndtr
+    farther = cdf((abs(score) + effect * left - bound) / sqrt(left))
+    equivalent = cdf((within - score) / sqrt(left)) - cdf((-within - score) / sqrt(left))
+    return float(max(farther, equivalent))
+
+
+def detectable_in_race(questions: int, looks: Sequence[Look]) -> float | None:
+    """The difference, in points, that a race detects with 80% power, or None with too few videos.
+
+    The answers of two similar models are assumed, since nothing is known before the first request.
+    """
+    videos, level = looks[-1].videos, looks[-1].levels.difference
+    if videos < least_significant_videos(level):
+        return None
+    analysis = PowerAnalysis(
+        questions=questions, videos=videos, discordance=USUAL_DISCORDANCES[1], alpha=level
+    )
+    return 100 * analysis.effect
