@@ -155,7 +155,7 @@ def run_race(
         comparison = compare(*rows)
         require_answers(comparison, questions, limits.max_failed)
         check = headline_check(comparison, margin, look.levels)
-        stop = stop_after(check, margin, plan.looks[number:])
+        stop = stop_after(check, margin, plan.detectable, plan.looks[number:])
         last = RaceLook(
             look=look,
             check=check,

@@ -21,13 +21,20 @@ from numpy.typing import NDArray
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.gate import Verdict, check_difference
 from videomme_pipeline.scoring.statistics.power import LEVEL
-from videomme_pipeline.scoring.statistics.race import Look, Stop, plan_looks, stop_after
+from videomme_pipeline.scoring.statistics.race import (
+    Look,
+    Stop,
+    detectable_in_race,
+    plan_looks,
+    stop_after,
+)
 
 VIDEOS, PER_VIDEO = 900, 3
 ACCURACY = 0.65
 REPEAT_NOISE, MODEL_NOISE = 0.045, 0.11
 """Noise between two runs of one model (about 7.5% of the answers flip) and of similar models."""
 MARGIN = 2.0
+DETECTABLE = detectable_in_race(VIDEOS * PER_VIDEO, plan_looks(VIDEOS))
 
 Answers = NDArray[np.bool_]
 
@@ -83,7 +90,7 @@ def race(
         check = check_difference(
             "accuracy", paired_difference(b, a, clusters), margin, levels=look.levels
         )
-        stop = stop_after(check, margin, looks[number:])
+        stop = stop_after(check, margin, DETECTABLE, looks[number:])
         if stop is not None and (futility or stop is not Stop.FUTILE):
             return Result(check.verdict, stop, look.share)
     raise AssertionError("the last look stops every race")

@@ -113,8 +113,8 @@ def test_evaluations_that_cannot_be_compared_are_refused_before_a_request(
 ) -> None:
     good = Endpoint()
     write_race(good=good, bad=good)
-    base = {"benchmark": "videomme", "model": "good"}
-    others: dict[str, dict[str, object]] = {
+    base: dict[str, object] = {"benchmark": "videomme", "model": "good"}
+    others = {
         "part": base | {"duration": "short"},
         "judged": base | {"judge": {"model": "bad"}},
         "subtitled": base | {"subtitles": "full", "sampling": "uniform_n-4"},

@@ -87,34 +87,39 @@ def race_order(
     return tuple(video_id for _, _, video_id in sorted(places))
 
 
-def stop_after(check: GateCheck, margin: float, looks: Sequence[Look]) -> Stop | None:
+def stop_after(
+    check: GateCheck, margin: float, detectable: float | None, looks: Sequence[Look]
+) -> Stop | None:
     """Why the race stops after a look, or None if the next look follows.
 
-    `check` is the result of the first of `looks`, which are this look and all later ones.
+    `check` is the result of the first of `looks`, which are this look and all later ones. A race
+    does not stop while it may still find the difference of `detectable` points that it promised.
     """
     if check.verdict is not Verdict.UNDECIDED:
         return Stop.DECIDED
     if len(looks) == 1:
         return Stop.ALL_VIDEOS
-    if check.standard_error and _most_power(check, margin, looks[0], looks[-1]) < LEAST_POWER:
-        return Stop.FUTILE
+    if check.standard_error:
+        power = _most_power(check, margin, max(margin, detectable or 0.0), looks)
+        return Stop.FUTILE if power < LEAST_POWER else None
     return None
 
 
-def _most_power(check: GateCheck, margin: float, look: Look, last: Look) -> float:
-    """The chance of a verdict at the last look, if the truth is what makes it most likely.
+def _most_power(check: GateCheck, margin: float, difference: float, looks: Sequence[Look]) -> float:
+    """The chance of a verdict at the last look, for a true ±`difference` or a true 0.
 
-    That is a difference of +margin for `better`, of -margin for `worse`, and of 0 for `equivalent`.
-    z × √share is a Brownian motion, whose drift is the difference divided by the standard error of
-    all videos.
+    z × √share is a Brownian motion, whose drift is the true difference divided by the standard
+    error of all videos.
     """
     assert check.standard_error
+    look, last = looks[0], looks[-1]
     bound = float(scipy.special.ndtri(1 - last.levels.difference / 2))
     bound_equivalence = float(scipy.special.ndtri(1 - last.levels.equivalence))
     score = check.difference / check.standard_error * sqrt(look.share)
-    effect = margin / (check.standard_error * sqrt(look.share))
-    left, within, cdf = 1 - look.share, effect - bound_equivalence, scipy.special.ndtr
-    farther = cdf((abs(score) + effect * left - bound) / sqrt(left))
+    whole_error = check.standard_error * sqrt(look.share)
+    left, cdf = 1 - look.share, scipy.special.ndtr
+    within = margin / whole_error - bound_equivalence
+    farther = cdf((abs(score) + difference / whole_error * left - bound) / sqrt(left))
     equivalent = cdf((within - score) / sqrt(left)) - cdf((-within - score) / sqrt(left))
     return float(max(farther, equivalent))
 
