@@ -32,7 +32,7 @@ from videomme_pipeline.scoring.statistics.race import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceLimits:
-    """What a race may cost, and which share of its questions may stay without an answer.
+    """Limits of the cost of a race, and of the share of its questions without an answer.
 
     `max_questions` limits the questions that each evaluation is asked.
     """

@@ -114,7 +114,7 @@ def false_verdicts(races: int) -> dict[str, float]:
 
 
 def time_to_verdict(points: float, races: int) -> dict[str, float]:
-    """How soon and how often a race finds a true difference."""
+    """The median share of the videos until a verdict, and the share of each verdict."""
     looks = plan_looks(VIDEOS)
     chance = np.random.default_rng(2)
     results, discordances = [], []
@@ -134,7 +134,7 @@ def time_to_verdict(points: float, races: int) -> dict[str, float]:
 
 
 def agreement(races: int) -> dict[str, float]:
-    """How often a race finds the difference, or none, that a test of all videos finds.
+    """The share of races that find the difference, or none, that a test of all videos finds.
 
     Pairs whose z on all videos is from 1.7 to 2.4 are left out: there, chance decides.
     """

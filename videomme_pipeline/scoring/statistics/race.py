@@ -79,12 +79,12 @@ def race_order(
         stratum = tuple(rows[-1].facets.get(column) for column in strata)
         digest = blake3(f"{seed} {video_id}".encode()).hexdigest()
         by_stratum.setdefault(stratum, []).append((digest, video_id))
-    places: Iterable[tuple[float, str, str]] = (
+    ranked: Iterable[tuple[float, str, str]] = (
         ((rank + int(digest[:8], 16) / 2**32) / len(members), digest, video_id)
         for members in by_stratum.values()
         for rank, (digest, video_id) in enumerate(sorted(members))
     )
-    return tuple(video_id for _, _, video_id in sorted(places))
+    return tuple(video_id for _, _, video_id in sorted(ranked))
 
 
 def stop_after(
