@@ -477,8 +477,35 @@ def test_the_official_report_of_v1_equals_that_of_the_official_script(name: str)
     flags = [f"--{flag}" for flag in FLAGS if kwargs.get(flag)]
     assert flags
     durations = ["--video_duration_type", kwargs["video_types"]]
-    ended = videomme("score", str(V1_RESPONSES), "--report", "official", *durations, *flags)
+    official = ["--report", "official", "--skip_missing", *durations, *flags]
+    ended = videomme("score", "--results_file", str(V1_RESPONSES), *official)
     assert (ended.status, ended.out) == (0, CASES[name]["stdout"])
+    assert videomme("score", str(V1_RESPONSES), *official).out == ended.out
+
+
+def test_score_needs_exactly_one_results_file() -> None:
+    path = str(V1_RESPONSES)
+    for arguments in ([], [path, "--results_file", path]):
+        ended = videomme("score", *arguments)
+        assert (ended.status, ended.out) == (1, "")
+        assert "name one results file" in ended.err
+
+
+def test_a_table_with_one_column_per_model_is_scored_with_columns(tmp_path: Path) -> None:
+    table = tmp_path / "models.csv"
+    lines = [f'{n:03d},Which?,"[""A. a"", ""B. b""]",A,A,{"AB"[n % 2]}' for n in range(10)]
+    header = "video_id,question,options,label,Model 1,Model 2"
+    table.write_text("\n".join([header, *lines]) + "\n")
+    for model, accuracy in (("Model 1", 1.0), ("Model 2", 0.5)):
+        columns = ["--columns", "answer=label", "--columns", f"prediction={model}"]
+        scores = videomme("score", str(table), "--json", *columns).json
+        assert scores["breakdowns"]["overall"][0]["accuracy"] == accuracy
+    ended = videomme("score", str(table))
+    assert (ended.status, "--columns prediction=COLUMN" in ended.err) == (1, True)
+    ended = videomme("score", str(table), "--columns", "prediction=Model 3")
+    assert "no row has the column 'Model 3'; did you mean `Model 2`?" in ended.err
+    ended = videomme("score", str(table), "--columns", "prediction")
+    assert "--columns prediction: write NAME=COLUMN" in ended.err
 
 
 def test_the_official_report_of_v2_equals_that_of_the_official_script() -> None:

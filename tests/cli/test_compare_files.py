@@ -46,3 +46,27 @@ def test_the_terminal_shows_the_same_direction(worse: Path) -> None:
     shown = videomme("compare", str(LOG), str(worse)).out
     assert "Accuracy B − A  -16.7 points" in shown
     assert "1 correct only in A, 0 correct only in B" in shown
+
+
+def test_two_files_of_one_run_are_named(tmp_path: Path) -> None:
+    rows = [
+        {
+            "video_id": f"{n // 3:03d}",
+            "question_id": f"{n // 3:03d}-{n % 3}",
+            "question": "Which?",
+            "options": ["A. a", "B. b", "C. c", "D. d"],
+            "answer": "A",
+            "prediction": "ABCD"[n % 4],
+        }
+        for n in range(600)
+    ]
+    others = [row | {"prediction": "ACDB"["ABCD".index(str(row["prediction"]))]} for row in rows]
+    paths = [tmp_path / name for name in ("a.jsonl", "copy.jsonl", "other.jsonl")]
+    for path, answers in zip(paths, (rows, rows, others), strict=True):
+        path.write_text("".join(json.dumps(row) + "\n" for row in answers))
+    first, copy, other = map(str, paths)
+    note = "have the same letter in all but 0 of 450 answers that one of them got wrong"
+    assert note in videomme("compare", first, copy).err
+    assert note in videomme("compare", first, copy, "--json").json["same_answers"]
+    assert note in videomme("score", copy, "--against", first).err
+    assert videomme("compare", first, other, "--json").json["same_answers"] is None

@@ -1,10 +1,12 @@
 """The results file of the benchmark contract."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.support.scored_rows import questions_of, v1_evaluation
 from videomme_pipeline.formats.registry import FORMATS, write_results
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.scored_question import Outcome
 
 ROWS = v1_evaluation(5)
@@ -37,6 +39,25 @@ def test_the_sub_category_has_the_name_of_the_contract() -> None:
     for line, row in zip(exported(), ROWS, strict=True):
         assert line["subcategory"] == row.facets["sub_category"]
         assert "sub_category" not in line
+
+
+def test_the_task_type_has_the_values_of_the_contract() -> None:
+    for line, row in zip(exported(), ROWS, strict=True):
+        assert line["task_type"] in ("perception", "reasoning", "temporal")
+        assert line["task_type"] == row.facets["skill"]
+        assert line["task_category"] == row.facets["task_type"]
+
+
+def test_an_exported_file_is_scored_by_the_task_types_of_the_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "contract.jsonl"
+    path.write_text(write_results(questions_of(ROWS), ROWS, FORMATS["contract"]))
+    scored = {row.question_id: row.facets for row in score_file(path, ScoreOptions()).rows}
+    for row in ROWS:
+        facets = scored[row.question_id]
+        assert (facets["task_type"], facets["skill"]) == (
+            row.facets["task_type"],
+            row.facets["skill"],
+        )
 
 
 def test_a_failed_request_has_neither_output_nor_answer() -> None:

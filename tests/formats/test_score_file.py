@@ -142,15 +142,20 @@ def test_a_group_with_an_unknown_structure_has_no_score(tmp_path: Path) -> None:
     assert "[1,[2,3,4]]" in report.unscored_groups[0].reason
 
 
-def test_videos_marked_missing_are_left_out_by_default() -> None:
+def test_videos_marked_missing_are_left_out_with_the_flag_of_the_official_script() -> None:
     path = GOLDEN_SCORES / "v1_responses.json"
-    assert len(score_file(path, ScoreOptions()).rows) == 165
-    assert len(score_file(path, ScoreOptions(skip_missing=False)).rows) == 180
+    counted = score_file(path, ScoreOptions())
+    assert len(counted.rows) == 180
+    assert counted.notes[0].startswith(
+        "5 videos are marked missing and counted (--skip_missing leaves them out): "
+    )
+    assert len(score_file(path, ScoreOptions(skip_missing=True)).rows) == 165
 
 
 def test_a_partial_set_is_scored_with_a_note() -> None:
     report = score_file(
-        GOLDEN_SCORES / "v1_responses.json", ScoreOptions(durations=(Duration.LONG,))
+        GOLDEN_SCORES / "v1_responses.json",
+        ScoreOptions(durations=(Duration.LONG,), skip_missing=True),
     )
     assert "18 long videos, but the benchmark has 300" in report.notes
     assert any("5 of 54 answers are missing" in note for note in report.notes)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -54,12 +55,12 @@ SkipMissing = Annotated[
 @commands.command(epilog="Example: videomme score results.json --report official")
 def score(
     responses: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="Results file of the official script, lmms-eval, VLMEvalKit, Inspect, EvalScope "
             "or Every Eval Ever."
         ),
-    ],
+    ] = None,
     benchmark: Annotated[
         str, typer.Option("--benchmark", "-b", help=f"Benchmark of the file: {BENCHMARKS}.")
     ] = "videomme",
@@ -84,7 +85,17 @@ def score(
     return_categories_accuracy: ByDomain = False,
     return_sub_categories_accuracy: BySubCategory = False,
     return_task_types_accuracy: ByTaskType = False,
-    skip_missing: SkipMissing = True,
+    skip_missing: SkipMissing = False,
+    results_file: Annotated[
+        Path | None, typer.Option("--results_file", help="The same as the argument.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=COLUMN: the file has NAME (prediction, answer, options, …) in COLUMN, for "
+            "example prediction=GPT-4o in a table with one column per model. May be repeated."
+        ),
+    ] = None,
     annotations: Annotations = None,
     against: Annotated[
         Path | None,
@@ -103,6 +114,7 @@ def score(
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.scoring.statistics.groups import GroupRule
 
+    file = _one_file(responses, results_file)
     default = "json" if as_json else "table" if out.is_terminal else "plain"
     kind = choice(ReportKind, report or default, "report")
     declared = find_benchmark(benchmark)
@@ -115,14 +127,15 @@ def score(
         durations=parse_durations(video_duration_type),
         skip_missing=skip_missing,
         annotations=annotations,
+        columns=_renamed_columns(columns or ()),
     )
     if against is not None:
         if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
             raise ConfigurationError("--against has no judge, Markdown or official report")
-        _show_comparison(str(against), str(responses), options, as_json=kind is ReportKind.JSON)
+        _show_comparison(str(against), str(file), options, as_json=kind is ReportKind.JSON)
         return
-    ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
-    scored = score_file(responses, options, ask_judge)
+    ask_judge = _judge(judge, options.reader, file.stem) if judge else None
+    scored = score_file(file, options, ask_judge)
     flags = {
         "domain": return_categories_accuracy,
         "sub_category": return_sub_categories_accuracy,
@@ -132,6 +145,34 @@ def score(
     if kind is ReportKind.OFFICIAL:  # the other formats contain the notes
         for message in (*scored.notes, *scored.remarks):
             note(f"Note: {message}")
+
+
+def _one_file(responses: Path | None, results_file: Path | None) -> Path:
+    """The results file, which is the argument or the value of `--results_file`.
+
+    Raises:
+        ConfigurationError: if there is none, or if there are two.
+    """
+    if (responses is None) == (results_file is None):
+        raise ConfigurationError(
+            "name one results file: `videomme score FILE`, or --results_file FILE as for the "
+            "official script"
+        )
+    return responses or results_file or Path()
+
+
+def _renamed_columns(columns: Sequence[str]) -> dict[str, str]:
+    """The file's columns by the names that they stand for.
+
+    Raises:
+        ConfigurationError: if a text is not NAME=COLUMN.
+    """
+    pairs = [column.partition("=") for column in columns]
+    if wrong := [column for column, pair in zip(columns, pairs, strict=True) if not pair[2]]:
+        raise ConfigurationError(
+            f"--columns {wrong[0]}: write NAME=COLUMN, for example prediction=GPT-4o"
+        )
+    return {name: column for name, _, column in pairs}
 
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
@@ -185,6 +226,7 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
     """Print B minus A. Both are evaluations or results files, which `options` apply to."""
     from videomme_pipeline.project.project import configuration_folder, is_project
     from videomme_pipeline.reports.terminal.comparison import show_comparison
+    from videomme_pipeline.scoring.sameness import same_answers_note
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
@@ -204,6 +246,9 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
         evaluation_a=a,
         evaluation_b=b,
     )
+    same = same_answers_note(rows_a, rows_b, (a, b)) if len(names) < 2 else None
+    if same:
+        note(f"Note: {same}")
     if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:
         note(
             "Note: the track of the results file is unknown. State with --track whether the model "
@@ -211,7 +256,7 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
         )
     if as_json:
         findings = open_findings(store, names) if store else []
-        print_json(asdict(comparison) | {"citation": findings})
+        print_json(asdict(comparison) | {"citation": findings, "same_answers": same})
     else:
         show_comparison(out, comparison)
         if store:

@@ -2,7 +2,8 @@
 
 The contract's own columns come first: `example_id` (`video_001_q1`), `raw_output`,
 `extracted_answer`, `is_correct` and `num_frames`. The question follows, so that the file can be
-scored again. Its sub-category has the contract's name `subcategory`.
+scored again. Its sub-category has the contract's name `subcategory`. `task_type` has the contract's
+values (perception, reasoning, temporal), and the dataset's `task_type` is `task_category`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,16 @@ from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.formats.dataset_rows import dataset_row, renamed
 from videomme_pipeline.formats.results_format import ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+
+_NAMES = {"sub_category": "subcategory", "task_type": "task_category"}
+"""The contract's names by the dataset's."""
+_DATASET_NAMES = {ours: theirs for theirs, ours in _NAMES.items()}
+
+
+def _read(row: Row) -> list[Row]:
+    """`row` with the dataset's names. Without `task_category`, `task_type` is the dataset's."""
+    others = {name: value for name, value in row.items() if name != "task_type"}
+    return [renamed(others if "task_category" in row else row, _DATASET_NAMES)]
 
 
 def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
@@ -23,7 +34,8 @@ def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) 
             "extracted_answer": row.extracted_answer,
             "is_correct": row.is_correct,
             "num_frames": row.num_frames,
-            **renamed(dataset_row(question), {"sub_category": "subcategory"}),
+            **renamed(dataset_row(question), _NAMES),
+            **({"task_type": skill} if (skill := question.facets.get("skill")) else {}),
         }
         for question in questions
         if (row := answers.get(question.question_id)) is not None
@@ -33,6 +45,6 @@ def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) 
 FORMAT = ResultsFormat(
     name="contract",
     recognizes=lambda row: "example_id" in row and "raw_output" in row,
-    read=lambda row: [renamed(row, {"subcategory": "sub_category"})],
+    read=_read,
     rows=_rows,
 )

@@ -1,11 +1,12 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.formats import (
     contract,
@@ -51,6 +52,7 @@ _AGGREGATES: Mapping[str, Set[str]] = {
 }
 """The keys of files that have scores and no answers, by what to say about the file."""
 _MOST_NOTES = 20
+_NO_COLUMNS: Mapping[str, str] = {}
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
@@ -63,22 +65,28 @@ PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
 
 
 def read_results(
-    path: Path, benchmark: str, *, annotations: Path | None = None, skip_missing: bool = True
+    path: Path,
+    benchmark: str,
+    *,
+    annotations: Path | None = None,
+    skip_missing: bool = False,
+    columns: Mapping[str, str] = _NO_COLUMNS,
 ) -> Answers:
     """The results in `path`, a file in any registered format. Nothing is scored.
 
     A row that cannot be used is left out and reported in the notes. Copies of rows count once.
     Videos that the official template marks as `"missing": true` are left out, as in the official
-    script with `--skip_missing`, unless `skip_missing` is False.
+    script with `--skip_missing`, if `skip_missing` is True.
 
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
             without options.
+        columns: the file's columns by the names that they stand for, such as `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format.
     """
-    form, rows, notes, remarks = _dataset_rows(path, skip_missing)
+    form, rows, notes, remarks = _dataset_rows(path, skip_missing, columns)
     dataset = None if annotations is None else read_annotations(annotations, benchmark)
     if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
@@ -112,12 +120,13 @@ def read_results(
 
 
 def _dataset_rows(
-    path: Path, skip_missing: bool
+    path: Path, skip_missing: bool, columns: Mapping[str, str]
 ) -> tuple[ResultsFormat, list[Row], list[str], list[str]]:
     """The format of the file, its rows, notes about videos that were left out, and remarks."""
     objects, remarks = read_rows_of(path)
     if not objects:
         raise ScoringError(f"{path}: contains no results")
+    objects = [*_with_columns(objects, columns, path)]
     for aggregate, keys in _AGGREGATES.items():
         if len(objects) == 1 and keys <= objects[0].keys():
             raise ScoringError(f"{path}: this is {aggregate}")
@@ -126,9 +135,11 @@ def _dataset_rows(
     rows: list[Row] = []
     try:
         for item in objects:
-            if skip_missing and item.get("missing") is True:
+            if item.get("missing") is True:
                 missing.append(str(item.get("video_id")))
-            elif of_item := list(form.read(item)):
+                if skip_missing:
+                    continue
+            if of_item := list(form.read(item)):
                 rows += of_item
             elif form is official.FORMAT:
                 empty.append(str(item.get("video_id")))
@@ -140,13 +151,29 @@ def _dataset_rows(
     if empty:
         notes.append(f"{len(empty)} videos have no list of `questions`: {listed(empty)}")
     if missing:
-        notes.append(f"{len(missing)} videos are marked missing and left out: {listed(missing)}")
+        left_out = "left out" if skip_missing else "counted (--skip_missing leaves them out)"
+        notes.append(f"{len(missing)} videos are marked missing and {left_out}: {listed(missing)}")
     if rows and not any(map(has_response, rows)):
         raise ScoringError(
-            f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it so, or "
-            "convert the file to the official template"
+            f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it with "
+            "--columns prediction=COLUMN, or convert the file to the official template"
         )
     return form, rows, notes, remarks
+
+
+def _with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
+    """Yield `objects` with the values of their columns under the names that `columns` give them.
+
+    Raises:
+        ScoringError: if no object has such a column.
+    """
+    existing = set[str]().union(*objects)
+    for column in columns.values():
+        if column not in existing:
+            near = nearest(column, sorted(existing))
+            raise ScoringError(f"{path}: no row has the column {column!r}; {near}")
+    for item in objects:
+        yield {**item, **{name: item.get(column) for name, column in columns.items()}}
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:

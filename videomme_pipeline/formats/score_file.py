@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -41,8 +41,9 @@ class ScoreOptions:
     `judge` is the name of the model that reads the responses that `strict` cannot read. Only these
     `durations` are scored, in this order (v1 only). `skip_missing` leaves out videos that the
     official template marks as missing, as the official script does with the flag of that name.
-    `annotations` is a file of the dataset, for results files without options. `track` is the track
-    of the answers, such as `with_subtitles`.
+    `annotations` is a file of the dataset, for results files without options. `columns` are the
+    file's columns by the names that they stand for. `track` is the track of the answers, such as
+    `with_subtitles`.
     """
 
     benchmark: str = "videomme"
@@ -50,7 +51,8 @@ class ScoreOptions:
     judge: str | None = None
     group_rule: GroupRule = GroupRule.CORRECTED
     durations: tuple[Duration, ...] = tuple(Duration)
-    skip_missing: bool = True
+    skip_missing: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
     annotations: Path | None = None
     track: str = UNKNOWN_TRACK
 
@@ -89,6 +91,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
         options.benchmark,
         annotations=options.annotations,
         skip_missing=options.skip_missing,
+        columns=options.columns,
     )
     _check_benchmark(path, options, [question for question, _ in imported.pairs])
     evaluation_fingerprint = fingerprint(

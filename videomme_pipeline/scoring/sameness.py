@@ -22,7 +22,7 @@ from videomme_pipeline.scoring.citation_checks import (
     CitationEvidence,
     Status,
 )
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 
 LEAST_CHANGED_SHARE = 0.02
@@ -59,6 +59,28 @@ class Sameness:
 def is_same(informative: int, different: int) -> bool:
     """True if so few answers differ that the settings cannot have had an effect."""
     return bool(scipy.special.bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
+
+
+def same_answers_note(
+    rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion], names: tuple[str, str]
+) -> str | None:
+    """A note if two results files are probably one run, or None. Their requests are not known."""
+    others = {(row.question_id, row.repeat): row for row in rows_b}
+    pairs = [
+        (row, other)
+        for row in rows_a
+        if (other := others.get((row.question_id, row.repeat)))
+        and Outcome.FAILED not in (row.outcome, other.outcome)
+        and not (row.is_correct and other.is_correct)
+    ]
+    different = sum(a.extracted_answer != b.extracted_answer for a, b in pairs)
+    if not is_same(len(pairs), different):
+        return None
+    return (
+        f"{names[0]} and {names[1]} have the same letter in all but {different:,} of "
+        f"{len(pairs):,} answers that one of them got wrong, so they are probably one run; cite "
+        "only one of these scores"
+    )
 
 
 def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, CheckResult]:

@@ -2,6 +2,8 @@
 -- Inputs of a model before frames are sampled and subtitles are aligned. `subtitles` are the raw timed
 -- segments in order of time, or null for a video without a subtitle file. Both `subtitles` and
 -- `video_path` are null for a video that is not read yet. `subcategory` is the dataset's `sub_category`.
+-- `task_type` has the values of the contract (perception, reasoning, temporal) if the benchmark has the facet
+-- `skill`, and `task_category` has those of the dataset's `task_type`.
 with timed as (
     select benchmark, video_id,
            list({
@@ -17,7 +19,9 @@ select questions.benchmark,
        questions.question_id, questions.video_id, videos.path as video_path,
        questions.question, questions.options, timed.segments as subtitles, questions.answer,
        questions.facets ->> 'duration' as duration, questions.facets ->> 'domain' as domain,
-       questions.facets ->> 'sub_category' as subcategory, questions.facets ->> 'task_type' as task_type,
+       questions.facets ->> 'sub_category' as subcategory,
+       coalesce(questions.facets ->> 'skill', questions.facets ->> 'task_type') as task_type,
+       questions.facets ->> 'task_type' as task_category,
        questions.facets
 from questions
 left join videos using (benchmark, video_id)
