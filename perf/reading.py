@@ -5,10 +5,14 @@
 The responses are the made-up ones of the tests, repeated, with four options each. Every tenth is
 preceded by a paragraph of reasoning. Times are CPU seconds of this process without imports, the
 median of five rounds (one with --quick).
+
+Long texts are the made-up texts with values, each after 700 or more characters of sentences that
+are no answer. `strict` reads them with the options of their questions.
 """
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -25,6 +29,9 @@ REASONING = (
     "<think>The first frames show a street in the rain. A man opens an umbrella; option B is out, "
     "as nobody wears a coat, and D would need a dog. Let me check the last frames again.</think>"
 )
+VALUES = GOLDEN / "value_forms.jsonl"
+SENTENCE = "The person walks from the left to the right, and the value grows by 3 each time. "
+LENGTHS = (700, 2_800, 14_000)
 RESPONSES = 2_700
 
 
@@ -43,6 +50,21 @@ def cpu_seconds(reader: ReaderName, texts: Sequence[str]) -> float:
     return time.process_time() - started
 
 
+def milliseconds_per_700_characters(length: int, rounds: int) -> float:
+    """The least time of `strict` for 700 characters of texts with `length` more characters."""
+    rows = [json.loads(line) for line in VALUES.read_text("utf-8").splitlines()]
+    before = SENTENCE * -(-length // len(SENTENCE))
+    texts = [(before + row["response"], row["options"]) for row in rows]
+    least = math.inf
+    for _ in range(rounds):
+        started = time.process_time()
+        for text, options in texts:
+            letters = tuple(Letter)[: len(options)]
+            read_answer(ReaderName.STRICT, text, letters=letters, options=options)
+        least = min(least, time.process_time() - started)
+    return 700_000 * least / sum(len(text) for text, _ in texts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one round instead of five")
@@ -58,8 +80,12 @@ def main() -> None:
     }
     for name, seconds in medians.items():
         print(f"{name:28} {seconds:.3f} s CPU for {len(texts):,} responses")
+    long = {length: milliseconds_per_700_characters(length, rounds) for length in LENGTHS}
+    for length, milliseconds in long.items():
+        print(f"strict, {length:,} more characters: {milliseconds:.2f} ms CPU per 700 characters")
     if arguments.json:
-        print(json.dumps({"responses": len(texts), "rounds": rounds, "cpu_seconds": medians}))
+        figures = {"responses": len(texts), "rounds": rounds, "cpu_seconds": medians}
+        print(json.dumps(figures | {"long_ms_per_700_characters": long}))
 
 
 if __name__ == "__main__":
