@@ -77,7 +77,7 @@ def show_thresholds(histories: int) -> None:
 
 
 def measure_unchanged(benchmark: SimulatedBenchmark, histories: int) -> dict[str, dict[str, Any]]:
-    found = simulate_alarms(
+    result = simulate_alarms(
         benchmark,
         drop=0,
         changes_at=1,
@@ -87,13 +87,13 @@ def measure_unchanged(benchmark: SimulatedBenchmark, histories: int) -> dict[str
         seed=1,
     )
     print(
-        f"{benchmark.videos} videos: {found.runs:,} unchanged runs, budget "
-        f"{found.runs / BUDGET:.0f}: {found.alarms} alarms (at most {found.worst_history} in "
-        f"{3 * RUNS} runs); t-test after every run: {found.alarms_of_t_test} "
-        f"({found.worst_history_of_t_test})",
+        f"{benchmark.videos} videos: {result.runs:,} unchanged runs, budget "
+        f"{result.runs / BUDGET:.0f}: {result.alarms} alarms (at most {result.worst_history} in "
+        f"{3 * RUNS} runs); t-test after every run: {result.alarms_of_t_test} "
+        f"({result.worst_history_of_t_test})",
         flush=True,
     )
-    return {f"{benchmark.videos} videos, unchanged": asdict(found)}
+    return {f"{benchmark.videos} videos, unchanged": asdict(result)}
 
 
 def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, dict[str, Any]]:
@@ -106,7 +106,7 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
             f"best possible test {optimum:.0%}"
         )
         for name, start in STARTS.items():
-            found = simulate_alarms(
+            result = simulate_alarms(
                 benchmark,
                 drop=drop,
                 changes_at=start,
@@ -116,12 +116,12 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
                 seed=2,
             )
             print(
-                f"  {name}: {found.power:.0%} ({found.power / optimum:.2f} of it), after "
-                f"{found.median_delay:g} runs (median)",
+                f"  {name}: {result.power:.0%} ({result.power / optimum:.2f} of it), after "
+                f"{result.median_delay:g} runs (median)",
                 flush=True,
             )
-            results[f"{questions} questions, drop {drop:g}, {name}"] = asdict(found) | {
-                "power": found.power,
+            results[f"{questions} questions, drop {drop:g}, {name}"] = asdict(result) | {
+                "power": result.power,
                 "optimum": optimum,
             }
     return results
@@ -130,14 +130,14 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
 def measure_checks(
     name: str, benchmark: SimulatedBenchmark, histories: int, *, v2: bool
 ) -> dict[str, dict[str, Any]]:
-    found = simulate_checks(benchmark, runs=RUNS, histories=histories, seed=3, v2=v2)
+    result = simulate_checks(benchmark, runs=RUNS, histories=histories, seed=3, v2=v2)
     print(
-        f"{name}: {found.runs:,} unchanged runs with every test of the default policy: "
-        f"{found.false_alarms} false alarms, {found.allowed:.0f} allowed "
-        f"(at most {found.worst_history} in {RUNS} runs; {found.by_test})",
+        f"{name}: {result.runs:,} unchanged runs with every test of the default policy: "
+        f"{result.false_alarms} false alarms, {result.allowed:.0f} allowed "
+        f"(at most {result.worst_history} in {RUNS} runs; {result.by_test})",
         flush=True,
     )
-    return {f"{name}, every test": asdict(found)}
+    return {f"{name}, every test": asdict(result)}
 
 
 if __name__ == "__main__":

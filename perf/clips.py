@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER)
     parser.add_argument("--facts", type=Path, nargs="+", help="only the facts of these videos")
     arguments = parser.parse_args()
-    wanted = QUICK if arguments.quick else CLIPS
+    chosen = QUICK if arguments.quick else CLIPS
     result = {}
-    for path in arguments.facts or (clip(w.name, arguments.folder) for w in wanted):
+    for path in arguments.facts or (clip(w.name, arguments.folder) for w in chosen):
         megabytes = path.stat().st_size / 1e6
         result[path.name] = {"megabytes": megabytes, **asdict(facts(path))}
         print(f"{path}: {megabytes:.0f} MB")

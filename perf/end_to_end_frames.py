@@ -148,10 +148,10 @@ def main() -> None:
         "disk_gb_for_900_videos": frame_bytes * VIDEOS / 1e9,
     }
     print("| way | CPU s | peak RSS MB | above imports | payload MB |\n|---|---|---|---|---|")
-    for way, found in measured.items():
+    for way, figures in measured.items():
         print(
-            f"| {way} | {found['cpu_seconds']:.2f} | {found['peak_rss_mb']:.0f} "
-            f"| {found['peak_mb_above_imports']:.0f} | {found['payload_mb']:.1f} |"
+            f"| {way} | {figures['cpu_seconds']:.2f} | {figures['peak_rss_mb']:.0f} "
+            f"| {figures['peak_mb_above_imports']:.0f} | {figures['payload_mb']:.1f} |"
         )
     for key, value in result.items():
         if key not in WAYS:

@@ -57,23 +57,23 @@ def publish(hub: HubServer, archives: int) -> list[VideoReference]:
     """Fill the first `archives` archives of v1, leave the others empty, and return the videos."""
     names = [f"video-{number:04d}" for number in range(archives * VIDEOS_PER_ARCHIVE)]
     shuffled = random.Random(0).sample(names, len(names))
-    for place, archive in enumerate(V1.hub.archives):
+    for number, archive in enumerate(V1.hub.archives):
         members = {
-            f"data/{name}.mp4": os.urandom(VIDEO_BYTES) for name in shuffled[place::archives]
+            f"data/{name}.mp4": os.urandom(VIDEO_BYTES) for name in shuffled[number::archives]
         }
-        content = members if place < archives else {}
+        content = members if number < archives else {}
         hub.add(V1.hub.repository, REVISION, archive, zip_bytes(content))
     return [VideoReference(name[-4:], name) for name in names]
 
 
 def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float) -> dict[str, Any]:
-    wanted = random.Random(count).sample(videos, count)
+    requested = random.Random(count).sample(videos, count)
     hub.requests.clear()
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(download, "WHOLE_ARCHIVE_SHARE", share),
     ):
-        problems = download.fetch_videos(V1, wanted, Path(folder))
+        problems = download.fetch_videos(V1, requested, Path(folder))
         on_disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     if problems:
         raise RuntimeError(f"not everything was fetched: {problems}")

@@ -107,7 +107,7 @@ def floor(path: Path, sampling: str) -> float:
     index = index_packets(path)
     frames = parse_sampling(sampling).choose(index).frames
     spans = plan(index, frames)
-    wanted = set(index.shown[list(frames)].tolist())
+    chosen = set(index.shown[list(frames)].tolist())
     needed = {p for s in spans for p in range(s.first, s.last + 1)}
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
@@ -121,7 +121,7 @@ def floor(path: Path, sampling: str) -> float:
         started = time.process_time()
         for span in spans:
             for position in range(span.first, span.last + 1):
-                decode = position in wanted or bool(index.is_keyframe[position])
+                decode = position in chosen or bool(index.is_keyframe[position])
                 codec.skip_frame = "DEFAULT" if decode else "NONREF"
                 codec.decode(packets[position])
             codec.decode(None)
@@ -178,22 +178,22 @@ def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None
     row[TIMES_THE_FLOOR] = compared and compared[TIMES_THE_FLOOR]
     turns = [{way: measure(command) for way, command in commands.items()} for _ in range(repeat)]
     for way in commands:
-        found = [measured for turn in turns if (measured := turn[way]) is not None]
-        if found:
-            cpu_seconds = [measured["cpu_seconds"] for measured in found]
+        measurements = [measured for turn in turns if (measured := turn[way]) is not None]
+        if measurements:
+            cpu_seconds = [measured["cpu_seconds"] for measured in measurements]
             row[way] = {
                 "cpu_seconds": min(cpu_seconds),
                 "median_cpu_seconds": statistics.median(cpu_seconds),
-                "peak_mb": max(measured["peak_mb"] for measured in found),
+                "peak_mb": max(measured["peak_mb"] for measured in measurements),
             }
     return row
 
 
-def ratio(row: dict[str, Any], one: str, other: str, figure: str = "cpu_seconds") -> float | None:
+def ratio(row: dict[str, Any], way: str, other: str, figure: str = "cpu_seconds") -> float | None:
     """The ratio of a figure of one backend to that of another, or None without both."""
-    if not row.get(one) or not row.get(other):
+    if not row.get(way) or not row.get(other):
         return None
-    return float(row[one][figure] / row[other][figure])
+    return float(row[way][figure] / row[other][figure])
 
 
 def index_milliseconds(path: Path) -> dict[str, float]:
@@ -384,9 +384,9 @@ def main() -> None:
             "fusion_cpu_seconds": fusion_cpu_seconds(clip(main_clip)),
             "split_seconds": split_seconds(long),
         }
-    for part, found in result.items():
+    for part, figures in result.items():
         if part != "rows":
-            print(f"{part}: {found}")
+            print(f"{part}: {figures}")
     if arguments.json:
         print(json.dumps(result))
 

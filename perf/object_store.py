@@ -158,17 +158,17 @@ def main() -> None:
         folder = Path(name) / "local"
         os.environ.update(s3_environment(server.endpoint))
         os.environ["VIDEOMME_CACHE"] = f"{folder}/copies"
-        found: dict[str, Any] = {}
+        rates: dict[str, Any] = {}
         for kind in SIZES:
-            found[kind] = asdict(rate(folder, kind))
-            print(kind, found[kind], flush=True)
-        found["frames again, ms"] = frames_again()
-        print(found["frames again, ms"], flush=True)
-        found["planning"] = planning(project, videos)
-        for key, value in found["planning"].items():
+            rates[kind] = asdict(rate(folder, kind))
+            print(kind, rates[kind], flush=True)
+        rates["frames again, ms"] = frames_again()
+        print(rates["frames again, ms"], flush=True)
+        rates["planning"] = planning(project, videos)
+        for key, value in rates["planning"].items():
             print(key, value)
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(rates))
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ def measure(readings: Sequence[Reading]) -> dict[str, dict[str, Any]]:
     """The counts of each reader with its rate of right readings and their interval, in percent."""
     rows: dict[str, dict[str, Any]] = {}
     for reader in ReaderName:
-        found = counts((letters[reader], intended) for letters, intended in readings)
-        low, high = wilson(found["right"], len(readings))
-        rate = 100 * found["right"] / len(readings)
-        rows[reader.value] = found | {"rate": rate, "low": 100 * low, "high": 100 * high}
+        numbers = counts((letters[reader], intended) for letters, intended in readings)
+        low, high = wilson(numbers["right"], len(readings))
+        rate = 100 * numbers["right"] / len(readings)
+        rows[reader.value] = numbers | {"rate": rate, "low": 100 * low, "high": 100 * high}
     return rows
 
 
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     arguments = parser.parse_args()
     readings = [(letters_read(row), row["intended"]) for row in labelled_responses(arguments.file)]
-    disagreements = [one for one in readings if len(set(one[0].values())) > 1]
+    disagreements = [reading for reading in readings if len(set(reading[0].values())) > 1]
     parts = {"responses": readings, "disagreements": disagreements}
     measured = {name: measure(part) for name, part in parts.items() if part}
     for name, rows in measured.items():

@@ -93,7 +93,7 @@ def page_figures(name: str, store: Store, path: Path, browser: Browser) -> dict[
     }
     visits = [visit(browser, path) for _ in range(VISITS)]
     return build | {
-        f"{name}_{key}_ms": round(statistics.median(one[key] for one in visits))
+        f"{name}_{key}_ms": round(statistics.median(visit[key] for visit in visits))
         for key in visits[0]
     }
 
@@ -137,7 +137,9 @@ def search_keys(page: Page) -> list[float]:
 
     def busy() -> float:
         metrics = session.send("Performance.getMetrics")["metrics"]
-        seconds: float = next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+        seconds: float = next(
+            metric["value"] for metric in metrics if metric["name"] == "TaskDuration"
+        )
         return 1_000 * seconds
 
     spent = []

@@ -36,14 +36,14 @@ def main() -> None:
     chance = np.random.default_rng(0)
     print("Share of pairs that are reported as the same (%), by share of changed answers")
     print(f"{'questions':>9} {'accuracy':>9}" + "".join(f"{100 * c:>8.1f}%" for c in CHANGED))
-    found = []
+    rows = []
     for questions, accuracy in product(QUESTIONS, ACCURACIES):
         shares = [reported(chance, pairs, questions, accuracy, changed) for changed in CHANGED]
-        found.append({"questions": questions, "accuracy": accuracy, "reported": shares})
+        rows.append({"questions": questions, "accuracy": accuracy, "reported": shares})
         cells = "".join(f"{100 * share:>9.2f}" for share in shares)
         print(f"{questions:>9,} {100 * accuracy:>8.0f}%{cells}")
     if options.json:
-        sys.stdout.write(json.dumps({"pairs": pairs, "changed": CHANGED, "rows": found}) + "\n")
+        sys.stdout.write(json.dumps({"pairs": pairs, "changed": CHANGED, "rows": rows}) + "\n")
 
 
 def reported(

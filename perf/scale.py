@@ -127,15 +127,15 @@ def measure(folder: Path, videos: int) -> dict[str, Measured]:
     if not (folder / "configuration" / "samplings.yaml").exists():
         folder.mkdir(parents=True)
         write_project(folder, videos, EVALUATIONS)
-    found: dict[str, Measured] = {}
+    measured: dict[str, Measured] = {}
     for name, words in COMMANDS.items():
         with started(folder, words) as watched:
             while watched.process.is_running() and watched.process.status() != "zombie":
                 watched.look()
                 time.sleep(POLL_SECONDS)
-            found[name] = watched.measured()
-        print(f"{videos:,} videos, {name}: {_cells(found[name])}", flush=True)
-    return found | plans(folder) | ui(folder)
+            measured[name] = watched.measured()
+        print(f"{videos:,} videos, {name}: {_cells(measured[name])}", flush=True)
+    return measured | plans(folder) | ui(folder)
 
 
 @contextmanager
@@ -182,26 +182,26 @@ def ui(folder: Path) -> dict[str, Measured]:
     """The start of the Dagster UI, and its answers to the queries of the heaviest pages."""
     address = f"http://127.0.0.1:{(port := free_port())}"
     words = ("dagster-webserver", "-w", "workspace.yaml", "-p", str(port), "-h", "127.0.0.1")
-    found = {}
+    measured = {}
     with started(folder, words) as watched:
         while not _answers(address):
             watched.look()
             if watched.measured().wall_seconds > UI_STARTS_WITHIN_SECONDS:
                 raise SystemExit(f"the UI did not start; see {folder}")
-        found["UI: start"] = watched.measured()
+        measured["UI: start"] = watched.measured()
         for name, query in QUERIES.items():
             began, cpu = time.perf_counter(), watched.cpu_seconds
             for _ in range(REQUESTS):
                 reply = httpx2.post(f"{address}/graphql", json={"query": query}, timeout=300)
                 assert "errors" not in reply.json(), reply.text[:500]
             watched.look()
-            found[name] = Measured(
+            measured[name] = Measured(
                 wall_seconds=(time.perf_counter() - began) / REQUESTS,
                 cpu_seconds=(watched.cpu_seconds - cpu) / REQUESTS,
                 peak_mb=watched.peak_mb,
             )
-        found |= pages(address, _building_run(folder), watched)
-    return found
+        measured |= pages(address, _building_run(folder), watched)
+    return measured
 
 
 def _building_run(folder: Path) -> str:
@@ -222,7 +222,7 @@ def pages(address: str, run_id: str, watched: Watched) -> dict[str, Measured]:
         "one run": (f"{address}/runs/{run_id}", "Success"),
         "one run, all events": (f"{address}/runs/{run_id}", f"Succeeded ({STEPS})"),
     }
-    found = {}
+    measured = {}
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
@@ -235,14 +235,14 @@ def pages(address: str, run_id: str, watched: Watched) -> dict[str, Measured]:
             page.wait_for_load_state("networkidle")
             wall = time.perf_counter() - began
             watched.look()
-            found[f"UI page: {name}"] = Measured(
+            measured[f"UI page: {name}"] = Measured(
                 wall_seconds=wall,
                 cpu_seconds=watched.cpu_seconds - cpu,
                 peak_mb=watched.peak_mb,
             )
             page.context.close()
         browser.close()
-    return found
+    return measured
 
 
 def _answers(address: str) -> bool:

@@ -88,20 +88,22 @@ def measure_scoring(runs: int) -> dict[str, float]:
     """CPU seconds by step: reading and scoring 2,700 responses, breakdowns, a comparison."""
     benchmark, questions = find_benchmark("videomme"), v1_questions()
     responses = made_up_responses(questions)
-    found = {
+    seconds = {
         f"read and score 2,700 with {reader}": cpu_seconds(
             partial(score_all, questions, responses, reader), runs
         )
         for reader in ReaderName
     }
     rows = score_all(questions, responses, ReaderName.STRICT)
-    found["all breakdowns with intervals"] = cpu_seconds(lambda: breakdowns(benchmark, rows), runs)
-    found["read, score, break down (strict)"] = cpu_seconds(
+    seconds["all breakdowns with intervals"] = cpu_seconds(
+        lambda: breakdowns(benchmark, rows), runs
+    )
+    seconds["read, score, break down (strict)"] = cpu_seconds(
         lambda: breakdowns(benchmark, score_all(questions, responses, ReaderName.STRICT)), runs
     )
     other = score_all(questions, responses, ReaderName.OFFICIAL_V1)
-    found["compare two evaluations"] = cpu_seconds(lambda: compare(rows, other), runs)
-    return found
+    seconds["compare two evaluations"] = cpu_seconds(lambda: compare(rows, other), runs)
+    return seconds
 
 
 def measure_warehouse(store: Store, evaluations: int, runs: int) -> dict[str, Any]:
@@ -163,9 +165,9 @@ def write_evaluation(
         "prompt_tokens": chance.integers(1_000, 20_000, size),
     } | {column: [value] * size for column, value in facts.items()}
     for column, values in columns.items():
-        place = template.schema.get_field_index(column)
+        index = template.schema.get_field_index(column)
         field = template.schema.field(column)
-        template = template.set_column(place, field, pa.array(values, field.type))
+        template = template.set_column(index, field, pa.array(values, field.type))
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(template, path, compression="zstd")
 

@@ -101,10 +101,10 @@ def rendered(lines: Sequence[Sequence[AlignedLine]], frames: Sequence[SampledFra
     template = parse_template("contract_v1")
     characters = 0
     for number, (aligned_lines, at) in enumerate(zip(lines, frames, strict=True)):
-        for place in range(3):
+        for position in range(3):
             prompt = render(
                 template,
-                question(number, place),
+                question(number, position),
                 aligned_lines,
                 frame_seconds=at.seconds,
             )
@@ -112,10 +112,10 @@ def rendered(lines: Sequence[Sequence[AlignedLine]], frames: Sequence[SampledFra
     return characters
 
 
-def question(video: int, place: int) -> Question:
+def question(video: int, number: int) -> Question:
     return Question(
         benchmark="videomme",
-        question_id=f"{video:03}-{place + 1}",
+        question_id=f"{video:03}-{number + 1}",
         video_id=f"{video:03}",
         youtube_id=None,
         url=None,

@@ -69,11 +69,11 @@ class Block:
 
 def blocks(*languages: str) -> list[Block]:
     return [
-        Block(page.name, text.count("\n", 0, found.start()) + 1, found[1], dedent(found[2]))
+        Block(page.name, text.count("\n", 0, match.start()) + 1, match[1], dedent(match[2]))
         for page in PAGES
         for text in [page.read_text(encoding="utf-8")]
-        for found in BLOCK.finditer(text)
-        if found[1] in languages
+        for match in BLOCK.finditer(text)
+        if match[1] in languages
     ]
 
 
@@ -203,16 +203,16 @@ JSON_FORM = re.compile(
 )
 
 
-def check_keys(documented: Any, found: Any) -> None:
+def check_keys(documented: Any, actual: Any) -> None:
     """Check that both have the same keys wherever both have values. Keys with `/` are names."""
-    if found is None:
+    if actual is None:
         return
     if isinstance(documented, dict) and not any("/" in key for key in documented):
-        assert documented.keys() == found.keys()
+        assert documented.keys() == actual.keys()
         for key, value in documented.items():
-            check_keys(value, found[key])
-    elif isinstance(documented, list) and documented and found:
-        check_keys(documented[0], found[0])
+            check_keys(value, actual[key])
+    elif isinstance(documented, list) and documented and actual:
+        check_keys(documented[0], actual[0])
 
 
 @pytest.mark.slow
@@ -253,8 +253,8 @@ def test_every_command_and_option_in_the_text_exists(page: Path) -> None:
         words = mentioned.replace("[", " ").replace("]", " ").split()
         command = command_named(words)
         assert command is not None, mentioned
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word.split("=")[0] for word in words if word.startswith("--")} <= known, mentioned
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word.split("=")[0] for word in words if word.startswith("--")} <= options, mentioned
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

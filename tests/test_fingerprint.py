@@ -42,9 +42,9 @@ def test_the_order_of_keys_does_not_matter(value: dict[str, object]) -> None:
 
 
 @given(json_values, json_values)
-def test_different_json_has_different_fingerprints(one: object, other: object) -> None:
-    same = canonical_json(one) == canonical_json(other)
-    assert (fingerprint(one) == fingerprint(other)) == same
+def test_different_json_has_different_fingerprints(value: object, other: object) -> None:
+    same = canonical_json(value) == canonical_json(other)
+    assert (fingerprint(value) == fingerprint(other)) == same
 
 
 def test_the_boundaries_of_parts_are_in_the_fingerprint() -> None:

@@ -94,7 +94,7 @@ def _measured_costs(history: History, stage: AnyStage) -> dict[str | None, list[
     if history is None:
         return measured
     cursor: str | None = None
-    while not measured:  # the newest may all be events of partitions that were only reported
+    while not measured:  # events of partitions that were only reported have no cost
         page = history.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor)
         for record in page.records:
             event = record.asset_materialization

@@ -118,5 +118,5 @@ def test_only_questions_have_no_parents(definitions: dg.Definitions) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
-        found = snapshot(own_definitions(Path(folder)))
-    SNAPSHOT.write_text(json.dumps(found, indent=2) + "\n")
+        current = snapshot(own_definitions(Path(folder)))
+    SNAPSHOT.write_text(json.dumps(current, indent=2) + "\n")

@@ -24,14 +24,14 @@ def test_dagster_and_the_planner_find_the_same_parents(
                 if not upstream.dimensions:
                     continue
                 with partition_loading_context(dynamic_partitions_store=instance):
-                    found = graph.get_parent_partition_keys_for_child(
+                    mapped = graph.get_parent_partition_keys_for_child(
                         key, upstream.asset_key, stage.asset_key
                     )
                 expected = {
                     upstream.key_of_partition(parent)
                     for parent in parents(stage, partition, upstream)
                 }
-                assert set(found.partitions_subset.get_partition_keys()) == expected, (
+                assert set(mapped.partitions_subset.get_partition_keys()) == expected, (
                     key,
                     upstream,
                 )

@@ -37,7 +37,7 @@ def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
         assert refreshed.built["videomme/responses"] == 3
         assert server.request_count == 6, "answers about the medium video are asked once"
         for name in ("videos", "frames", "prompts", "responses"):
-            assert [one.video for one in stage(project, name).partitions(["medium"])] == [MEDIUM]
+            assert [item.video for item in stage(project, name).partitions(["medium"])] == [MEDIUM]
 
         rows = read_rows(project.store.scores("videomme", "medium"), ScoredQuestion)
         assert [row.example_id for row in rows] == [f"video_{MEDIUM}_q{n}" for n in (1, 2, 3)]
@@ -57,8 +57,8 @@ def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
             ("served", 6, 2700),
         ]
         findings = {
-            (one.evaluation, one.check_name): one.summary
-            for one in findings_of(project.store, "videomme")
+            (item.evaluation, item.check_name): item.summary
+            for item in findings_of(project.store, "videomme")
         }
         assert findings["medium", CitationCheck.ANSWERS] == "3 questions are answered once"
         assert findings["medium", CitationCheck.RELEASE].startswith(

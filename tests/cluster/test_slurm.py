@@ -60,11 +60,11 @@ def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_pa
 
 def environments_of_jobs() -> list[dict[str, str]]:
     """The environments of the processes of all Slurm jobs on this machine."""
-    found = []
+    environments = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            found.append(process.environ())
-    return [environment for environment in found if "SLURM_JOB_ID" in environment]
+            environments.append(process.environ())
+    return [environment for environment in environments if "SLURM_JOB_ID" in environment]
 
 
 def jobs() -> list[str]:

@@ -75,9 +75,9 @@ def test_the_error_names_hosts_without_a_worker(ssh_config: Path, tmp_path: Path
 
 def worker_processes(folder: Path) -> list[psutil.Process]:
     """The processes of workers with keys in `folder`, without those of `ssh`."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if "python" in process.name() and str(folder / "key.pem") in process.cmdline():
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

@@ -114,14 +114,14 @@ def test_answers_on_counts_colors_and_order_agree_with_the_script() -> None:
         quoted = re.search(r'the heading "(\w+)"', question.question)
         if script is None or quoted is None:
             continue
-        place = [scene.heading for scene in script.scenes].index(quoted.group(1))
-        scene = script.scenes[place]
+        position = [scene.heading for scene in script.scenes].index(quoted.group(1))
+        scene = script.scenes[position]
         if question.facets["task_type"] == "Counting Problem":
             assert answer == str(scene.count)
         if question.facets["task_type"] == "Attribute Perception":
             assert answer.lower() == scene.colour
         if question.facets["task_type"] == "Temporal Reasoning":
-            assert answer == script.scenes[place + 1].heading
+            assert answer == script.scenes[position + 1].heading
 
 
 def scene_at(script: Script, seconds: float) -> Scene:
@@ -150,9 +150,9 @@ def test_spoken_answers_are_in_the_subtitles() -> None:
         subtitles = srt(SCRIPTS[question.video_id])
         for letter in question.letters:
             line = re.escape(question.option_text(letter).removeprefix("The "))
-            person, place = re.findall(r"does (\w+) need at the (\w+)", question.question)[0]
-            found = re.search(f"At the {place}, {person} asks for the {line}", subtitles)
-            assert bool(found) == (letter == question.answer)
+            person, heading = re.findall(r"does (\w+) need at the (\w+)", question.question)[0]
+            match = re.search(f"At the {heading}, {person} asks for the {line}", subtitles)
+            assert bool(match) == (letter == question.answer)
 
 
 def write_annotations(folder: Path) -> tuple[Path, Path]:
@@ -221,8 +221,8 @@ def test_a_video_shows_its_script_and_is_reproducible(tmp_path: Path) -> None:
         for frame in frames[:: script.frames_per_second]
     ]
     drawn = np.asarray(draw_shapes(script, script.scenes[0]))
-    wanted = (np.abs(drawn[..., :3].astype(int) - purple).sum(axis=2) < 60).sum()
-    assert all(abs(found - wanted) < 0.25 * wanted for found in near)
+    purple_pixels = (np.abs(drawn[..., :3].astype(int) - purple).sum(axis=2) < 60).sum()
+    assert all(abs(pixels - purple_pixels) < 0.25 * purple_pixels for pixels in near)
 
 
 def test_shapes_move_as_in_the_script() -> None:

@@ -27,7 +27,7 @@ URL = "memory://chain/data"
 @contextmanager
 def requested() -> Iterator[list[str]]:
     """Yield the paths of the objects whose state or content is requested in the block."""
-    found: list[str] = []
+    paths: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("info", "cat_file", "get_file"):
             method = getattr(MemoryFileSystem, name)
@@ -35,11 +35,11 @@ def requested() -> Iterator[list[str]]:
             def recorded(
                 files: Any, path: str, *rest: Any, method: Any = method, **more: Any
             ) -> Any:
-                found.append(path)
+                paths.append(path)
                 return method(files, path, *rest, **more)
 
             patch.setattr(MemoryFileSystem, name, recorded)
-        yield found
+        yield paths
 
 
 def test_everything_is_built_in_an_object_store_and_stays_fresh(

@@ -98,7 +98,7 @@ def test_questions_are_asked_again_only_if_the_images_change(
             == []
         )
     assert server.request_count == 6
-    before, after = (images(server.requests[place].body) for place in (0, -1))
+    before, after = (images(server.requests[index].body) for index in (0, -1))
     assert set(before).isdisjoint(after)
 
 

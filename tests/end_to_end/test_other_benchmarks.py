@@ -102,8 +102,8 @@ def test_a_mean_over_tasks_is_the_headline(project: Project) -> None:
     facet = find_benchmark("mvbench").facet("task")
     assert mean_over(scores(project, "mvbench"), facet).mean == pytest.approx(5 / 6)
     with database.connect(project.store) as connection:
-        found = database.query(connection, "select benchmark, accuracy from mean_over_task")
-    assert [(row["benchmark"], row["accuracy"]) for row in found] == [
+        rows = database.query(connection, "select benchmark, accuracy from mean_over_task")
+    assert [(row["benchmark"], row["accuracy"]) for row in rows] == [
         ("mvbench", pytest.approx(5 / 6))
     ]
 

@@ -141,8 +141,8 @@ def test_the_error_names_an_answer_outside_the_declared_letters(
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         refreshed = refresh_project(project, instance, ["narrow"])
     reasons = {state.name: state.reason for state in refreshed.not_fresh}
-    found = reasons["narrow_house/questions"]
-    assert "narrow_house, question 0-0: the answer is E, but the options are A, B, C, D" in found
+    reason = reasons["narrow_house/questions"]
+    assert "narrow_house, question 0-0: the answer is E, but the options are A, B, C, D" in reason
 
 
 def test_questions_and_scores_have_the_facets_as_columns_of_sql(project: Project) -> None:
@@ -171,27 +171,27 @@ def test_each_facet_and_crossing_has_a_view_with_the_numbers_of_the_library(
             "by_room": ["room"],
             "by_skill_and_room": ["skill", "room"],
         }.items():
-            found = database.query(
+            in_sql = database.query(
                 connection,
                 f"select * from {name} where benchmark = 'house' and evaluation = 'always-a'",
             )
             expected = breakdown(rows, [HOUSE.facet(column) for column in columns])
             assert {
                 (*(row[column] for column in columns), row["accuracy"], row["questions"])
-                for row in found
+                for row in in_sql
             } == {(*row.values, row.accuracy, row.questions) for row in expected}
 
 
 def test_the_headline_is_the_mean_of_the_skills_in_sql_as_in_the_library(project: Project) -> None:
     with database.connect(project.store) as connection:
-        found = database.query(connection, "select * from mean_over_skill order by evaluation")
-    for row in found:
+        rows = database.query(connection, "select * from mean_over_skill order by evaluation")
+    for row in rows:
         expected = mean_over(scores(project, row["evaluation"]), HOUSE.facet("skill"))
         assert row["accuracy"] == pytest.approx(expected.mean)
         assert row["standard_error"] == pytest.approx(expected.standard_error)
         assert (row["videos"], row["responses"]) == (VIDEOS, 12)
     # A is right for one of two counting questions, and for every order question.
-    assert [row["accuracy"] for row in found] == pytest.approx([0.75, 0.25])
+    assert [row["accuracy"] for row in rows] == pytest.approx([0.75, 0.25])
 
 
 def test_the_page_ranks_by_the_headline_and_shows_every_facet(project: Project) -> None:
@@ -235,7 +235,7 @@ def test_a_file_that_lacks_a_video_is_reported(project: Project, tmp_path: Path)
 
 
 def test_compare_tests_the_facets_and_the_headline(project: Project) -> None:
-    found = compare(scores(project, "always-e"), scores(project, "always-a"))
-    assert found.mean_over is not None
-    assert found.mean_over.difference.mean == pytest.approx(0.5)
-    assert {marginal.column for marginal in found.marginals} == {"skill", "room"}
+    comparison = compare(scores(project, "always-e"), scores(project, "always-a"))
+    assert comparison.mean_over is not None
+    assert comparison.mean_over.difference.mean == pytest.approx(0.5)
+    assert {marginal.column for marginal in comparison.marginals} == {"skill", "room"}

@@ -77,10 +77,10 @@ def test_a_mistake_is_one_paragraph_with_the_name_of_the_file(
     path = write(folder, "mine", dict(GOOD) | dict(change))
     with pytest.raises(ConfigurationError) as caught:
         read_configuration(folder).evaluation("mine")
-    found = str(caught.value)
-    assert found.startswith(f"{path}: ")
-    assert message in found
-    assert "\n" not in found
+    text = str(caught.value)
+    assert text.startswith(f"{path}: ")
+    assert message in text
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,8 @@ def test_a_zip_bomb_is_rejected_before_it_is_unzipped() -> None:
 
 def test_a_member_that_is_longer_than_declared_is_damaged(tmp_path: Path) -> None:
     data = bytearray(zip_bytes({"data/a.mp4": VIDEO}, ZIP_DEFLATED))
-    place = data.rindex(b"PK\x01\x02") + 24
-    data[place : place + 4] = struct.pack("<I", 100)
+    position = data.rindex(b"PK\x01\x02") + 24
+    data[position : position + 4] = struct.pack("<I", 100)
     with pytest.raises(ArchiveError, match=r"member data/a\.mp4: damaged"):
         unzip(bytes(data), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -182,9 +182,9 @@ def wait_for_partial(folder: Path, size_bytes: int) -> list[Path]:
     """The partial files under a folder, once one has `size_bytes`."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = [path for path in folder.rglob("*.partial") if path.stat().st_size >= size_bytes]
-        if found:
-            return found
+        partial = [path for path in folder.rglob("*.partial") if path.stat().st_size >= size_bytes]
+        if partial:
+            return partial
         time.sleep(0.05)
     raise TimeoutError(f"nothing of {size_bytes} bytes under {folder}")
 
@@ -280,11 +280,11 @@ def test_a_refused_file_says_what_to_do(
 
 
 def test_a_partial_file_that_is_too_long_is_fetched_again(v1: HubServer, tmp_path: Path) -> None:
-    place = tmp_path / ".hub" / REVISION / V1_ANNOTATIONS
-    place.parent.mkdir(parents=True)
-    place.with_name(f".{place.name}.partial").write_bytes(bytes(10_000_000))
-    assert fetch_annotations(V1, tmp_path) == place
-    assert place.read_bytes() == parquet_bytes(v1_rows())
+    target = tmp_path / ".hub" / REVISION / V1_ANNOTATIONS
+    target.parent.mkdir(parents=True)
+    target.with_name(f".{target.name}.partial").write_bytes(bytes(10_000_000))
+    assert fetch_annotations(V1, tmp_path) == target
+    assert target.read_bytes() == parquet_bytes(v1_rows())
 
 
 def test_a_link_with_the_name_of_a_partial_file_is_not_followed(
@@ -322,9 +322,9 @@ def test_offline_mode_uses_existing_files_and_sends_no_request(
 
 
 def test_subtitles_of_the_wanted_videos_are_unzipped(v1: HubServer, tmp_path: Path) -> None:
-    wanted = [*v1_videos()[:3], v1_videos()[899]]
-    assert fetch_subtitles(V1, wanted, tmp_path) == {}
-    assert files_under(tmp_path) == sorted(f"subtitle/{v.youtube_id}.srt" for v in wanted[:3])
+    requested = [*v1_videos()[:3], v1_videos()[899]]
+    assert fetch_subtitles(V1, requested, tmp_path) == {}
+    assert files_under(tmp_path) == sorted(f"subtitle/{v.youtube_id}.srt" for v in requested[:3])
 
 
 def test_a_damaged_subtitle_does_not_stop_the_others(v2: HubServer, tmp_path: Path) -> None:
@@ -344,13 +344,13 @@ def test_a_damaged_subtitle_does_not_stop_the_others(v2: HubServer, tmp_path: Pa
 def test_wanted_videos_of_v1_are_found_in_their_archives(
     v1: HubServer, published: Published, tmp_path: Path
 ) -> None:
-    wanted = v1_videos()[:4]
-    assert fetch_videos(V1, wanted, tmp_path) == {}
+    requested = v1_videos()[:4]
+    assert fetch_videos(V1, requested, tmp_path) == {}
     suffixes = [".mp4", ".MP4", ".mkv", ".mp4"]
     assert files_under(tmp_path) == sorted(
-        f"data/{video.file_stem}{suffix}" for video, suffix in zip(wanted, suffixes, strict=True)
+        f"data/{video.file_stem}{suffix}" for video, suffix in zip(requested, suffixes, strict=True)
     )
-    for video, suffix in zip(wanted, suffixes, strict=True):
+    for video, suffix in zip(requested, suffixes, strict=True):
         path = tmp_path / "data" / f"{video.file_stem}{suffix}"
         assert path.read_bytes() == published.v1_videos[video.file_stem]
 
@@ -518,9 +518,9 @@ def test_a_fetch_says_that_it_waits_for_another_fetch(
 
 
 def test_two_concurrent_calls_download_an_archive_once(v2: HubServer, tmp_path: Path) -> None:
-    wanted = v2_videos(*range(1, 21))
+    requested = v2_videos(*range(1, 21))
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda _: fetch_videos(V2, wanted, tmp_path), range(2)))
+        results = list(pool.map(lambda _: fetch_videos(V2, requested, tmp_path), range(2)))
     assert results == [{}, {}]
     assert len(files_under(tmp_path)) == 20
     assert [a.range for a in v2.content_requests("videos/001.zip")].count(None) == 1

@@ -42,10 +42,10 @@ PLACED = {"segments": Placement.SEGMENTS, "starts": Placement.STARTS}
 
 @pytest.fixture(scope="module")
 def environment() -> str:
-    found = os.environ.get("VIDEOMME_PUBLISHED")
-    if found is None:
+    folder = os.environ.get("VIDEOMME_PUBLISHED")
+    if folder is None:
         pytest.skip("VIDEOMME_PUBLISHED does not name an environment with qwen-vl-utils")
-    return found
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +61,15 @@ def table() -> Iterator[list[str]]:
 def published(environment: str, **cases: Any) -> dict[str, Any]:
     """The frames that the packages choose in `cases`."""
     asked = {"numbers": {}, "sizes": [], "videos": [], **cases}
-    found = subprocess.run(
+    process = subprocess.run(
         [f"{environment}/bin/python", ROOT / "tests" / "support" / "published_frames.py"],
         input=json.dumps(asked),
         capture_output=True,
         check=False,
         text=True,
     )
-    assert found.returncode == 0, found.stderr
-    return dict(json.loads(found.stdout.splitlines()[-1]))
+    assert process.returncode == 0, process.stderr
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def test_published_rules_choose_equal_frames(environment: str, table: list[str]) -> None:
@@ -79,23 +79,23 @@ def test_published_rules_choose_equal_frames(environment: str, table: list[str])
     rated = [(n, chance.choice(rates), 2.0, 4, chance.choice((64, 512, 768, 2048))) for n in totals]
     placed = [(total, min(chance.randint(1, 90), total - 1)) for total in totals]
     cases = dict.fromkeys(RATED, rated) | dict.fromkeys(PLACED, placed)
-    found = published(environment, numbers=cases)["numbers"]
+    numbers = published(environment, numbers=cases)["numbers"]
     moved = 0
     for strategy in RATED:
-        for (total, fps, rate, least, most), frames in zip(rated, found[strategy], strict=True):
+        for (total, fps, rate, least, most), frames in zip(rated, numbers[strategy], strict=True):
             sampling = parse_sampling(f"{strategy}-{rate:g}-min-{least}-max-{most}")
             chosen = sampling.choose(Clock.steady(total, fps)).frames
             if strategy == "qwen2_vl":
                 # The rounded step can have room for one more frame, the last of the video.
                 pairs = list(zip(chosen, frames[: len(chosen)], strict=True))
-                assert all(abs(one - other) <= 1 for one, other in pairs), (total, fps, most)
-                moved += sum(one != other for one, other in pairs)
+                assert all(abs(own - other) <= 1 for own, other in pairs), (total, fps, most)
+                moved += sum(own != other for own, other in pairs)
             else:
                 assert list(chosen) == frames, (strategy, total, fps, most)
     for rule, placement in PLACED.items():
-        for (total, count), frames in zip(placed, found[rule], strict=True):
+        for (total, count), frames in zip(placed, numbers[rule], strict=True):
             assert place(total, count, placement).tolist() == frames, (rule, total, count)
-    share = moved / sum(map(len, found["qwen2_vl"]))
+    share = moved / sum(map(len, numbers["qwen2_vl"]))
     videos = f"frame numbers of {CASES:,} videos"
     table += [
         f"| `qwen_vl` | qwen-vl-utils: {videos} | all |",
@@ -118,8 +118,8 @@ def test_published_rules_have_equal_sizes(environment: str, table: list[str]) ->
             ("qwen2_vl", *made_up, 28, {}),
             ("qwen3_vl", *made_up, 32, {}),
         ]
-    found = published(environment, sizes=cases)["sizes"]
-    for (rule, *video, side, some), size in zip(cases, found, strict=True):
+    sizes = published(environment, sizes=cases)["sizes"]
+    for (rule, *video, side, some), size in zip(cases, sizes, strict=True):
         patches = Patches.model_validate({"side": side, "per_video": rule == "qwen3_vl", **some})
         assert list(patches.size(*video)) == size, (rule, video, side, some)
     videos = f"sizes of {CASES:,} videos"
@@ -132,7 +132,7 @@ def test_published_rules_have_equal_sizes(environment: str, table: list[str]) ->
 
 def odd_videos(folder: Path) -> dict[str, Path]:
     """Videos at which decoders and rules may differ, by description."""
-    uneven = [second * 30 + place for second in range(8) for place in (0, 1, 2, 11, 20)]
+    uneven = [second * 30 + offset for second in range(8) for offset in (0, 1, 2, 11, 20)]
     return {
         "plain": write_video(folder / "plain.mp4", frames=120, width=320, height=240),
         FULL_CHROMA: write_video(
@@ -175,9 +175,9 @@ def test_pixels_of_odd_videos_are_those_of_the_packages(
     ours = {name: write_frames(path, tmp_path / path.stem, store) for name, path in videos.items()}
     cases = [(str(path), str(tmp_path / path.stem)) for path in videos.values()]
     result = published(environment, videos=cases)
-    found = dict(zip(videos, result["videos"], strict=True))
-    assert "error" in found.pop("one frame")
-    for name, facts in found.items():
+    facts_of = dict(zip(videos, result["videos"], strict=True))
+    assert "error" in facts_of.pop("one frame")
+    for name, facts in facts_of.items():
         frames = ours[name]["patches-28"]
         size = [frames[0].width, frames[0].height]
         assert [frame.index for frame in frames] == facts["numbers"], name
@@ -185,13 +185,13 @@ def test_pixels_of_odd_videos_are_those_of_the_packages(
         assert facts["tokens"] == len(frames) // 2 * (size[0] // 28) * (size[1] // 28), name
     kinds = ("resize", "pillow", "internvl", "decoder")
     most, mean, share = (
-        {kind: max(facts[kind][place] for facts in found.values()) for kind in kinds}
-        for place in range(3)
+        {kind: max(facts[kind][part] for facts in facts_of.values()) for kind in kinds}
+        for part in range(3)
     )
-    assert most["pillow"] == found[FULL_CHROMA]["decoder"][0] == 0
+    assert most["pillow"] == facts_of[FULL_CHROMA]["decoder"][0] == 0
     assert most["resize"] <= 1
     assert share["resize"] < 0.001
-    odd = f"{len(found)} odd videos"
+    odd = f"{len(facts_of)} odd videos"
     table += [
         f"| `qwen_vl-2.patches-28.png` | qwen-vl-utils with decord, `Qwen2VLVideoProcessor`: frame "
         f"numbers, sizes and tokens of {odd} | all |",

@@ -88,10 +88,10 @@ def test_every_wanted_frame_is_in_one_span_that_starts_at_a_keyframe(
         group = list(range(start, min(start + 3, count)))
         pts += group[-1:] + group[:-1]
     index = index_of(pts, {i for i in range(count) if i % gop == 0})
-    wanted = data.draw(st.lists(st.integers(0, count - 1), min_size=1))
-    spans = plan(index, wanted)
+    chosen = data.draw(st.lists(st.integers(0, count - 1), min_size=1))
+    spans = plan(index, chosen)
     frames = [frame for span in spans for frame in span.frames]
-    assert sorted(frames) == sorted(set(wanted))
+    assert sorted(frames) == sorted(set(chosen))
     for earlier, later in pairwise(spans):
         assert earlier.last < later.first
     for span in spans:

@@ -186,10 +186,10 @@ async def test_a_llama_cpp_server_that_is_killed_answers_again(
     llama_cpp_replicas: Replicas,
 ) -> None:
     await answers_again(llama_cpp_replicas, "llama_cpp")
-    found = reported_identity(llama_cpp_replicas.urls[0], Profile.LLAMA_CPP, "served", None)
-    assert found is not None
-    assert found.chat_template_hash is not None
-    assert str(found.model).endswith(".gguf")
+    identity = reported_identity(llama_cpp_replicas.urls[0], Profile.LLAMA_CPP, "served", None)
+    assert identity is not None
+    assert identity.chat_template_hash is not None
+    assert str(identity.model).endswith(".gguf")
 
 
 async def answers_again(replicas: Replicas, profile: str, name: str = "served") -> None:

@@ -194,10 +194,10 @@ async def test_the_server_reports_itself_and_the_options_of_serve_are_known(
 ) -> None:
     reported = served.spec().reported_server()
     assert reported is not None
-    known = served.serve.server_identity(None)
+    from_options = served.serve.server_identity(None)
     assert (reported.version or "").startswith("0.")
-    assert (known.version or "").startswith(reported.version or "?")
-    assert (known.dtype, reported.model) == ("float32", known.model)
+    assert (from_options.version or "").startswith(reported.version or "?")
+    assert (from_options.dtype, reported.model) == ("float32", from_options.model)
     assert (reported.system_fingerprint or "").startswith(f"vllm-{reported.version}")
 
 

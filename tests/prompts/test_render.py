@@ -156,7 +156,7 @@ def test_the_lines_of_longvideobench_have_no_times() -> None:
 
 
 @pytest.mark.parametrize("template", ["official_v2", "official_v2_think", "vlmevalkit"])
-def test_subtitles_between_the_frames(template: str) -> None:
+def test_interleaved_subtitles_follow_their_frames(template: str) -> None:
     prompt = rendered(template, V2, SPOKEN, interleaved=True)
     assert prompt.text == golden(f"{template}.interleaved")
     assert prompt.after_frame == (
@@ -228,19 +228,19 @@ def test_both_contract_templates_are_equal_without_subtitles(
 
 
 def test_lmms_eval_without_subtitles_is_as_recorded() -> None:
-    wanted = recorded("lmms_eval")["prompts_v1_no_subtitle"]["default"]
-    assert rendered("lmms_eval", CAR, None).text == wanted
+    text = recorded("lmms_eval")["prompts_v1_no_subtitle"]["default"]
+    assert rendered("lmms_eval", CAR, None).text == text
 
 
 def test_lmms_eval_v2_is_as_recorded() -> None:
-    wanted = recorded("lmms_eval")["prompts_v2"]
-    words = read_words("\n".join(map(json.dumps, wanted["subtitle_jsonl"])).encode())
+    prompts = recorded("lmms_eval")["prompts_v2"]
+    words = read_words("\n".join(map(json.dumps, prompts["subtitle_jsonl"])).encode())
     policy = parse_alignment("lmms_eval")
-    assert rendered("lmms_eval", BUS, None).text == wanted["default"]
+    assert rendered("lmms_eval", BUS, None).text == prompts["default"]
     with_subtitles = rendered("lmms_eval", BUS, align(policy, words, NO_FRAMES))
-    assert with_subtitles.text == wanted["w_subtitle"]
+    assert with_subtitles.text == prompts["w_subtitle"]
     # lmms-eval has no notice for v2: without subtitles, the prompt is that of the other track.
-    assert rendered("lmms_eval", BUS, align(policy, None, NO_FRAMES)).text == wanted["default"]
+    assert rendered("lmms_eval", BUS, align(policy, None, NO_FRAMES)).text == prompts["default"]
 
 
 def test_vlmevalkit_v1_is_as_recorded() -> None:

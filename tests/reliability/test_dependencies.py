@@ -62,8 +62,8 @@ VIDEOMME = "from videomme_pipeline.cli.app import main; main()"
 
 @pytest.mark.slow
 def test_the_smoke_benchmark_runs_without_pysrt_and_decord(python: Path, tmp_path: Path) -> None:
-    found = run(python, tmp_path, f"import {', '.join(LEFT_OUT)}")
-    assert "ModuleNotFoundError" in found.stderr
+    process = run(python, tmp_path, f"import {', '.join(LEFT_OUT)}")
+    assert "ModuleNotFoundError" in process.stderr
     folder = tmp_path / "configuration"
     (folder / "evaluations").mkdir(parents=True)
     (folder / "benchmarks.yaml").write_text("smoke: {limit: 2}\n")

@@ -68,9 +68,9 @@ def results_of(replies: Sequence[OddReply]) -> dict[str, str | VideoMMEError]:
         results: dict[str, str | VideoMMEError] = {}
         # An attempt fails before it arrives if it uses the connection that was just closed.
         while server.request_count < len(replies):
-            place, result = server.request_count, await result_of(model)
-            if server.request_count > place:
-                results[replies[place].name] = result
+            number, result = server.request_count, await result_of(model)
+            if server.request_count > number:
+                results[replies[number].name] = result
         await model.close()
         return results
 
@@ -121,13 +121,13 @@ def test_a_rejection_is_neither_an_answer_nor_retried() -> None:
 
 
 def test_an_unusual_reply_with_an_answer_is_an_answer() -> None:
-    found = results_of(UNUSUAL_ANSWERS)
-    assert found == dict.fromkeys(found, letter_of(request().prompt.text))
+    letters = results_of(UNUSUAL_ANSWERS)
+    assert letters == dict.fromkeys(letters, letter_of(request().prompt.text))
 
 
-def damaged(data: bytes, place: float, removed: int, inserted: bytes) -> bytes:
+def damaged(data: bytes, position: float, removed: int, inserted: bytes) -> bytes:
     """`data` with some bytes at a place between 0 and 1 replaced."""
-    start = int(len(data) * place)
+    start = int(len(data) * position)
     return data[:start] + inserted + data[start + removed :]
 
 

@@ -130,19 +130,19 @@ def _hashed_files(store: Store) -> list[Path]:
 def _hashes(store: Store) -> object:
     """The known hashes of these files, or None if one is missing and will be computed again."""
     with HashCache(store.hashes) as hashes:
-        known = [hashes.get(path, path.stat()) for path in _hashed_files(store)]
-    return None if None in known else known
+        cached = [hashes.get(path, path.stat()) for path in _hashed_files(store)]
+    return None if None in cached else cached
 
 
 def outcome(kind: Kind, intact: object) -> str:
     """The outcome of reading a file after one of its bits was flipped."""
     try:
-        found = kind.read()
+        content = kind.read()
     except VideoMMEError:
         return "detected"
-    if found == intact:
+    if content == intact:
         return "unchanged"
-    return "detected" if found in MISSING else "silent"
+    return "detected" if content in MISSING else "silent"
 
 
 def flip(kind: Kind, count: int, chance: random.Random) -> Counter[str]:

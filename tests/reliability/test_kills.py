@@ -89,13 +89,13 @@ class Kills:
 
 def tables_of(root: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """The rows of all results by path, without the columns that may change."""
-    data, found = root / "data", {}
+    data, tables = root / "data", {}
     results = data / "videomme"
     for path in sorted([*results.rglob("*.parquet"), *(data / "frames").rglob("*.parquet")]):
         if path.parts[-3] != "attempts":
             columns = [name for name in pq.read_schema(path).names if name not in CHANGING]
-            found[str(path.relative_to(data))] = pq.read_table(path, columns=columns).to_pylist()
-    return found
+            tables[str(path.relative_to(data))] = pq.read_table(path, columns=columns).to_pylist()
+    return tables
 
 
 def frame_times(root: Path) -> Mapping[Path, int]:

@@ -148,8 +148,8 @@ def test_a_run_survives_rejected_slow_and_broken_requests(team: Team, proxy: Fau
     while command.is_running:
         for fault in Fault:
             proxy.fail(fault, 2)
-            wanted = proxy.requests + 10
-            command.wait_until(lambda: proxy.requests >= wanted)  # noqa: B023
+            enough = proxy.requests + 10
+            command.wait_until(lambda: proxy.requests >= enough)  # noqa: B023
     finished = command.finish()
     assert finished.status == 0, finished.err
     assert proxy.faults - faults > 20

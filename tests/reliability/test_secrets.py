@@ -181,7 +181,7 @@ have the environment of the step, which asks models."""
 
 def watch_children(process: "subprocess.Popen[bytes]") -> set[str]:
     """Wait for `process`. Return the command lines of its children that had the key."""
-    found = set()
+    commands = set()
     parent = psutil.Process(process.pid).cmdline()
     while process.poll() is None:
         for child in _children(process.pid):
@@ -193,9 +193,9 @@ def watch_children(process: "subprocess.Popen[bytes]") -> set[str]:
             is_ours = not any(name in command for name in STARTED_BY_OTHERS)
             is_started = arguments != parent  # a new process is a copy of its parent for a moment
             if KEY in command or (KEY in str(variables) and is_ours and is_started):
-                found.add(command)
+                commands.add(command)
         time.sleep(0.02)
-    return found
+    return commands
 
 
 def _children(pid: int) -> list[psutil.Process]:
@@ -209,10 +209,10 @@ def where_the_key_is(folder: Path) -> list[str]:
     """Names of the files in `folder` that contain the key, also if it is compressed."""
     redaction = Redaction(KEY)
     return [
-        f"{path.relative_to(folder)}: {place}"
+        f"{path.relative_to(folder)}: {part}"
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-        for place, data in contents_of(path)
+        for part, data in contents_of(path)
         if KEY.encode() in data or redaction.redact_bytes(data) != data
     ]
 

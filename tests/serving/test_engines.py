@@ -85,7 +85,7 @@ def test_a_program_without_a_package_prints_its_version() -> None:
 
 
 def test_an_entry_has_the_profile_of_its_engine() -> None:
-    for engine in {one.value for one in EngineName} & {one.value for one in Profile}:
+    for engine in {member.value for member in EngineName} & {member.value for member in Profile}:
         serve = {"engine": engine, "weights": "org/m"}
         entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
         assert entry.profile.value == engine

@@ -54,10 +54,12 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sqlite_files_are_refused(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = r"on a network file system \(nfs4\) .*; set VIDEOMME_LOCAL_DISK to a folder on a local"
-    with pytest.raises(StorageError, match=found):
+    message = (
+        r"on a network file system \(nfs4\) .*; set VIDEOMME_LOCAL_DISK to a folder on a local"
+    )
+    with pytest.raises(StorageError, match=message):
         Journal(shared / "journal.sqlite")
-    with pytest.raises(StorageError, match=found):
+    with pytest.raises(StorageError, match=message):
         HashCache(shared / "hashes.sqlite").clear()
     monkeypatch.setenv("DAGSTER_HOME", str(shared / "home"))
     with pytest.raises(StorageError, match="set DAGSTER_HOME or VIDEOMME_POSTGRES_URL"):

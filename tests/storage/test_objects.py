@@ -46,10 +46,10 @@ def test_reading_and_writing_name_the_object_and_the_reason() -> None:
 
 
 def test_listing_says_what_to_check() -> None:
-    found = r"cannot list \(connection refused\); check the address, the credentials, the network"
-    with pytest.raises(StorageError, match=found):
+    message = r"cannot list \(connection refused\); check the address, the credentials, the network"
+    with pytest.raises(StorageError, match=message):
         Store.at("unreachable://bucket/data").question_files()
-    with pytest.raises(StorageError, match=found):
+    with pytest.raises(StorageError, match=message):
         RowFolder(PATH.parent, Video).read()
 
 

@@ -89,16 +89,16 @@ def texts(lines: list[AlignedLine]) -> list[str]:
 @pytest.mark.parametrize("case", range(6))
 def test_official_has_the_line_of_video_slicer_at_each_frame(case: int) -> None:
     data = recorded("video_slicer")
-    wanted = data["subtitle_cases"][case]
+    recording = data["subtitle_cases"][case]
     lines = align(
         parse_alignment("official"),
         read_srt(data["srt"].encode()),
-        frames_at(wanted["indices"], wanted["fps"], wanted["total"]),
+        frames_at(recording["indices"], recording["fps"], recording["total"]),
     )
-    per_frame = dict.fromkeys(range(wanted["n"]), "")
+    per_frame = dict.fromkeys(range(recording["n"]), "")
     per_frame.update({line.frame: line.text for line in lines if line.frame is not None})
-    assert list(per_frame.values()) == wanted["per_frame"]
-    assert "\n".join(texts(lines)) == wanted["subtitles_txt"]
+    assert list(per_frame.values()) == recording["per_frame"]
+    assert "\n".join(texts(lines)) == recording["subtitles_txt"]
 
 
 def test_every_recorded_cue_is_read_with_its_times() -> None:
@@ -150,10 +150,12 @@ def test_official_needs_a_frame_rate() -> None:
 @pytest.mark.parametrize("case", range(18))
 def test_vlmevalkit_lists_the_recorded_lines(case: int) -> None:
     data = recorded("vlmevalkit")
-    wanted = data["v1"][case]
-    frames = frames_at(wanted["indices"], wanted["info"]["fps"], wanted["info"]["n_frames"])
-    cues = read_srt(data["srt"][wanted["video"]].encode())
-    assert texts(align(parse_alignment("vlmevalkit"), cues, frames)) == wanted["subtitles_lines"]
+    recording = data["v1"][case]
+    frames = frames_at(
+        recording["indices"], recording["info"]["fps"], recording["info"]["n_frames"]
+    )
+    cues = read_srt(data["srt"][recording["video"]].encode())
+    assert texts(align(parse_alignment("vlmevalkit"), cues, frames)) == recording["subtitles_lines"]
 
 
 # lmms_eval
@@ -384,11 +386,11 @@ def test_the_documented_counts_are_correct(row: str, case: str) -> None:
 
     def lines(name: str) -> str:
         try:
-            found = align(parse_alignment(name), cues, frames)
+            aligned = align(parse_alignment(name), cues, frames)
         except SubtitleError:
             return "cannot be read"
-        starts = [line.start_seconds for line in found]
-        return f"{len(found)}" + ("" if starts == sorted(starts) else ", not in time order")
+        starts = [line.start_seconds for line in aligned]
+        return f"{len(aligned)}" + ("" if starts == sorted(starts) else ", not in time order")
 
     names = ("window-500", "official", "lmms_eval", "full")
     counts = " | ".join([str(len(cues.cues)), *map(lines, names)])
@@ -633,7 +635,7 @@ def test_lmms_eval_full_uses_the_row_before_the_next_timing_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "found"),
+    ("row", "expected"),
     [
         ("</font> " + TAG.format("a") + TAG.format("b"), ["a"]),
         (TAG.format(""), [""]),
@@ -641,8 +643,8 @@ def test_lmms_eval_full_uses_the_row_before_the_next_timing_line() -> None:
         (TAG.format("a").removesuffix("</font>"), []),
     ],
 )
-def test_lmms_eval_uses_the_text_of_the_first_tag(row: str, found: list[str]) -> None:
-    assert texts(lines_of("lmms_eval_full", srt((1, 2, row)), at(1.5))) == found
+def test_lmms_eval_uses_the_text_of_the_first_tag(row: str, expected: list[str]) -> None:
+    assert texts(lines_of("lmms_eval_full", srt((1, 2, row)), at(1.5))) == expected
 
 
 def test_official_reads_a_file_as_srt_whatever_it_contains() -> None:

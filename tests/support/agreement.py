@@ -30,12 +30,12 @@ def letter_read(reader: ReaderName, row: Mapping[str, Any]) -> str:
 
 def counts(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
     """The number of pairs (letter read, letter intended) of each of `KINDS`."""
-    found = dict.fromkeys(KINDS, 0)
+    numbers = dict.fromkeys(KINDS, 0)
     for letter, intended in pairs:
         if letter == intended:
-            found["right"] += 1
+            numbers["right"] += 1
         elif not intended:
-            found["false"] += 1
+            numbers["false"] += 1
         else:
-            found["wrong" if letter else "missed"] += 1
-    return found
+            numbers["wrong" if letter else "missed"] += 1
+    return numbers

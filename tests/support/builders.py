@@ -51,7 +51,7 @@ def read_barcode(picture: Picture) -> int:
         strip[:, round((bit + 0.25) * cell) : round((bit + 0.75) * cell)].mean() > 128
         for bit in range(BARCODE_BITS)
     ]
-    return sum(int(on) << (BARCODE_BITS - 1 - place) for place, on in enumerate(bits))
+    return sum(int(on) << (BARCODE_BITS - 1 - bit) for bit, on in enumerate(bits))
 
 
 def write_video(
@@ -163,18 +163,20 @@ def declare_samples(path: Path, box: str, samples: int) -> Path:
     table = data.index(box.encode()) + 4
     if box == "stsz":
         data[table + 4 : table + 8] = (1).to_bytes(4, "big")
-    place = table + (12 if box == "stsc" else 8)
-    data[place : place + 4] = samples.to_bytes(4, "big")
+    position = table + (12 if box == "stsc" else 8)
+    data[position : position + 4] = samples.to_bytes(4, "big")
     path.write_bytes(data)
     return path
 
 
-def _number(data: bytearray, place: int) -> int:
-    return int.from_bytes(data[place : place + 4], "big", signed=True)
+def _number(data: bytearray, position: int) -> int:
+    return int.from_bytes(data[position : position + 4], "big", signed=True)
 
 
-def _add(data: bytearray, place: int, change: int) -> None:
-    data[place : place + 4] = (_number(data, place) + change).to_bytes(4, "big", signed=True)
+def _add(data: bytearray, position: int, change: int) -> None:
+    data[position : position + 4] = (_number(data, position) + change).to_bytes(
+        4, "big", signed=True
+    )
 
 
 def truncate(path: Path, keep: float) -> Path:

@@ -99,4 +99,4 @@ def score_or_crash(task: ScoringTask) -> dict[str, float]:
     if task.question == "always" or (task.question == "once" and not mark.exists()):
         mark.touch()
         os.kill(os.getpid(), signal.SIGSEGV)
-    return {letter: -place for place, letter in enumerate(task.options)}
+    return {letter: -number for number, letter in enumerate(task.options)}

@@ -65,14 +65,14 @@ def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
     """The path of a clip, which is built if necessary, or `name` if it is an existing video."""
     if Path(name).is_file():
         return Path(name)
-    wanted = next(c for c in CLIPS if c.name == name)
+    chosen = next(c for c in CLIPS if c.name == name)
     path = folder / f"{name}.v{CLIP_VERSION}.mp4"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        encoded = folder / f"encoded_{wanted.height}.v{CLIP_VERSION}.mp4"
+        encoded = folder / f"encoded_{chosen.height}.v{CLIP_VERSION}.mp4"
         if not encoded.exists():
-            _encode(wanted.width, wanted.height, encoded)
-        _repeat(encoded, wanted, path)
+            _encode(chosen.width, chosen.height, encoded)
+        _repeat(encoded, chosen, path)
     return path
 
 
@@ -119,12 +119,12 @@ def _mean(values: NDArray[np.float64]) -> float | None:
 
 def _is_non_reference(data: bytes) -> bool:
     """True if no other picture depends on this one: `nal_ref_idc` 0 (ITU-T H.264, 7.4.1)."""
-    place = 0
-    while place + 5 <= len(data):
-        header = data[place + 4]
+    position = 0
+    while position + 5 <= len(data):
+        header = data[position + 4]
         if header & 31 in (1, 5):
             return header >> 5 & 3 == 0
-        place += 4 + int.from_bytes(data[place : place + 4], "big")
+        position += 4 + int.from_bytes(data[position : position + 4], "big")
     return False
 
 
@@ -140,16 +140,16 @@ def _encode(width: int, height: int, path: Path) -> None:
     partial.rename(path)
 
 
-def _repeat(encoded: Path, wanted: Clip, path: Path) -> None:
+def _repeat(encoded: Path, chosen: Clip, path: Path) -> None:
     """Write the packets of `encoded` at the clip's frame rate, repeated to the clip's length."""
     partial = path.with_suffix(".partial.mp4")
     with av.open(str(partial), "w") as output, av.open(str(encoded)) as source:
         first = source.streams.video[0]
         stream = output.add_stream_from_template(first)
         per_frame = int(1 / (Fraction(30) * (first.time_base or 1)))
-        time_base = Fraction(1, wanted.fps * per_frame)
+        time_base = Fraction(1, chosen.fps * per_frame)
         packets = [(p.pts, p.dts, bytes(p), p.is_keyframe) for p in source.demux(first) if p.size]
-        for turn in range(wanted.seconds * wanted.fps // ENCODED_FRAMES):
+        for turn in range(chosen.seconds * chosen.fps // ENCODED_FRAMES):
             offset = turn * ENCODED_FRAMES * per_frame
             for pts, dts, data, is_keyframe in packets:
                 packet = av.Packet(data)
@@ -281,6 +281,6 @@ def _pink(random: np.random.Generator, width: int, height: int) -> Plane:
     return np.asarray(field / field.std(), np.float32)
 
 
-def _reflect(place: float, span: int) -> float:
+def _reflect(position: float, span: int) -> float:
     """`place` reflected at the ends of 0 … `span`."""
-    return span - abs(place % (2 * span) - span)
+    return span - abs(position % (2 * span) - span)

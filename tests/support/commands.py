@@ -122,15 +122,15 @@ def members_of(group: int) -> tuple[str, ...]:
 
     A process without a command was killed, and has given back its memory.
     """
-    found = []
+    commands = []
     for process in psutil.process_iter(["cmdline"]):
         try:
             is_member = os.getpgid(process.pid) == group
         except ProcessLookupError:
             continue
         if is_member and process.info["cmdline"]:
-            found.append(" ".join(process.info["cmdline"]))
-    return tuple(found)
+            commands.append(" ".join(process.info["cmdline"]))
+    return tuple(commands)
 
 
 def write_served_project(root: Path, server: ModelServer) -> None:

@@ -19,14 +19,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("weights", type=Path)
     parser.add_argument("--port", type=int, required=True)
-    known, _ = parser.parse_known_args()
-    print(f"loading {known.weights}", flush=True)  # noqa: T201
-    if (known.weights / "broken").exists():
+    arguments, _ = parser.parse_known_args()
+    print(f"loading {arguments.weights}", flush=True)  # noqa: T201
+    if (arguments.weights / "broken").exists():
         sys.exit("out of memory")
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    while (known.weights / "slow").exists():
+    while (arguments.weights / "slow").exists():
         time.sleep(0.05)
-    with ModelServer(port=known.port, reports={"/version": {"version": "1.0"}}):
+    with ModelServer(port=arguments.port, reports={"/version": {"version": "1.0"}}):
         time.sleep(600)
 
 

@@ -18,14 +18,14 @@ QUESTIONS: list[dict[str, Any]] = [
         "duration": "short",
         "domain": "Knowledge",
         "sub_category": "Astronomy",
-        "question_id": f"{video:03d}-{place}",
+        "question_id": f"{video:03d}-{number}",
         "task_type": "Counting Problem",
-        "question": f"How many balls are in box {place}?",
+        "question": f"How many balls are in box {number}?",
         "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
-        "answer": "ABCD"[(video + place) % 4],
+        "answer": "ABCD"[(video + number) % 4],
     }
     for video in (1, 2)
-    for place in (1, 2, 3)
+    for number in (1, 2, 3)
 ]
 RESPONSES = ["C", "The answer is D.", "B", "D. Four.", "A", "NA"]
 """Right, right, wrong, right, right, unreadable."""

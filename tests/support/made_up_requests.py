@@ -103,6 +103,6 @@ def videos(
 
 def letters(responses: Sequence[Response]) -> dict[tuple[str, int], str | None]:
     """Raw output by question and repeat. Each may occur only once."""
-    found = {(item.question_id, item.repeat): item.raw_output for item in responses}
-    assert len(found) == len(responses)
-    return found
+    texts = {(item.question_id, item.repeat): item.raw_output for item in responses}
+    assert len(texts) == len(responses)
+    return texts

@@ -129,7 +129,9 @@ def v1_questions(videos: int, benchmark: str = "videomme") -> list[Question]:
     """Three questions on each of `videos` videos, spread over the v1 columns."""
     rng = random.Random(1)
     return [
-        _v1_question(rng, benchmark, video, place) for video in range(videos) for place in range(3)
+        _v1_question(rng, benchmark, video, number)
+        for video in range(videos)
+        for number in range(3)
     ]
 
 
@@ -137,15 +139,17 @@ def v2_questions(groups: int, benchmark: str = "videomme_v2") -> list[Question]:
     """`groups` groups of four questions with eight options, one group per video."""
     rng = random.Random(2)
     return [
-        _v2_question(rng, benchmark, group, place) for group in range(groups) for place in range(4)
+        _v2_question(rng, benchmark, group, number)
+        for group in range(groups)
+        for number in range(4)
     ]
 
 
-def _v1_question(rng: random.Random, benchmark: str, video: int, place: int) -> Question:
+def _v1_question(rng: random.Random, benchmark: str, video: int, number: int) -> Question:
     domain, sub_category = SUB_CATEGORIES[video % len(SUB_CATEGORIES)]
     return Question(
         benchmark=benchmark,
-        question_id=f"{video + 1:03d}-{place + 1}",
+        question_id=f"{video + 1:03d}-{number + 1}",
         video_id=f"{video + 1:03d}",
         youtube_id=None,
         url=None,
@@ -163,11 +167,11 @@ def _v1_question(rng: random.Random, benchmark: str, video: int, place: int) -> 
     )
 
 
-def _v2_question(rng: random.Random, benchmark: str, group: int, place: int) -> Question:
+def _v2_question(rng: random.Random, benchmark: str, group: int, number: int) -> Question:
     logic = group % 3 == 0
     return Question(
         benchmark=benchmark,
-        question_id=f"{group + 1:03d}-{place + 1}",
+        question_id=f"{group + 1:03d}-{number + 1}",
         video_id=f"{group + 1:03d}",
         youtube_id=None,
         url=None,

@@ -207,8 +207,8 @@ class ModelServer:
             headers = _headers(head)
             if head.startswith(b"GET "):
                 path = head.split()[1].decode()
-                found = self.reports.get(path, {"data": [self._listed()]})
-                writer.write(_response(200, orjson.dumps(found)))
+                report = self.reports.get(path, {"data": [self._listed()]})
+                writer.write(_response(200, orjson.dumps(report)))
                 await writer.drain()
                 continue
             length = int(headers.get("content-length", "0"))
@@ -403,8 +403,8 @@ def _question_of(body: dict[str, Any]) -> str:
 def _last_text(raw: bytes) -> str:
     """Last text in the end of a body."""
     text = raw.decode("utf-8", "replace")
-    found = text.rfind('"text":"')
-    return str(json.JSONDecoder().raw_decode(text, found + 7)[0]) if found >= 0 else ""
+    start = text.rfind('"text":"')
+    return str(json.JSONDecoder().raw_decode(text, start + 7)[0]) if start >= 0 else ""
 
 
 def _images_of(body: dict[str, Any]) -> tuple[int, str]:

@@ -37,10 +37,10 @@ IN_QUESTION = "Which?\n(A) Red\n(B) Blue\n(C) Green"
 
 def settings(name: str, folder: Path) -> dict[str, Any]:
     """The entry of benchmarks.yaml with which the made-up data is fetched."""
-    found: dict[str, Any] = {"accept_license": True}
+    values: dict[str, Any] = {"accept_license": True}
     if name in UNPINNED:
-        found["revision"] = REVISION
-    return found | ({"folder": str(folder / name)} if name in FROM_FOLDER else {})
+        values["revision"] = REVISION
+    return values | ({"folder": str(folder / name)} if name in FROM_FOLDER else {})
 
 
 class OtherBenchmarks:
@@ -66,8 +66,8 @@ class OtherBenchmarks:
         assert hub is not None
         parts = hub.parts[archive]
         size = -(-len(data) // min(3, len(parts)))
-        for place, part in enumerate(parts):
-            self._add(name, part, data[place * size : (place + 1) * size])
+        for number, part in enumerate(parts):
+            self._add(name, part, data[number * size : (number + 1) * size])
 
     def _write(self, name: str, path: str, data: bytes) -> None:
         target = self.folder / name / path
@@ -100,7 +100,10 @@ class OtherBenchmarks:
         self._add(name, "lvb_val.json", _json(rows))
         videos = {f"videos/{video}.mp4": self.clip for video in subtitles}
         self._add_split(name, "videos.tar", tar_bytes(videos))
-        cues = {f"subtitles/{video}_en.json": _json(found) for video, found in subtitles.items()}
+        cues = {
+            f"subtitles/{video}_en.json": _json(cues_of_video)
+            for video, cues_of_video in subtitles.items()
+        }
         self._add(name, "subtitles.tar", tar_bytes(cues))
 
     def _mlvu_dev(self) -> None:
@@ -147,15 +150,15 @@ class OtherBenchmarks:
                 "video_info": {"duration_minutes": 60},
                 "qa": [
                     {
-                        "uid": f"{video}{place}",
+                        "uid": f"{video}{position}",
                         "question": IN_QUESTION,
                         "answer": "A",
                         "question_type": kind,
                     }
-                    for place, kind in enumerate(found)
+                    for position, kind in enumerate(kinds_of_video)
                 ],
             }
-            for video, found in enumerate(kinds)
+            for video, kinds_of_video in enumerate(kinds)
         ]
         lines = "\n".join(json.dumps(row) for row in rows)
         self._add("lvbench", "video_info.meta.jsonl", lines.encode(), in_lfs=False)
@@ -168,7 +171,7 @@ class OtherBenchmarks:
                 "qid": number,
                 "video_uid": f"uid{number}",
                 "question": "Which?",
-                "choices": [f"Number {place}" for place in range(14 - number)],
+                "choices": [f"Number {option}" for option in range(14 - number)],
                 "right_answer": "M",
                 "clue_intervals": [[1.0, 2.0]],
                 "domain": "Life Record",

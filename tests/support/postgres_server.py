@@ -17,9 +17,9 @@ USER = "postgres"
 
 def find_postgres() -> Path | None:
     """Folder with `initdb` and `pg_ctl`, or None if no server is installed."""
-    found = shutil.which("pg_ctl")
-    if found:
-        return Path(found).resolve().parent
+    program = shutil.which("pg_ctl")
+    if program:
+        return Path(program).resolve().parent
     return max((path.parent for path in DEBIAN.glob("*/bin/pg_ctl")), default=None)
 
 

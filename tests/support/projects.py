@@ -70,8 +70,8 @@ class Copy:
         self.annotations.write_bytes(parquet_bytes(v1_rows()))
         (folder / "data").mkdir()
         (folder / "subtitle").mkdir()
-        for place, video_id in enumerate(VIDEOS):
-            write_video(self.video(video_id), frames=30 + 10 * place, width=64, height=48)
+        for number, video_id in enumerate(VIDEOS):
+            write_video(self.video(video_id), frames=30 + 10 * number, width=64, height=48)
         for video_id in WITH_SUBTITLES:
             self.subtitle(video_id).write_text("1\n00:00:00,000 --> 00:00:01,000\nhello\n")
 

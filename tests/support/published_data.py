@@ -34,9 +34,9 @@ def declared(name: str) -> Declaration:
 
 def release(name: str, revision: str | None = None) -> Release:
     """The files on the hub of a published benchmark, at the pinned commit or at `revision`."""
-    found = declared(name).release(name, revision)
-    assert found is not None
-    return found
+    declared_release = declared(name).release(name, revision)
+    assert declared_release is not None
+    return declared_release
 
 
 def values(column: str) -> tuple[str, ...]:
@@ -68,8 +68,8 @@ def v1_rows(videos: int = 900) -> list[dict[str, Any]]:
     """Rows of the v1 table: three questions per video, newlines and duplicate options in some."""
     rows = []
     for number, youtube_id in enumerate(youtube_ids(videos), start=1):
-        for place in range(1, 4):
-            key = f"{number:03d}-{place}"
+        for position in range(1, 4):
+            key = f"{number:03d}-{position}"
             options = [f"{letter}. option {letter} of {key}." for letter in "ABCD"]
             if number == 7:
                 options[3] = "D." + options[0][2:]
@@ -82,10 +82,11 @@ def v1_rows(videos: int = 900) -> list[dict[str, Any]]:
                     "url": f"https://www.youtube.com/watch?v={youtube_id}",
                     "videoID": youtube_id,
                     "question_id": key,
-                    "task_type": TASK_TYPES[(number * 3 + place) % 12],
-                    "question": f"What happens in {key}?" + ("\n1. This\n2. That" * (place == 3)),
+                    "task_type": TASK_TYPES[(number * 3 + position) % 12],
+                    "question": f"What happens in {key}?"
+                    + ("\n1. This\n2. That" * (position == 3)),
                     "options": options,
-                    "answer": "ABCD"[(number + place) % 4],
+                    "answer": "ABCD"[(number + position) % 4],
                 }
             )
     return rows
@@ -97,8 +98,8 @@ def v2_rows(videos: int = 800) -> list[dict[str, Any]]:
     rows = []
     for number in range(1, videos + 1):
         structure = structures[number % 6]
-        for place in range(1, 5):
-            key = f"{number:03d}-{place}"
+        for position in range(1, 5):
+            key = f"{number:03d}-{position}"
             letters = "ABC" if number == 5 else "ABCDEFGH"
             rows.append(
                 {
@@ -109,8 +110,8 @@ def v2_rows(videos: int = 800) -> list[dict[str, Any]]:
                     "question_id": key,
                     "question": f"What happens in {key}?",
                     "options": "\n".join(f"{letter}. option of {key}." for letter in letters),
-                    "answer": letters[(number + place) % len(letters)],
-                    "level": str(place % 3 + 1),
+                    "answer": letters[(number + position) % len(letters)],
+                    "level": str(position % 3 + 1),
                     "second_head": "Order",
                     "third_head": "Event Sequence Ordering",
                 }
@@ -172,14 +173,14 @@ def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
     rows = v1_rows()
     clips = small_videos(folder)
     ids = list(dict.fromkeys(row["videoID"] for row in rows))
-    videos = {name: clips[place % len(clips)] for place, name in enumerate(ids)}
+    videos = {name: clips[position % len(clips)] for position, name in enumerate(ids)}
     suffixes = {ids[1]: ".MP4", ids[2]: ".mkv"}
     shuffled = ids.copy()
     random.Random(1).shuffle(shuffled)
-    for place, archive in enumerate(V1.hub.archives):
+    for position, archive in enumerate(V1.hub.archives):
         members = {
             f"data/{name}{suffixes.get(name, '.mp4')}": videos[name]
-            for name in shuffled[place :: len(V1.hub.archives)]
+            for name in shuffled[position :: len(V1.hub.archives)]
         }
         hub.add(V1.hub.repository, revision, archive, zip_bytes(members))
     subtitles = {
@@ -195,8 +196,8 @@ def publish_v2(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
     clips = small_videos(folder)
     videos = {f"{number:03d}": clips[number % len(clips)] for number in range(1, 801)}
     ids = list(videos)
-    for place, archive in enumerate(V2.hub.archives):
-        members = {f"{name}.mp4": videos[name] for name in ids[place * 20 : place * 20 + 20]}
+    for position, archive in enumerate(V2.hub.archives):
+        members = {f"{name}.mp4": videos[name] for name in ids[position * 20 : position * 20 + 20]}
         hub.add(V2.hub.repository, revision, archive, zip_bytes(members))
     word = b'{"text": "hello", "start_time": 0.1, "end_time": 0.5}\n'
     hub.add(

@@ -45,7 +45,7 @@ QWEN3 = Qwen3VLVideoProcessor(
 
 def main() -> None:
     cases = json.load(sys.stdin)
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "numbers": {
             rule: [numbers(rule, *case) for case in each] for rule, each in cases["numbers"].items()
         },
@@ -53,7 +53,7 @@ def main() -> None:
         "videos": [video(path, Path(folder)) for path, folder in cases["videos"]],
         "versions": {name: version(name) for name in ("qwen-vl-utils", "transformers", "torch")},
     }
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 def numbers(rule: str, total: int, *case: Any) -> list[int]:
@@ -68,8 +68,8 @@ def numbers(rule: str, total: int, *case: Any) -> list[int]:
         return list(map(int, chosen))
     video_fps, fps, least, most = case
     if rule == "qwen_vl":
-        wanted = {"fps": fps, "min_frames": least, "max_frames": most}
-        count = vision_process.smart_nframes(wanted, total_frames=total, video_fps=video_fps)
+        settings = {"fps": fps, "min_frames": least, "max_frames": most}
+        count = vision_process.smart_nframes(settings, total_frames=total, video_fps=video_fps)
         return list(map(int, torch.linspace(0, total - 1, count).round()))
     metadata = SimpleNamespace(total_num_frames=total, fps=video_fps)
     if rule == "qwen3_vl":
@@ -90,8 +90,8 @@ def size(
     def read(_element: Any) -> Any:
         return made_up[0], {}, 2.0
 
-    def resize(pictures: Any, wanted: list[int], **_: Any) -> Any:
-        sizes.append([wanted[1], wanted[0]])
+    def resize(pictures: Any, size: list[int], **_: Any) -> Any:
+        sizes.append([size[1], size[0]])
         return pictures[:1, :, :1, :1]
 
     def resize_processed(_self: Any, image: Any, size: Any, **_: Any) -> Any:
@@ -166,9 +166,9 @@ def _pillow(pictures: Any, side: int) -> Any:
     return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
 
 
-def _difference(one: Any, other: Any) -> list[float]:
+def _difference(first: Any, other: Any) -> list[float]:
     """The largest difference of two tensors, the mean, and the share of values that differ."""
-    differences = (one.float() - other.float()).abs()
+    differences = (first.float() - other.float()).abs()
     share = (differences > 0).float().mean()
     return [float(differences.max()), float(differences.mean()), float(share)]
 

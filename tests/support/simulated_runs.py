@@ -264,9 +264,16 @@ def draw_runs(
         letters = generator.integers(0, 3, chances.shape)
         rows_of_runs.append(
             [
-                _row(video, place, bool(right[video, place]), odd[video, place], letters, v2=v2)
+                _row(
+                    video,
+                    position,
+                    bool(right[video, position]),
+                    odd[video, position],
+                    letters,
+                    v2=v2,
+                )
                 for video in range(benchmark.videos)
-                for place in range(benchmark.per_video)
+                for position in range(benchmark.per_video)
             ]
         )
     return rows_of_runs
@@ -293,7 +300,7 @@ def new_alarms(runs: Sequence[Sequence[ScoredQuestion]], spec: AlarmSpec) -> dic
 
 
 def _row(
-    video: int, place: int, right: bool, odd: float, letters: Counts, *, v2: bool
+    video: int, position: int, right: bool, odd: float, letters: Counts, *, v2: bool
 ) -> ScoredQuestion:
     outcome = Outcome.CORRECT if right else Outcome.INCORRECT
     if odd < FAILED:
@@ -301,7 +308,7 @@ def _row(
     elif odd < FAILED + UNREADABLE:
         outcome = Outcome.UNREADABLE
     answered = outcome in (Outcome.CORRECT, Outcome.INCORRECT)
-    letter = Letter.A if right else list(Letter)[1 + int(letters[video, place])]
+    letter = Letter.A if right else list(Letter)[1 + int(letters[video, position])]
     labels: dict[str, Any] = (
         {
             "group_type": ("relevance", "logic")[video % 3 == 0],
@@ -314,12 +321,12 @@ def _row(
         else {
             "domain": f"domain {video % 6}",
             "sub_category": f"category {video % 30}",
-            "task_type": f"task {(video + place) % 12}",
+            "task_type": f"task {(video + position) % 12}",
             "duration": tuple(Duration)[video % 3],
         }
     )
     return scored(
-        f"{video:03d}-{place + 1}",
+        f"{video:03d}-{position + 1}",
         outcome,
         video_id=f"{video:03d}",
         extracted_answer=letter if answered else None,
@@ -333,5 +340,5 @@ def _measure_of(wrong: Counts) -> RunCounts:
 
 def _is_worse(baseline: NDArray[np.int64], run: NDArray[np.int64]) -> bool:
     """The decision of a two-sided test at 5%, as in `compare`, and only if the run is worse."""
-    found = paired_difference(run, baseline, list(range(baseline.size)))
-    return found.difference.mean > 0 and found.p_value <= 0.05
+    paired = paired_difference(run, baseline, list(range(baseline.size)))
+    return paired.difference.mean > 0 and paired.p_value <= 0.05

@@ -103,10 +103,10 @@ def _wait_until_idle(environment: dict[str, str]) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         command = ["sinfo", "--noheader", "--format=%T"]
-        found = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, check=False, env=os.environ | environment
         )
-        if found.stdout.strip() == "idle":
+        if process.stdout.strip() == "idle":
             return
         time.sleep(0.5)
-    raise TimeoutError(f"the Slurm node is not idle: {found.stdout} {found.stderr}")
+    raise TimeoutError(f"the Slurm node is not idle: {process.stdout} {process.stderr}")

@@ -22,7 +22,7 @@ def sampled_frames(length_seconds: int, count: int) -> SampledFrames:
     fps = 25.0
     total = int(length_seconds * fps)
     indices = tuple(
-        min(total - 1, (2 * place + 1) * total // (2 * count)) for place in range(count)
+        min(total - 1, (2 * number + 1) * total // (2 * count)) for number in range(count)
     )
     return SampledFrames(
         seconds=tuple(index / fps for index in indices),

@@ -30,8 +30,8 @@ def known(cache: Path) -> dict[str, str]:
     """The hash of each file that the cache knows."""
     with HashCache(cache) as hashes:
         files = sorted((cache.parent / "files").iterdir())
-        found = {file.name: hashes.get(file, file.stat()) for file in files}
-    return {name: value for name, value in found.items() if value}
+        values = {file.name: hashes.get(file, file.stat()) for file in files}
+    return {name: value for name, value in values.items() if value}
 
 
 def into_nothing(path: Path) -> None:

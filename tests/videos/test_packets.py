@@ -84,7 +84,7 @@ def test_a_missing_index_is_none_and_so_is_a_damaged_one_which_is_set_aside(
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "format_name"),
     [
         (b"", "empty"),
         (b"<!DOCTYPE html><html><body>quota exceeded</body></html>", "an HTML page"),
@@ -95,11 +95,11 @@ def test_a_missing_index_is_none_and_so_is_a_damaged_one_which_is_set_aside(
     ],
 )
 def test_the_error_for_another_format_names_that_format(
-    tmp_path: Path, content: bytes, found: str
+    tmp_path: Path, content: bytes, format_name: str
 ) -> None:
     path = tmp_path / "007.mp4"
     path.write_bytes(content)
-    with pytest.raises(VideoUnreadableError, match=f"video 007: .*{found}"):
+    with pytest.raises(VideoUnreadableError, match=f"video 007: .*{format_name}"):
         index_packets(path)
 
 

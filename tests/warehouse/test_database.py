@@ -89,9 +89,9 @@ def attempt_row(
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
-    found = connection.execute(sql)
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    result = connection.execute(sql)
+    names = [column[0] for column in result.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +136,9 @@ def test_every_view_states_its_grain_and_reads_no_file() -> None:
 def test_a_skill_counts_the_questions_of_its_task_types(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    found = rows_of(connection, "select * from by_skill where evaluation = 'with'")
-    assert {row["skill"] for row in found} == {"perception", "reasoning", "temporal"}
-    for row in found:
+    rows = rows_of(connection, "select * from by_skill where evaluation = 'with'")
+    assert {row["skill"] for row in rows} == {"perception", "reasoning", "temporal"}
+    for row in rows:
         members = [scored for scored in WITH if scored.facets["skill"] == row["skill"]]
         assert row["questions"] == len(members)
         assert row["correct"] == sum(scored.is_correct for scored in members)
@@ -155,8 +155,8 @@ def test_views_follow_the_views_they_read() -> None:
 
 @pytest.mark.parametrize("name", sorted(definitions.views()))
 def test_every_view_has_the_stated_grain(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    found = rows_of(connection, f"select * from {name}")
-    assert found
+    rows = rows_of(connection, f"select * from {name}")
+    assert rows
     grain = re.match(r"-- grain: one row per \(([^)]*)\)", definitions.views()[name])
     assert grain
     keys = {
@@ -167,7 +167,7 @@ def test_every_view_has_the_stated_grain(connection: duckdb.DuckDBPyConnection, 
         "video": "video_id",
     }
     columns = [keys.get(key, key) for key in grain.group(1).split(", ")]
-    assert len({tuple(row[column] for column in columns) for row in found}) == len(found)
+    assert len({tuple(row[column] for column in columns) for row in rows}) == len(rows)
 
 
 def test_every_view_is_empty_without_evaluations(tmp_path: Path) -> None:
@@ -384,11 +384,11 @@ def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> N
     store = Store.at(tmp_path)
     put(store, rows)
     with database.connect(store) as connection:
-        (found,) = rows_of(connection, "select * from usage")
-    assert (found["attempts"], found["prompt_tokens"], found["cost_dollars"]) == (4, 400, 0.5)
-    assert found["cached_share"] == pytest.approx(0.6)
-    assert (found["latency_p50_seconds"], found["latency_p95_seconds"]) == (1.0, 9.0)
-    assert found["reasoning_tokens"] is None
+        (usage,) = rows_of(connection, "select * from usage")
+    assert (usage["attempts"], usage["prompt_tokens"], usage["cost_dollars"]) == (4, 400, 0.5)
+    assert usage["cached_share"] == pytest.approx(0.6)
+    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == (1.0, 9.0)
+    assert usage["reasoning_tokens"] is None
 
 
 def test_failed_attempts_are_counted_by_kind(connection: duckdb.DuckDBPyConnection) -> None:
@@ -402,14 +402,14 @@ def test_breakdowns_in_sql_equal_those_of_the_library(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:
     columns = BREAKDOWNS[name]
-    found = {
+    by_values = {
         tuple(row[column] for column in columns): row
         for row in rows_of(connection, f"select * from {name} where evaluation = 'with'")
     }
     cells = breakdown(WITH, [find_benchmark("videomme").facet(column) for column in columns])
-    assert len(found) == len(cells)
+    assert len(by_values) == len(cells)
     for cell in cells:
-        row = found[cell.values]
+        row = by_values[cell.values]
         for field in ("questions", "videos", "responses", "correct", "unreadable", "failed"):
             assert row[field] == getattr(cell, field)
         for field in (
@@ -428,13 +428,13 @@ def test_group_scores_in_sql_equal_those_of_the_library(
     connection: duckdb.DuckDBPyConnection, rule: GroupRule
 ) -> None:
     column = "group_score" if rule is GroupRule.CORRECTED else "group_score_official"
-    found = {row["video_id"]: row for row in rows_of(connection, "select * from group_scores")}
+    by_video = {row["video_id"]: row for row in rows_of(connection, "select * from group_scores")}
     groups, unscored = score_groups(V2, rule)
     assert [group.video_id for group in unscored] == ["900"]
-    assert not found["900"]["whole"]
-    assert found["900"][column] is None
+    assert not by_video["900"]["whole"]
+    assert by_video["900"][column] is None
     for group in groups:
-        row = found[group.video_id]
+        row = by_video[group.video_id]
         assert row[column] == pytest.approx(group.score, abs=1e-9)
         for facet in ("level", "second_head", "third_head"):
             assert row[facet] == group.facets.get(facet)
@@ -500,15 +500,15 @@ def test_group_scores_have_the_same_interval_in_sql_and_in_reports(
 def test_paired_tracks_equal_a_comparison_by_the_library(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    found = compare(WITHOUT, WITH)
+    comparison = compare(WITHOUT, WITH)
     row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
-    assert row["difference"] == pytest.approx(found.accuracy.difference.mean)
-    assert row["standard_error"] == pytest.approx(found.accuracy.difference.standard_error)
-    assert row["difference_low"] == pytest.approx(found.accuracy.difference.low)
-    assert row["interval_kind"] == found.accuracy.interval_kind
-    assert row["failed"] == len(found.failed) > 0
+    assert row["difference"] == pytest.approx(comparison.accuracy.difference.mean)
+    assert row["standard_error"] == pytest.approx(comparison.accuracy.difference.standard_error)
+    assert row["difference_low"] == pytest.approx(comparison.accuracy.difference.low)
+    assert row["interval_kind"] == comparison.accuracy.interval_kind
+    assert row["failed"] == len(comparison.failed) > 0
     short = rows_of(connection, "select * from track_against_track where duration = 'short'")[0]
-    marginal = next(row for row in found.marginals if row.value == "short")
+    marginal = next(row for row in comparison.marginals if row.value == "short")
     assert short["difference"] == pytest.approx(marginal.difference.difference.mean)
 
 
@@ -528,17 +528,17 @@ def test_paired_tracks_with_few_differences_have_the_interval_of_the_library(
         )
         for row in right
     ]
-    found = compare(right, subtitled).accuracy
+    paired = compare(right, subtitled).accuracy
     store = Store.at(tmp_path)
     put(store, right)
     put(store, subtitled)
     with database.connect(store) as connection:
         row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
     assert (row["difference_low"], row["difference_high"]) == pytest.approx(
-        (found.difference.low, found.difference.high)
+        (paired.difference.low, paired.difference.high)
     )
     assert row["differing_videos"] == differing
-    assert row["interval_kind"] == found.interval_kind
+    assert row["interval_kind"] == paired.interval_kind
 
 
 def test_a_single_pair_of_videos_has_no_interval(tmp_path: Path) -> None:
@@ -569,8 +569,10 @@ def test_the_leaderboard_names_the_servers_that_answered(tmp_path: Path) -> None
 def test_the_leaderboard_has_score_and_cost(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    found = {row["evaluation"]: row for row in rows_of(connection, "select * from leaderboard")}
-    row = found["without"]
+    by_evaluation = {
+        row["evaluation"]: row for row in rows_of(connection, "select * from leaderboard")
+    }
+    row = by_evaluation["without"]
     assert (row["questions"], row["benchmark_questions"]) == (180, 2700)
     assert not row["complete"]
     assert row["prompt_tokens"] == 180_000
@@ -579,19 +581,19 @@ def test_the_leaderboard_has_score_and_cost(
     assert latencies[88] <= row["latency_p50_seconds"] <= latencies[91]
     assert row["latency_p95_seconds"] > row["latency_p50_seconds"]
     assert row["group_score"] is None
-    assert found["groups"]["group_score"] is not None
-    assert found["groups"]["groups"] == 40
+    assert by_evaluation["groups"]["group_score"] is not None
+    assert by_evaluation["groups"]["groups"] == 40
 
 
 def test_outcomes_have_their_denominator(connection: duckdb.DuckDBPyConnection) -> None:
-    found = rows_of(connection, "select * from outcomes where evaluation = 'with'")
-    assert {row["outcome"]: row["responses"] for row in found} == {
+    rows = rows_of(connection, "select * from outcomes where evaluation = 'with'")
+    assert {row["outcome"]: row["responses"] for row in rows} == {
         outcome.value: count
         for outcome in Outcome
         if (count := sum(row.outcome is outcome for row in WITH))
     }
-    assert {row["all_responses"] for row in found} == {180}
-    assert sum(row["share"] for row in found) == pytest.approx(1)
+    assert {row["all_responses"] for row in rows} == {180}
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
 
 
 def test_repeats_of_a_question_count_as_one_question(tmp_path: Path) -> None:
@@ -765,7 +767,7 @@ def majority(rows: Sequence[ScoredQuestion]) -> float:
 def flips(rows: Sequence[ScoredQuestion]) -> float:
     """The share of pairs of answered repeats with different answers."""
     answers = [(r.outcome, r.extracted_answer) for r in rows if r.outcome is not Outcome.FAILED]
-    return float(np.mean([one != other for one, other in combinations(answers, 2)]))
+    return float(np.mean([letter != other for letter, other in combinations(answers, 2)]))
 
 
 def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_path: Path) -> None:
@@ -773,41 +775,41 @@ def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_pat
     put(store, rows)
     put(store, [replace(row, evaluation="once") for row in rows if row.repeat == 0])
     with database.connect(store) as connection:
-        (found,) = rows_of(connection, "select * from repeats")
+        (repeats,) = rows_of(connection, "select * from repeats")
         passed = rows_of(connection, "select * from pass_at_k order by k")
         overall = rows_of(connection, "select * from overall where evaluation = 'made-up'")[0]
     questions = by_question(rows)
     videos = [group[0].video_id for group in questions]
-    assert (found["repeats"], found["questions"], found["videos"]) == (5, 40, 20)
-    assert found["accuracy"] == pytest.approx(overall["accuracy"])
+    assert (repeats["repeats"], repeats["questions"], repeats["videos"]) == (5, 40, 20)
+    assert repeats["accuracy"] == pytest.approx(overall["accuracy"])
     assert passed[0]["pass_at_k"] == pytest.approx(overall["accuracy"])
     assert passed[0]["standard_error"] == pytest.approx(overall["standard_error"])
     vote = accuracy_interval(clustered_mean([majority(group) for group in questions], videos), 40)
-    assert found["majority_vote"] == pytest.approx(np.mean([majority(g) for g in questions]))
-    assert (found["majority_vote_low"], found["majority_vote_high"]) == pytest.approx(
+    assert repeats["majority_vote"] == pytest.approx(np.mean([majority(g) for g in questions]))
+    assert (repeats["majority_vote_low"], repeats["majority_vote_high"]) == pytest.approx(
         (vote.low, vote.high)
     )
     compared = [g for g in questions if sum(r.outcome is not Outcome.FAILED for r in g) > 1]
-    assert found["questions_with_flip_rate"] == len(compared)
+    assert repeats["questions_with_flip_rate"] == len(compared)
     rate = clustered_mean([flips(group) for group in compared], [g[0].video_id for g in compared])
-    assert found["flip_rate"] == pytest.approx(rate.mean)
-    assert found["flip_rate_low"] == pytest.approx(accuracy_interval(rate, len(compared)).low)
+    assert repeats["flip_rate"] == pytest.approx(rate.mean)
+    assert repeats["flip_rate_low"] == pytest.approx(accuracy_interval(rate, len(compared)).low)
     for row in passed:
         shares = [
             np.mean([any(r.is_correct for r in drawn) for drawn in combinations(group, row["k"])])
             for group in questions
         ]
         assert row["pass_at_k"] == pytest.approx(np.mean(shares))
-    assert found["pass_at_all"] == pytest.approx(passed[-1]["pass_at_k"])
+    assert repeats["pass_at_all"] == pytest.approx(passed[-1]["pass_at_k"])
 
 
 def test_repeats_that_agree_never_flip(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, [replace(row, repeat=repeat) for repeat in range(3) for row in WITHOUT])
     with database.connect(store) as connection:
-        (found,) = rows_of(connection, "select * from repeats")
+        (repeats,) = rows_of(connection, "select * from repeats")
         passed = rows_of(connection, "select pass_at_k from pass_at_k")
-    assert found["flip_rate"] == 0
-    assert found["flip_rate_low"] == 0 < found["flip_rate_high"], "no interval claims certainty"
-    assert found["majority_vote"] == found["pass_at_all"] == pytest.approx(found["accuracy"])
-    assert {round(row["pass_at_k"], 9) for row in passed} == {round(found["accuracy"], 9)}
+    assert repeats["flip_rate"] == 0
+    assert repeats["flip_rate_low"] == 0 < repeats["flip_rate_high"], "no interval claims certainty"
+    assert repeats["majority_vote"] == repeats["pass_at_all"] == pytest.approx(repeats["accuracy"])
+    assert {round(row["pass_at_k"], 9) for row in passed} == {round(repeats["accuracy"], 9)}

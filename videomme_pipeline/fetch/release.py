@@ -32,7 +32,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footage:
-    """Facts of the annotations about a video besides the id. None means that there is no fact."""
+    """Facts about a video in the annotations, besides its id. A fact that they lack is None."""
 
     video_file: str | None = None
     """Path of the file in the benchmark's folder; a folder of pictures if `frames_per_second` is

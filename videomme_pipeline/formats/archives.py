@@ -167,7 +167,7 @@ def _column(reference: str) -> int:
         return 0
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        raise ValueError(f"the workbook is damaged (it has a cell {reference[:20]})")
+        raise ValueError(f"the workbook is damaged (a cell is called {reference[:20]})")
     number = 0
     for letter in match[1]:
         number = 26 * number + ord(letter) - ord("A") + 1

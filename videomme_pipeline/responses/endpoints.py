@@ -108,7 +108,7 @@ class Endpoints:
 
     @contextmanager
     def affinity(self, questions: int) -> Iterator["Affinity"]:
-        """The affinity of a video with so many questions."""
+        """The affinity of a video that has this number of questions."""
         affinity = Affinity(self, questions)
         try:
             yield affinity

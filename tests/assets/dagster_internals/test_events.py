@@ -87,9 +87,9 @@ def test_a_batch_stores_the_same_as_single_events(
                 events.add(event(number))
 
     singly, batched = run(instance, one_by_one), run(instance, together)
-    expected, found = stored(instance, singly.run_id), stored(instance, batched.run_id)
-    assert len(found) == len(numbers)
-    assert found[:5] == expected
+    expected, actual = stored(instance, singly.run_id), stored(instance, batched.run_id)
+    assert len(actual) == len(numbers)
+    assert actual[:5] == expected
     tags = instance.event_log_storage.get_latest_tags_by_partition(
         KEY, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
     )

@@ -24,14 +24,14 @@ def test_the_installed_minor_version_is_the_tested_one() -> None:
 
 
 def test_only_one_package_imports_private_parts() -> None:
-    found = [
+    others = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "videomme_pipeline").rglob("*.py")
         if path.parent != PRIVATE_PACKAGE
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster._")
     ]
-    assert found == []
+    assert others == []
 
 
 def test_storing_a_batch_takes_the_events() -> None:

@@ -190,8 +190,8 @@ def test_partitions_are_found_by_every_part_of_their_name(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     states = plan_project(project, instance)
-    found = {words: len(matching(states, words)) for words in ("003", "uniform_n-4", "few")}
-    assert found == {"003": 1 + 2 + 1 + 4 + 4, "uniform_n-4": 3, "few": 3 + 3 + 1}
+    counts = {words: len(matching(states, words)) for words in ("003", "uniform_n-4", "few")}
+    assert counts == {"003": 1 + 2 + 1 + 4 + 4, "uniform_n-4": 3, "few": 3 + 3 + 1}
     assert len(matching(states, "uniform_n-4.window-500")) == 3
     assert len(matching(states, "frames")) == len(matching(states, "videomme/frames")) == 6
     with pytest.raises(ConfigurationError, match=r"did you mean `uniform_n-4`"):
@@ -200,7 +200,7 @@ def test_partitions_are_found_by_every_part_of_their_name(
 
 def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
     states = plan_project(project, instance)
-    return {found.asset: found for found in estimate(states, instance)}
+    return {item.asset: item for item in estimate(states, instance)}
 
 
 def test_estimates_use_comparable_partitions_only(
@@ -212,8 +212,8 @@ def test_estimates_use_comparable_partitions_only(
         "other-model": {"model": "constant-C", "sampling": "keyframe-4"},
     }
     added = {name: {"benchmark": "videomme"} | value for name, value in new.items()}
-    found = estimates(write_project({"few": EVALUATIONS["few"]} | added), instance)
-    frames, responses = found["videomme/frames"], found["videomme/responses"]
+    by_asset = estimates(write_project({"few": EVALUATIONS["few"]} | added), instance)
+    frames, responses = by_asset["videomme/frames"], by_asset["videomme/responses"]
     assert (frames.partitions, responses.partitions) == (3, 6)
     assert frames.seconds is not None
     assert frames.seconds > 0
@@ -228,8 +228,8 @@ def test_estimates_use_comparable_partitions_only(
 def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
     """Partitions to build by asset in a dry run, and True if the number is an upper bound."""
     with project.predicted():
-        found = estimates(project, instance)
-    return {asset: (one.partitions, one.is_upper_bound) for asset, one in found.items()}
+        by_asset = estimates(project, instance)
+    return {asset: (item.partitions, item.is_upper_bound) for asset, item in by_asset.items()}
 
 
 def built(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
@@ -285,7 +285,7 @@ def test_a_dry_run_announces_exactly_what_the_run_then_builds(
 ) -> None:
     change(copy)
     announced = work(project, instance)
-    assert {asset: found for asset, found in announced.items() if found[0]} == built(
+    assert {asset: amount for asset, amount in announced.items() if amount[0]} == built(
         project, instance
     )
 
@@ -299,19 +299,19 @@ def test_estimates_are_upper_bounds_until_questions_are_fetched(
     assert announced["videomme/questions"] == (1, False)
     assert announced["videomme/prompts"] == (12, True)
     assert announced["report_page"] == (1, True)
-    rows = estimate_rows([asdict(one) for one in estimates(project, instance).values()])
+    rows = estimate_rows([asdict(item) for item in estimates(project, instance).values()])
     assert rows[-1]["build"].startswith("at most ")
 
 
 def test_an_already_stored_partition_is_estimated_as_free(project: Project) -> None:
     with dg.DagsterInstance.ephemeral() as other:
-        found = estimates(project, other)["videomme/questions"]
-        assert (found.partitions, found.already_stored, found.seconds) == (0, 1, 0)
+        questions = estimates(project, other)["videomme/questions"]
+        assert (questions.partitions, questions.already_stored, questions.seconds) == (0, 1, 0)
 
 
 def test_without_a_built_partition_time_and_size_are_unknown(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
-    found = estimates(write_project(), instance)
-    assert {(asset.seconds, asset.bytes) for asset in found.values()} == {(None, None)}
-    assert found["videomme/frames"].partitions is None
+    by_asset = estimates(write_project(), instance)
+    assert {(asset.seconds, asset.bytes) for asset in by_asset.values()} == {(None, None)}
+    assert by_asset["videomme/frames"].partitions is None

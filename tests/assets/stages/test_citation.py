@@ -18,8 +18,8 @@ from videomme_pipeline.warehouse.database import connect, findings_of, query
 
 def statuses(project: Project, evaluation: str) -> dict[CitationCheck, Status]:
     """The status of each check of an evaluation."""
-    found = findings_of(project.store, "videomme")
-    return {one.check_name: one.status for one in found if one.evaluation == evaluation}
+    rows = findings_of(project.store, "videomme")
+    return {row.check_name: row.status for row in rows if row.evaluation == evaluation}
 
 
 def dagster_checks(instance: dg.DagsterInstance) -> Mapping[str | None, dg.AssetCheckEvaluation]:
@@ -86,6 +86,6 @@ def test_an_endpoint_that_drops_frames_blocks_the_score(
     with ModelServer(tokens_per_image=500, image_limit=1) as server:
         project = write_served(server.base_url, tokens_per_frame=500)
         assert refresh_project(project, instance, ["served"]).not_fresh == []
-    found = statuses(project, "served")
-    assert found[CitationCheck.FRAMES] is Status.OK
-    assert found[CitationCheck.PROMPT_TOKENS] is Status.BLOCKED
+    status = statuses(project, "served")
+    assert status[CitationCheck.FRAMES] is Status.OK
+    assert status[CitationCheck.PROMPT_TOKENS] is Status.BLOCKED

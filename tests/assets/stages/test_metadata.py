@@ -31,11 +31,11 @@ LARGEST_METADATA_BYTES = 100_000
 def events(instance: dg.DagsterInstance, asset: str) -> dict[str, dg.AssetMaterialization]:
     """The newest materialization of each partition of an asset."""
     records = instance.fetch_materializations(dg.AssetKey(asset.split("/")), limit=100).records
-    found = {}
+    by_partition = {}
     for record in reversed(records):
         assert record.asset_materialization is not None
-        found[record.partition_key or ""] = record.asset_materialization
-    return found
+        by_partition[record.partition_key or ""] = record.asset_materialization
+    return by_partition
 
 
 def table(event: dg.AssetMaterialization, name: str) -> list[dict[str, object]]:
@@ -45,11 +45,11 @@ def table(event: dg.AssetMaterialization, name: str) -> list[dict[str, object]]:
 
 
 def svg(event: dg.AssetMaterialization, name: str) -> str:
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"!\[[^\]]*\]\(data:image/svg\+xml;base64,([\w+/=]+)\)", str(event.metadata[name].value)
     )
-    assert found is not None
-    return base64.b64decode(found[1]).decode()
+    assert match is not None
+    return base64.b64decode(match[1]).decode()
 
 
 def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
@@ -76,8 +76,8 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
 def test_subtitles_show_their_coverage_by_duration(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
-    found = events(instance, "videomme/subtitles")
-    covered = [e for e in found.values() if "coverage_by_duration" in e.metadata]
+    by_partition = events(instance, "videomme/subtitles")
+    covered = [e for e in by_partition.values() if "coverage_by_duration" in e.metadata]
     assert len(covered) == 1
     rows = table(covered[0], "coverage_by_duration")
     facts = [
@@ -87,7 +87,13 @@ def test_subtitles_show_their_coverage_by_duration(
     assert sum(int(str(row["videos"])) for row in rows) == len(facts)
     for name, key in (("with_subtitles", "has_subtitles"), ("frames", "frames")):
         assert sum(int(str(row[name])) for row in rows) == sum(fact[key] for fact in facts)
-    assert {e.metadata["coverage"].value for e in found.values()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert {e.metadata["coverage"].value for e in by_partition.values()} <= {
+        0.0,
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+    }
 
 
 def test_prompts_and_frames_have_numeric_metadata_for_plots(

@@ -43,9 +43,9 @@ class BreakableModel:
     broken = False
 
     def __call__(self, prompt: str) -> str:
-        found = re.search(r"in (\d{3})-(\d)\?", prompt)
-        assert found
-        right = int(found[1]) + int(found[2])
+        match = re.search(r"in (\d{3})-(\d)\?", prompt)
+        assert match
+        right = int(match[1]) + int(match[2])
         return "ABCD"[(right + self.broken) % 4]
 
 

@@ -23,13 +23,13 @@ class Daemon:
         self._cursor: AssetDaemonCursor | None = None
 
     def requested(self) -> set[tuple[str, str | None]]:
-        found = dg.evaluate_automation_conditions(
+        evaluated = dg.evaluate_automation_conditions(
             self.definitions, instance=self._instance, cursor=self._cursor
         )
-        self._cursor = found.cursor
+        self._cursor = evaluated.cursor
         return {
             (request.asset_key.to_user_string(), request.partition_key)
-            for result in found.results
+            for result in evaluated.results
             if isinstance(result.key, dg.AssetKey)
             for request in result.true_subset.expensively_compute_asset_partitions()
         }

@@ -42,9 +42,9 @@ class Ticks:
         context = dg.build_sensor_context(
             instance=self._instance, cursor=self._cursor, repository_def=self._repository
         )
-        found = self._sensor.evaluate_tick(context)
-        self._cursor = found.cursor
-        return list(found.run_requests or [])
+        evaluated = self._sensor.evaluate_tick(context)
+        self._cursor = evaluated.cursor
+        return list(evaluated.run_requests or [])
 
 
 def evaluations_of(request: dg.RunRequest) -> list[str]:

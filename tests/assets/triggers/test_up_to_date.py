@@ -14,8 +14,8 @@ from videomme_pipeline.project.state.versions import CODE_VERSIONS
 def tick(project: Project, instance: dg.DagsterInstance) -> dict[str, dg.AssetCheckEvaluation]:
     """Evaluate the sensor, store its results as the daemon does, and return them by asset."""
     with dg.build_sensor_context(instance=instance) as context:
-        found = up_to_date_sensor(project)(context)
-    reported = found.asset_events if isinstance(found, dg.SensorResult) else []
+        evaluated = up_to_date_sensor(project)(context)
+    reported = evaluated.asset_events if isinstance(evaluated, dg.SensorResult) else []
     results = [event for event in reported if isinstance(event, dg.AssetCheckEvaluation)]
     for event in results:
         instance.report_runless_asset_event(event)

@@ -80,5 +80,7 @@ def test_reading_the_identity_imports_no_engine() -> None:
         "Catalog().find('embedded').identity; "
         "print({'xllamacpp', 'rapidocr', 'onnxruntime', 'openai'} & set(sys.modules))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "set()"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "set()"

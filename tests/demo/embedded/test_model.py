@@ -146,11 +146,11 @@ def test_text_in_a_picture_is_read_with_its_position() -> None:
     script = next(item for item in scripts() if item.duration is Duration.SHORT)
     scene = script.scenes[0]
     child = Child()
-    (found,) = child.run(
+    (facts,) = child.run(
         read_pictures, [encode(picture_of(script, scene), 65.0)], time_limit_seconds=120
     )
     child.close()
-    described = found.describe()
+    described = facts.describe()
     assert described.startswith("At 01:05: ")
     assert scene.heading in described
     assert f"{scene.left_sign} left" in described

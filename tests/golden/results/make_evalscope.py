@@ -18,8 +18,8 @@ ASKED = [f"Video {row['video_id']}. {row['question']}" for row in QUESTIONS]
 
 def answer(messages: Messages) -> str:
     text = json.dumps(messages)
-    (found,) = (r for asked, r in zip(ASKED, RESPONSES, strict=True) if asked in text)
-    return found
+    (response,) = (r for asked, r in zip(ASKED, RESPONSES, strict=True) if asked in text)
+    return response
 
 
 def main() -> None:

@@ -80,12 +80,12 @@ def answer(messages: Messages) -> str:
     ]
     content = base64.b64decode(pictures[-1].partition(",")[2])
     video = "001" if np.asarray(Image.open(io.BytesIO(content))).std() < 10 else "002"
-    (found,) = (
+    (response,) = (
         response
         for (video_id, question), response in TEXTS.items()
         if video_id == video and question in text
     )
-    return found
+    return response
 
 
 def write_video(path: Path, *, is_noise: bool) -> None:

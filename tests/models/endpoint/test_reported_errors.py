@@ -107,7 +107,11 @@ HEADERS = (
 
 
 @given(HEADERS, HEADERS)
-def test_every_retry_after_is_a_time_of_at_most_a_day_or_ignored(one: str, other: str) -> None:
+def test_every_retry_after_is_a_time_of_at_most_a_day_or_ignored(
+    seconds_text: str, milliseconds_text: str
+) -> None:
     now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-    seconds = retry_after_seconds({"retry-after": one, "retry-after-ms": other}, now)
+    seconds = retry_after_seconds(
+        {"retry-after": seconds_text, "retry-after-ms": milliseconds_text}, now
+    )
     assert seconds is None or 0 <= seconds <= 86_400

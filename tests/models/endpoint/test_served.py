@@ -88,9 +88,12 @@ def test_the_context_of_an_endpoint_without_a_list_is_unknown() -> None:
 def test_any_other_answer_is_an_error_without_the_key(
     status: int, body: Callable[[], Iterator[bytes]]
 ) -> None:
-    with endpoint(status, body) as url, pytest.raises(ModelError, match="list its models") as found:
+    with (
+        endpoint(status, body) as url,
+        pytest.raises(ModelError, match="list its models") as caught,
+    ):
         list_models(url, KEY)
-    assert KEY not in str(found.value)
+    assert KEY not in str(caught.value)
 
 
 REPORTS: Mapping[Profile, Mapping[str, Any]] = {
@@ -109,11 +112,11 @@ REPORTS: Mapping[Profile, Mapping[str, Any]] = {
 @pytest.mark.parametrize("profile", REPORTS)
 def test_the_version_and_the_weights_are_reported(profile: Profile) -> None:
     with ModelServer(reports=dict(REPORTS[profile])) as server:
-        found = reported_identity(server.base_url, profile, "served", None)
-    assert found is not None
-    assert found.engine == profile.value
-    assert found.version in ("0.33.0", "0.6.1", "b9000-1234", "0.20.1")
-    assert found.model == (None if profile is Profile.OLLAMA else "/weights/a")
+        identity = reported_identity(server.base_url, profile, "served", None)
+    assert identity is not None
+    assert identity.engine == profile.value
+    assert identity.version in ("0.33.0", "0.6.1", "b9000-1234", "0.20.1")
+    assert identity.model == (None if profile is Profile.OLLAMA else "/weights/a")
 
 
 def test_vllm_is_known_by_the_fingerprint_of_its_configuration() -> None:
@@ -148,24 +151,24 @@ def test_a_server_that_is_down_or_reports_nothing_is_unknown() -> None:
 
 
 def test_a_chat_template_is_known_by_its_hash() -> None:
-    found = []
+    identities = []
     for template in ("a", "b", "b"):
         reports = {"/props": {"build_info": "b1", "chat_template": template}}
         with ModelServer(reports=reports) as server:
-            found.append(reported_identity(server.base_url, Profile.LLAMA_CPP, "served", None))
-    one, two, three = found
-    assert one is not None
+            identities.append(reported_identity(server.base_url, Profile.LLAMA_CPP, "served", None))
+    first, two, three = identities
+    assert first is not None
     assert two is not None
-    assert one.differences(two).keys() == {"chat_template_hash"}
+    assert first.differences(two).keys() == {"chat_template_hash"}
     assert two == three
 
 
 def test_endpoints_that_differ_are_an_error() -> None:
     with (
-        ModelServer(reports={"/version": {"version": "0.33.0"}}) as one,
+        ModelServer(reports={"/version": {"version": "0.33.0"}}) as first,
         ModelServer(reports={"/version": {"version": "0.34.0"}}) as two,
     ):
-        urls = [one.base_url, two.base_url]
+        urls = [first.base_url, two.base_url]
         spec = EndpointSpec.model_validate({"name": "a", "profile": "vllm", "base_url": urls})
         with pytest.raises(ModelError, match=r"version 0.34.0 instead of 0.33.0"):
             spec.reported_server()

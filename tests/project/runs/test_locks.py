@@ -29,9 +29,9 @@ import sys, time
 from pathlib import Path
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
 from videomme_pipeline.project.runs.locks import FileLocks, this_machine
-place = sys.argv[1]
-kind, place = (PostgresLocks, place) if "://" in place else (FileLocks, Path(place))
-locks = kind(place, run="run 3f2a", on_wait=print)
+shared = sys.argv[1]
+kind, shared = (PostgresLocks, shared) if "://" in shared else (FileLocks, Path(shared))
+locks = kind(shared, run="run 3f2a", on_wait=print)
 with locks.using(this_machine()):
     print("working", flush=True)
     time.sleep(3600)
@@ -59,17 +59,19 @@ with running_postgres() as url:
 @pytest.fixture(
     params=["files", pytest.param("postgres", marks=[pytest.mark.slow, needs_postgres])]
 )
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """The folder of lock files, or the URL of a database."""
     if request.param == "files":
         return tmp_path
     return str(request.getfixturevalue("postgres_url"))
 
 
-def locks_of(place: Path | str, run: str, on_wait: Callable[[str], None] = lambda _: None) -> Locks:
-    if isinstance(place, Path):
-        return FileLocks(place, run=run, on_wait=on_wait)
-    return PostgresLocks(place, run=run, on_wait=on_wait)
+def locks_of(
+    shared: Path | str, run: str, on_wait: Callable[[str], None] = lambda _: None
+) -> Locks:
+    if isinstance(shared, Path):
+        return FileLocks(shared, run=run, on_wait=on_wait)
+    return PostgresLocks(shared, run=run, on_wait=on_wait)
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -87,13 +89,13 @@ def backend_of(run: str, url: str) -> int:
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-def test_at_most_slots_runs_use_a_resource_at_the_same_time(place: Path | str, slots: int) -> None:
+def test_at_most_slots_runs_use_a_resource_at_the_same_time(shared: Path | str, slots: int) -> None:
     resource = Resource(title="an endpoint", file_stem="endpoint", slots=slots)
     lock, working, most = threading.Lock(), 0, 0
 
     def work(number: int) -> None:
         nonlocal working, most
-        with locks_of(place, f"run {number}").using(resource):
+        with locks_of(shared, f"run {number}").using(resource):
             with lock:
                 working += 1
                 most = max(most, working)
@@ -104,17 +106,17 @@ def test_at_most_slots_runs_use_a_resource_at_the_same_time(place: Path | str, s
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
     assert most == slots
-    assert locks_of(place, "later").users(resource) == ()
+    assert locks_of(shared, "later").users(resource) == ()
 
 
 def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
-    place: Path | str, monkeypatch: pytest.MonkeyPatch
+    shared: Path | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(locks, "REMINDER_SECONDS", 0.02)
     messages: list[str] = []
-    first = locks_of(place, "run 3f2a")
-    second = locks_of(place, "run 77b1", messages.append)
+    first = locks_of(shared, "run 3f2a")
+    second = locks_of(shared, "run 77b1", messages.append)
     with ThreadPoolExecutor(1) as threads:
         with first.using(this_machine()):
             assert second.users(this_machine()) == ("run 3f2a",)
@@ -127,9 +129,9 @@ def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
     assert messages[-1].startswith("Using this machine after ")
 
 
-def test_a_killed_run_releases_its_lock(place: Path | str) -> None:
+def test_a_killed_run_releases_its_lock(shared: Path | str) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", TAKES_FOREVER, str(place)],
+        [sys.executable, "-c", TAKES_FOREVER, str(shared)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -139,7 +141,7 @@ def test_a_killed_run_releases_its_lock(place: Path | str) -> None:
     messages: list[str] = []
 
     def wait() -> None:
-        with locks_of(place, "run 77b1", messages.append).using(this_machine()):
+        with locks_of(shared, "run 77b1", messages.append).using(this_machine()):
             pass
 
     with ThreadPoolExecutor(1) as threads:
@@ -151,8 +153,8 @@ def test_a_killed_run_releases_its_lock(place: Path | str) -> None:
         waiting.result(TIMEOUT_SECONDS)
 
 
-def test_a_failed_block_releases_its_lock(place: Path | str) -> None:
-    locks = locks_of(place, "run 3f2a")
+def test_a_failed_block_releases_its_lock(shared: Path | str) -> None:
+    locks = locks_of(shared, "run 3f2a")
     with pytest.raises(RuntimeError, match="on purpose"), locks.using(this_machine()):
         raise RuntimeError("on purpose")
     assert locks.users(this_machine()) == ()

@@ -33,7 +33,7 @@ def evaluation(tmp_path: Path) -> Write:
 
 def versions(evaluation: Evaluation) -> tuple[str, str]:
     """The versions of the prompts and of the responses of one video."""
-    found = Versions(
+    current = Versions(
         with_server=lambda model: model,
         questions={"001": [question(1, 1)]},
         videos={},
@@ -41,7 +41,7 @@ def versions(evaluation: Evaluation) -> tuple[str, str]:
         reasons={},
         memo={},
     )
-    return found.prompts("001", evaluation), found.responses("001", evaluation)
+    return current.prompts("001", evaluation), current.responses("001", evaluation)
 
 
 @pytest.mark.parametrize("part", ["code", "weights", "rapidocr", "onnxruntime", "xllamacpp"])

@@ -29,8 +29,8 @@ def kinds(project: Project, *samplings: str) -> Counter[str]:
 
 
 def shelf(project: Project, name: str) -> Shelf:
-    (found,) = [shelf for shelf in DataFolder(project).shelves() if shelf.name == name]
-    return found
+    (only,) = [shelf for shelf in DataFolder(project).shelves() if shelf.name == name]
+    return only
 
 
 def test_every_file_is_listed_with_the_evaluations_that_use_it(project: Project) -> None:

@@ -152,7 +152,7 @@ class OpenAIBatchModel(EndpointModel):
         loop = asyncio.get_running_loop()
         for fingerprint in fingerprints:
             future: asyncio.Future[_Result] = loop.create_future()
-            # Nothing may ever wait for this answer. Retrieve its error, or asyncio logs it.
+            # Perhaps nothing waits for this answer. If its error is not retrieved, asyncio logs it.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._answers[fingerprint] = future
 

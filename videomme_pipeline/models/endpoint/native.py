@@ -64,7 +64,7 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
     """The form in which a video is sent so that the endpoint applies `sampling` itself.
 
     Raises:
-        ModelError: if the endpoint has no parameters for the sampling, or is not known to have.
+        ModelError: if the endpoint has no known parameters for the sampling.
     """
     form = _FORMS[profile](sampling, server)
     if form is None:

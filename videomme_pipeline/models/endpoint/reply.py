@@ -249,7 +249,7 @@ def _cost_of(usage: Usage, completion: _Completion, spec: EndpointSpec) -> float
     if usage.prompt_tokens is None or usage.completion_tokens is None or not spec.costs_money:
         return None
     details = None if completion.usage is None else completion.usage.prompt_tokens_details
-    # Some endpoints report more cached tokens than tokens.
+    # Some endpoints report more cached tokens than prompt tokens.
     cached = min(usage.cached_tokens or 0, usage.prompt_tokens)
     written = 0 if details is None else details.cache_write_tokens or 0
     tariff = spec.tariff
