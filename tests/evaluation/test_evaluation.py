@@ -54,7 +54,7 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ),
         ({"sampling": {"frames": 4}}, "no strategy `None`"),
         ({"subtitles": "windw-500"}, "subtitle alignment 'windw-500': no such alignment"),
-        ({"prompt": "contrct_v1"}, "no such template; choose official_v1, contract_v1"),
+        ({"prompt": "contrct_v1"}, "no such template; choose official_v1, official_v1_zh"),
         ({"prompt": "own.txt"}, "prompt template 'own.txt': no such template"),
         ({"reader": "strct"}, "`reader` is 'strct': did you mean `strict`?"),
         ({"repeats": 0}, "`repeats` is 0: expected at least 1"),
