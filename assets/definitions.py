@@ -12,7 +12,6 @@ from videomme_pipeline.assets.dagster_internals.events import (
     EventBatch,
     output_without_event,
 )
-from videomme_pipeline.assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.assets.planning.freshness import newest_event, recorded_versions
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
@@ -47,6 +46,7 @@ from videomme_pipeline.project.nightly.tracked import (
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 """The type of every output. Data is in the store, so outputs have no value and no I/O manager.

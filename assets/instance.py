@@ -18,6 +18,8 @@ from filelock import FileLock
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.storage import postgres
+from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABLE
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, refuse_network_disk
 from videomme_pipeline.videos.integrity import Finding, Verdict
@@ -32,8 +34,6 @@ History: TypeAlias = dg.DagsterInstance | None
 
 DEFAULT_HOME = ".dagster"
 HOME_VARIABLE = "DAGSTER_HOME"
-POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
-POSTGRES_SCHEME = "postgresql+psycopg2://"
 SETTINGS_FILE = "dagster.yaml"
 _SETTINGS = Path(__file__).with_name(SETTINGS_FILE)
 _OURS = "# The Dagster instance of this project"
@@ -96,28 +96,35 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
     from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    home = _home_folder()
-    if not os.environ.get(POSTGRES_VARIABLE):
+    home, url = _home_folder(), os.environ.get(POSTGRES_VARIABLE)
+    if not url:
         _refuse_network_disk(home)
     try:
         with _opening(home):
             prepare_home()
+            if url:
+                postgres.check(url)
             instance = dg.DagsterInstance.from_config(str(home))
         with instance:
             yield instance
     except CommandError as error:
         raise ConfigurationError(_repair(home, error)) from error
     except (DBAPIError, sqlite3.Error) as error:
-        raise StorageError(_what_failed(home, error)) from error
+        raise _failure(home, url, error) from error
+
+
+def _failure(home: Path, url: str | None, error: "DBAPIError | sqlite3.Error") -> StorageError:
+    """The error for a database of Dagster that is damaged, or cannot be read or written."""
+    cause = getattr(error, "orig", error)
+    return postgres.unusable(url, cause) if url else StorageError(_what_failed(home, cause))
 
 
 def _refuse_network_disk(home: Path) -> None:
     refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
 
 
-def _what_failed(home: Path, error: "DBAPIError | sqlite3.Error") -> str:
-    """The error message for a database that is damaged, or cannot be read or written."""
-    cause = getattr(error, "orig", error)
+def _what_failed(home: Path, cause: Exception) -> str:
+    """The error message for SQLite files that are damaged, or cannot be read or written."""
     damaged = [str(file) for file in sorted(home.rglob("*.db")) if _is_damaged(file)]
     if not damaged:
         return (

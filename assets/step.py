@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
-from videomme_pipeline.assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.reports.terminal.progress import PlainLines
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 SPENT_TAG = "videomme/spent_dollars"
 """The run tag with the cost of its requests, which the UI shows in its list of runs."""

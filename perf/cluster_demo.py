@@ -27,8 +27,8 @@ from tests.support.dask_cluster import dask_cluster
 from tests.support.paths import ROOT
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 COMMANDS = (
     ("doctor",),

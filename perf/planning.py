@@ -34,7 +34,7 @@ from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from videomme_pipeline.assets.dagster_internals.events import materializations_of
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.instance import POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.planning.freshness import (
     Freshness,
     PartitionState,
@@ -42,6 +42,7 @@ from videomme_pipeline.assets.planning.freshness import (
 )
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = 900
 QUICK_VIDEOS = 30

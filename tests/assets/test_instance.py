@@ -10,13 +10,9 @@ from threading import Barrier
 
 import pytest
 
-from videomme_pipeline.assets.instance import (
-    HOME_VARIABLE,
-    POSTGRES_VARIABLE,
-    open_instance,
-    prepare_home,
-)
+from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance, prepare_home
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 
 @pytest.fixture

@@ -22,12 +22,7 @@ from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.instance import (
-    POSTGRES_VARIABLE,
-    SETTINGS_FILE,
-    open_instance,
-    prepare_home,
-)
+from videomme_pipeline.assets.instance import SETTINGS_FILE, open_instance, prepare_home
 from videomme_pipeline.assets.processes import end_dead_runs
 from videomme_pipeline.assets.run import refresh_project, run_nightly
 from videomme_pipeline.assets.stages.base import Results, Targets
@@ -43,6 +38,7 @@ from videomme_pipeline.project.runs.locks import (
 )
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.partitions import Whole
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 DATE = "2026-11-20"
 NOOP_MODULE = "dagster._core.storage.noop_compute_log_manager"
@@ -351,12 +347,8 @@ def test_steps_that_use_the_machine_take_turns(
 
 ASKS = """
 import sys
-from videomme_pipeline.assets.instance import (
-    POSTGRES_VARIABLE,
-    SETTINGS_FILE,
-    open_instance,
-    prepare_home,
-)
+from videomme_pipeline.assets.instance import SETTINGS_FILE, open_instance, prepare_home
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import open_project
 

@@ -12,11 +12,12 @@ from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import ALL, VIDEOS, Copy, WriteProject, needs_postgres
 from videomme_pipeline.assets.definitions import find_executor
-from videomme_pipeline.assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.step import CPU_TAG, NODE_TAG, SPENT_TAG
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.runs.settings import RunsSpec
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 LIMIT = 1.7
 """Dollars. A question with four frames of 85 tokens costs about 0.40."""

@@ -21,7 +21,6 @@ from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
 from tests.support.projects import needs_postgres
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.frames.cache import read_frames
@@ -30,6 +29,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.runs.progress import no_message
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 from videomme_pipeline.videos.probe import content_hash
 
 pytestmark = pytest.mark.slow

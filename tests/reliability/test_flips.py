@@ -25,7 +25,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import WHOLE, VideoPartition
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.journal_file import verify
+from videomme_pipeline.responses.journal_file import SqliteJournal
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -114,7 +114,7 @@ def _index(path: UPath) -> object:
 
 def _journal(path: Path) -> object:
     """All rows of an intact journal."""
-    verify(path)
+    SqliteJournal(path).verify()
     with closing(sqlite3.connect(path)) as connection:
         return [
             connection.execute(f"select * from {name}").fetchall()

@@ -15,34 +15,51 @@ from pathlib import Path
 import pytest
 
 from tests.support.journal_rows import NOW, SERVED, answer, attempt, committed, not_asked
+from tests.support.postgres_server import drop_journal
+from tests.support.projects import needs_postgres
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
-from videomme_pipeline.responses import journal as journal_module
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_file import open_file
+from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_postgres import PostgresJournal
+from videomme_pipeline.responses.journal_tables import JournalDatabase, Session
 
 
-def test_a_stored_answer_equals_the_received_one(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgres", marks=[pytest.mark.slow, needs_postgres])]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> JournalDatabase:
+    """An empty journal, once per kind of database."""
+    if request.param == "sqlite":
+        return SqliteJournal(tmp_path / "journal")
+    url = request.getfixturevalue("postgres_url")
+    drop_journal(url)
+    return PostgresJournal(url)
+
+
+def test_a_stored_answer_equals_the_received_one(place: JournalDatabase) -> None:
+    with Journal(place) as journal:
         committed(journal.record(attempt("a"), answer("a")))
-    with Journal(tmp_path / "journal") as journal:
+    with Journal(place) as journal:
         unanswered = [not_asked("a"), not_asked("b")]
         assert journal.stored_responses(unanswered) == {"a": answer("a")}
         assert journal.attempts(["a"]) == [attempt("a")]
 
 
-def test_a_failure_is_stored_as_an_attempt_and_does_not_settle_the_request(tmp_path: Path) -> None:
+def test_a_failure_is_stored_as_an_attempt_and_does_not_settle_the_request(
+    place: JournalDatabase,
+) -> None:
     failed = attempt("a", status=500, failure=FailureKind.SERVER_ERROR, error="HTTP 500")
-    with Journal(tmp_path / "journal") as journal:
+    with Journal(place) as journal:
         committed(journal.record(failed, None))
         assert journal.settled(["a"]) == set()
         assert journal.attempts(["a"]) == [failed]
 
 
-def test_a_refusal_settles_a_request_without_an_answer(tmp_path: Path) -> None:
+def test_a_refusal_settles_a_request_without_an_answer(place: JournalDatabase) -> None:
     reply = Reply(text="", usage=Usage(prompt_tokens=7))
     refusal = ResponseFailure(FailureKind.REFUSED, "no", reply=reply)
-    with Journal(tmp_path / "journal") as journal:
+    with Journal(place) as journal:
         failed = not_asked("a").with_failure(refusal, SERVED)
         committed(journal.record(attempt("a", failure=FailureKind.REFUSED), failed))
         stored = journal.stored_responses([not_asked("a")])["a"]
@@ -51,8 +68,8 @@ def test_a_refusal_settles_a_request_without_an_answer(tmp_path: Path) -> None:
     assert stored.usage.prompt_tokens == 7
 
 
-def test_one_request_serves_every_evaluation_that_sends_it(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
+def test_one_request_serves_every_evaluation_that_sends_it(place: JournalDatabase) -> None:
+    with Journal(place) as journal:
         committed(journal.record(attempt("a"), answer("a")))
         stored = journal.stored_responses([not_asked("a", evaluation="other")])["a"]
     assert (stored.evaluation, stored.raw_output) == ("other", "B")
@@ -69,16 +86,18 @@ def test_a_body_is_stored_once(tmp_path: Path) -> None:
         assert connection.execute("select body from responses").fetchall() == [("B, I think",)]
 
 
-def test_the_first_answer_is_never_replaced(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
+def test_the_first_answer_is_never_replaced(place: JournalDatabase) -> None:
+    with Journal(place) as journal:
         committed(journal.record(attempt("a"), answer("a", "B")))
         committed(journal.record(attempt("a"), answer("a", "C")))
         assert journal.stored_responses([not_asked("a")]) == {"a": answer("a", "B")}
         assert len(journal.attempts(["a"])) == 2
 
 
-def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
+def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(
+    place: JournalDatabase,
+) -> None:
+    with Journal(place) as journal:
         committed(journal.record(attempt("a"), None))
         committed(journal.record(attempt("a"), answer("a")))
         committed(journal.record(attempt("b", evaluation="other"), answer("b")))
@@ -86,8 +105,8 @@ def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(tmp_path
         assert journal.spent_dollars("none") == 0.0
 
 
-def test_a_claim_excludes_others_until_it_expires(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as first, Journal(tmp_path / "journal") as second:
+def test_a_claim_excludes_others_until_it_expires(place: JournalDatabase) -> None:
+    with Journal(place) as first, Journal(place) as second:
         assert first.claim(["a", "b"], NOW, 60) == {"a", "b"}
         assert second.claim(["a", "b", "c"], NOW, 60) == {"c"}
         first.release(["b"])
@@ -98,17 +117,17 @@ def test_a_claim_excludes_others_until_it_expires(tmp_path: Path) -> None:
         assert second.claim(["a"], later + timedelta(seconds=60), 60) == {"a"}
 
 
-def test_an_answered_request_cannot_be_claimed(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as first, Journal(tmp_path / "journal") as second:
+def test_an_answered_request_cannot_be_claimed(place: JournalDatabase) -> None:
+    with Journal(place) as first, Journal(place) as second:
         first.claim(["a"], NOW, 60)
         committed(first.record(attempt("a"), answer("a")))
         assert second.claim(["a"], NOW, 60) == set()
 
 
-def test_closing_releases_claims(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as first:
+def test_closing_releases_claims(place: JournalDatabase) -> None:
+    with Journal(place) as first:
         first.claim(["a"], NOW, 60)
-    with Journal(tmp_path / "journal") as second:
+    with Journal(place) as second:
         assert second.claim(["a"], NOW, 60) == {"a"}
 
 
@@ -163,15 +182,16 @@ def test_only_commits_of_answers_that_cost_money_wait_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, bool], level: int
 ) -> None:
     """The levels are those of SQLite: 2 is full, 1 is normal. Claims never wait."""
-    opened: list[sqlite3.Connection] = []
+    opened: list[Session] = []
+    connect = SqliteJournal.connect
 
-    def open_and_keep(path: Path, synchronous: str) -> sqlite3.Connection:
-        opened.append(open_file(path, synchronous))
+    def connect_and_keep(database: SqliteJournal, *, is_durable: bool) -> Session:
+        opened.append(connect(database, is_durable=is_durable))
         return opened[-1]
 
-    monkeypatch.setattr(journal_module, "open_file", open_and_keep)
+    monkeypatch.setattr(SqliteJournal, "connect", connect_and_keep)
     with Journal(tmp_path / "journal", **arguments):
-        levels = [connection.execute("pragma synchronous").fetchone()[0] for connection in opened]
+        levels = [session.execute("pragma synchronous")[0][0] for session in opened]
     assert levels == [1, level]
 
 
@@ -180,8 +200,8 @@ def test_the_thread_of_an_open_journal_does_not_keep_the_process_alive(tmp_path:
         assert [t.daemon for t in threading.enumerate() if t.name == "journal"] == [True]
 
 
-def test_a_record_is_stored_even_if_the_caller_stops_waiting(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
+def test_a_record_is_stored_even_if_the_caller_stops_waiting(place: JournalDatabase) -> None:
+    with Journal(place) as journal:
         for number in range(50):
             journal.record(attempt(str(number)), answer(str(number))).cancel()
         committed(journal.record(attempt("last"), answer("last")))

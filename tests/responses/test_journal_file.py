@@ -17,9 +17,10 @@ from tests.support.full_disk import files_of_at_most
 from tests.support.journal_rows import answer, attempt, committed
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import Usage
-from videomme_pipeline.responses import journal_file
+from videomme_pipeline.responses import journal_file, journal_tables
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_file import checked, verify
+from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_tables import checked
 
 
 @pytest.fixture
@@ -35,6 +36,10 @@ def path(tmp_path: Path) -> Path:
 def change(path: Path, statement: str) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
+
+
+def verify(path: Path) -> None:
+    SqliteJournal(path).verify()
 
 
 def test_an_intact_journal_is_verified(path: Path) -> None:
@@ -201,7 +206,7 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> N
 
 def test_the_checksum_of_a_row_is_that_of_stored_journals() -> None:
     changes = {"error": "für", "repeat": 2**62 + 1, "status": 200, "cost_dollars": -0.0}
-    row = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
+    row = dict.fromkeys(journal_tables.ATTEMPT_COLUMNS) | changes
     assert checked("attempts", list(row.values()))[-1] == "0460eec23e8bc610"
 
 
@@ -214,18 +219,18 @@ def test_a_row_has_the_same_checksum_once_it_is_stored(
     text: str | None, integer: int | None, real: float | None
 ) -> None:
     changes = {"error": text, "repeat": integer or 0, "status": integer, "cost_dollars": real}
-    stored = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
+    stored = dict.fromkeys(journal_tables.ATTEMPT_COLUMNS) | changes
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(journal_file._TABLES[1].replace("not null", ""))
+        connection.execute(journal_tables.TABLES[1].replace("not null", ""))
         row = checked("attempts", list(stored.values()))
-        connection.execute(journal_file.insert("attempts"), row)
-        columns = ", ".join(journal_file.ATTEMPT_COLUMNS)
+        connection.execute(journal_tables.insert("attempts"), row)
+        columns = ", ".join(journal_tables.ATTEMPT_COLUMNS)
         read = connection.execute(f"select {columns} from attempts").fetchone()
     assert checked("attempts", read)[-1] == row[-1]
 
 
 @pytest.mark.parametrize("change", [{"prompt_tokens": 1.5}, {"body": 5}, {"cost_dollars": "1"}])
 def test_a_value_of_another_type_is_not_stored(change: dict[str, object]) -> None:
-    row = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | change
+    row = dict.fromkeys(journal_tables.ATTEMPT_COLUMNS) | change
     with pytest.raises(TypeError, match=next(iter(change))):
         checked("attempts", list(row.values()))

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import NullPool, create_engine, text
+
 from tests.support.ports import free_port
+from videomme_pipeline.responses.journal_postgres import SCHEMA
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"
@@ -78,6 +81,12 @@ def running_postgres() -> Iterator[str]:
     """The URL of a running server with an empty database."""
     with postgres_server() as server:
         yield server.url
+
+
+def drop_journal(url: str) -> None:
+    """Remove the journal from the database."""
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        connection.execute(text(f"drop schema if exists {SCHEMA} cascade"))
 
 
 def _program(name: str) -> Path:

@@ -13,14 +13,15 @@ import pytest
 import yaml
 
 from tests.support.builders import write_video
-from tests.support.postgres_server import find_postgres, running_postgres
+from tests.support.postgres_server import drop_journal, find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from tests.support.shared_files import build_once, session_folder
-from videomme_pipeline.assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.base import BenchmarkStage
 from videomme_pipeline.assets.stages.chain import chain
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = ("002", "003", "004")
 WITH_SUBTITLES = ("002", "003")
@@ -181,6 +182,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv(POSTGRES_VARIABLE, url)
         with open_instance() as instance:  # tests share one database
             instance.wipe()
+        drop_journal(url)
     return folder
 
 

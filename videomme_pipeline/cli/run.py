@@ -212,10 +212,10 @@ def _verify(project: "Project") -> None:
         StorageError: if the journal is damaged. Tables are then not set aside, because responses
             are rebuilt from the journal.
     """
-    from videomme_pipeline.responses.journal_file import verify as verify_journal
+    from videomme_pipeline.project.answers.journal import journal_of
     from videomme_pipeline.storage.tables import verify
 
-    verify_journal(project.store.journal)
+    journal_of(project.store).verify()
     project.hashes.clear()
     _, problems = verify(project.store.tables())
     for problem in problems:

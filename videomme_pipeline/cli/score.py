@@ -305,6 +305,7 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
 
     The journal stores the replies under `<evaluation>@judge`.
     """
+    from videomme_pipeline.project.answers.journal import journal_of
     from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
@@ -315,4 +316,4 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
         )
     project = open_project()
     judge = Judge.of(JudgeSpec(model=model), project.configuration.catalog)
-    return partial(ask_judge, judge, project.store.journal, evaluation)
+    return partial(ask_judge, judge, journal_of(project.store), evaluation)

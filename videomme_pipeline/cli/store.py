@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer(
-    no_args_is_help=True, help="Copy finished tables to and from another store, and verify them."
+    no_args_is_help=True,
+    help="Copy finished tables or the journal from or to another place, and verify them.",
 )
 
 Url = Annotated[str, typer.Argument(help="A folder, or an fsspec URL such as s3://bucket/folder.")]
@@ -33,15 +34,15 @@ def store_push(
     is damaged.
     """
     from videomme_pipeline.errors import StorageError
+    from videomme_pipeline.project.answers.journal import journal_of
     from videomme_pipeline.project.upkeep.transfer import check_license
-    from videomme_pipeline.responses.journal_file import verify
     from videomme_pipeline.storage.layout import Store
 
     store = open_project().store
     check_license(store, is_private=private)
     damage = None
     try:
-        verify(store.journal)
+        journal_of(store).verify()
     except StorageError as error:
         damage = error
         note(str(error))
@@ -70,6 +71,28 @@ def store_verify(url: Url) -> None:
     note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")
     if problems:
         raise typer.Exit(1)
+
+
+@commands.command("journal", epilog="Example: videomme store journal data/journal.sqlite")
+def store_journal(
+    source: Annotated[
+        str,
+        typer.Argument(help="An SQLite file, or postgresql+psycopg2://user:password@host/name."),
+    ],
+) -> None:
+    """Copy another journal into the journal of this project, and verify both.
+
+    The journal of this project is in PostgreSQL if VIDEOMME_POSTGRES_URL is set, and otherwise an
+    SQLite file. An SQLite file that was copied is renamed to `….copied`, so that no run uses it.
+    """
+    from videomme_pipeline.project.answers.journal import copy_into
+
+    copied = copy_into(open_project().store, source)
+    for table in copied:
+        kept = f", {table.different:,} differ and were kept as they are" if table.different else ""
+        note(
+            f"{table.name}: {table.copied:,} rows copied, {table.same:,} were there already{kept}."
+        )
 
 
 def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:

@@ -1,44 +1,50 @@
-"""The journal: one SQLite file (WAL) that stores every response as soon as it arrives.
+"""The journal: a database that stores every response as soon as it arrives.
 
 An acknowledged response survives `kill -9` and is never requested again. Answers and final
 failures (a refusal, a content filter) settle a request and are stored once per request
 fingerprint. Every attempt, failed or not, is stored for audit. Claims prevent two processes from
 sending the same request. `collect` decides which requests are sent.
 
-Write-ahead logging needs a local disk: all processes that share a journal run on one machine.
+The database is an SQLite file, shared by the processes of one machine, or PostgreSQL, shared by
+many machines.
 """
 
 import json
 import queue
-import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
+from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes.identity import ProcessIdentity
-from videomme_pipeline.responses.journal_file import (
+from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_tables import (
     ATTEMPT_COLUMNS,
     RESPONSE_COLUMNS,
+    JournalDatabase,
+    Result,
+    Session,
     checked,
-    explaining,
     insert,
-    is_about_a_value,
-    not_usable,
-    open_file,
 )
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import Row, from_values, to_values
 
 _MAX_RECORDS_PER_COMMIT = 256
-_LISTED = "request_fingerprint in (select value from json_each(?))"
-_ADD_RESPONSE = insert("responses", if_new=True)
+_ADD_RESPONSE = insert("responses")
 _ADD_ATTEMPT = insert("attempts")
+_ADD_CLAIM = (
+    "insert into claims (request_fingerprint, owner, expires_at) values (?, ?, ?) "
+    "on conflict (request_fingerprint) do update "
+    "set owner = excluded.owner, expires_at = excluded.expires_at"
+)
+_SETTLE_CLAIM = "delete from claims where request_fingerprint = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +57,29 @@ class _Entry:
 
 
 class Journal:
-    """One process's connection to the journal file. Any number of processes may open it.
+    """One process's connection to the journal. Any number of processes may open it.
 
-    Reads and claims run in the caller's thread. Records are queued for one writer thread. It
-    commits all that are in the queue together, so that they share one flush to disk.
+    `database` is the place of the journal; a path is that of an SQLite file. Reads and claims run
+    in the caller's thread. Records are queued for one writer thread. It commits all that are in the
+    queue together, so that they share one flush to disk.
 
     With `flushes_every_commit` a commit waits for the disk and survives a power failure.
     Without it, a commit survives only a crash of the process, which is enough for free models.
     """
 
-    def __init__(self, path: Path, *, flushes_every_commit: bool = True) -> None:
-        self.path = path
+    def __init__(
+        self, database: JournalDatabase | Path, *, flushes_every_commit: bool = True
+    ) -> None:
+        self._database = SqliteJournal(database) if isinstance(database, Path) else database
         self.owner = _Owner.here(journal=uuid4().hex[:8]).as_json()
         self._lock = threading.Lock()
         # Claims may be lost in a power failure, so they do not wait for the disk.
-        self._connection = open_file(path, "normal")
-        self._connection.row_factory = sqlite3.Row
-        synchronous = "full" if flushes_every_commit else "normal"
+        self._session = self._database.connect(is_durable=False)
+        self._listed = f"request_fingerprint in ({self._database.listed})"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._writer = threading.Thread(
             target=self._write_all,
-            args=(open_file(path, synchronous),),
+            args=(self._database.connect(is_durable=flushes_every_commit),),
             name="journal",
             daemon=True,
         )
@@ -84,48 +92,51 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Commit the queue, release this process's claims and close the file."""
+        """Commit the queue, release this process's claims and close the database.
+
+        Claims that cannot be released end with this process.
+        """
         self._queue.put(None)
         self._writer.join()
-        with self._transaction() as connection:
-            connection.execute("delete from claims where owner = ?", (self.owner,))
-        self._connection.close()
+        with suppress(StorageError):
+            self._change("delete from claims where owner = ?", self.owner)
+        self._session.close()
 
     def settled(self, fingerprints: Iterable[str]) -> set[str]:
         """The `fingerprints` that have an answer or a final failure."""
-        sql = f"select request_fingerprint from responses where {_LISTED}"
-        return {fingerprint for (fingerprint,) in self._rows(sql, fingerprints)}
+        sql = f"select request_fingerprint from responses where {self._listed}"
+        return {fingerprint for (fingerprint,) in self._execute(sql, _as_json(fingerprints))}
 
     def stored_responses(self, unanswered: Iterable[Response]) -> dict[str, Response]:
         """The settled responses among `unanswered`, with the stored result, by fingerprint."""
         by_fingerprint = {response.request_fingerprint: response for response in unanswered}
-        sql = f"select {', '.join(RESPONSE_COLUMNS)} from responses where {_LISTED}"
+        sql = f"select {', '.join(RESPONSE_COLUMNS)} from responses where {self._listed}"
         results = {}
-        for row in self._rows(sql, by_fingerprint):
-            fingerprint = row["request_fingerprint"]
+        for row in self._execute(sql, _as_json(by_fingerprint)):
+            stored = dict(zip(RESPONSE_COLUMNS, row, strict=True))
+            fingerprint = stored["request_fingerprint"]
             unanswered_values = to_values(by_fingerprint[fingerprint])
-            results[fingerprint] = _from_sql(unanswered_values | dict(row), Response)
+            results[fingerprint] = _from_sql(unanswered_values | stored, Response)
         return results
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
-        sql = f"select {', '.join(ATTEMPT_COLUMNS)} from attempts where {_LISTED} order by rowid"
-        return [_from_sql(dict(row), Attempt) for row in self._rows(sql, fingerprints)]
+        columns = ", ".join(ATTEMPT_COLUMNS)
+        sql = f"select {columns} from attempts where {self._listed} order by rowid"
+        rows = self._execute(sql, _as_json(fingerprints))
+        return [_from_sql(dict(zip(ATTEMPT_COLUMNS, row, strict=True)), Attempt) for row in rows]
 
     def spent_dollars(self, evaluation: str) -> float:
         """The cost of all attempts of `evaluation` so far, in every run and process."""
-        with self._lock, explaining(self.path):
-            (spent,) = self._connection.execute(
-                "select coalesce(sum(cost_dollars), 0.0) from attempts where evaluation = ?",
-                (evaluation,),
-            ).fetchone()
+        sql = "select coalesce(sum(cost_dollars), 0.0) from attempts where evaluation = ?"
+        ((spent,),) = self._execute(sql, evaluation)
         return float(spent)
 
     def record(self, attempt: Attempt, response: Response | None) -> "Future[None]":
         """Store an attempt and, if it settled the request, its response.
 
         The future ends when both are committed. Only then is the response acknowledged. It raises
-        StorageError if the file cannot be written, and UnstorableError if it cannot contain a
+        StorageError if the journal cannot be written, and UnstorableError if it cannot contain a
         value of this attempt or response. Other records are then not affected.
         """
         entry = _Entry(attempt, response, Future())
@@ -136,56 +147,53 @@ class Journal:
         """Claim `fingerprints` for `seconds`, and return those that were free.
 
         A claim ends when its response is recorded, when it is released, when it expires, or when
-        its owner was a process on this machine that has ended.
+        its owner was a process on this machine that has ended. `now` is the time of this machine.
         """
-        listed = json.dumps(list(fingerprints))
-        with self._transaction() as connection:
-            rows = connection.execute(
-                f"select request_fingerprint, owner, expires_at from claims where {_LISTED}",
-                (listed,),
-            ).fetchall()
+        execute, listed = self._session.execute, _as_json(fingerprints)
+
+        def claim_free() -> set[str]:
+            time = now.timestamp() + self._session.clock_offset
+            owners = execute(
+                f"select request_fingerprint, owner, expires_at from claims where {self._listed}",
+                listed,
+            )
             claimed_by_others = {
                 fingerprint
-                for fingerprint, owner, expires_at in rows
-                if owner != self.owner and expires_at > now.timestamp() and not _is_dead(owner)
+                for fingerprint, owner, expires_at in owners
+                if owner != self.owner and expires_at > time and not is_dead(owner)
             }
-            settled = connection.execute(
-                f"select request_fingerprint from responses where {_LISTED}", (listed,)
-            ).fetchall()
-            free = set(fingerprints) - claimed_by_others - {name for (name,) in settled}
-            expires_at = now.timestamp() + seconds
-            connection.executemany(
-                "insert or replace into claims values (?, ?, ?)",
-                [(fingerprint, self.owner, expires_at) for fingerprint in free],
+            settled = execute(
+                f"select request_fingerprint from responses where {self._listed}", listed
             )
-        return free
+            free = set(fingerprints) - claimed_by_others - {name for (name,) in settled}
+            claims = [(fingerprint, self.owner, time + seconds) for fingerprint in free]
+            self._session.execute_many(_ADD_CLAIM, claims)
+            return free
+
+        return self._transact(claim_free)
 
     def renew_claims(self, now: datetime, seconds: float) -> None:
         """Extend every claim of this process to `seconds` from `now`."""
-        with self._transaction() as connection:
-            connection.execute(
-                "update claims set expires_at = ? where owner = ?",
-                (now.timestamp() + seconds, self.owner),
-            )
+        end = now.timestamp() + self._session.clock_offset + seconds
+        self._change("update claims set expires_at = ? where owner = ?", end, self.owner)
 
     def release(self, fingerprints: Iterable[str]) -> None:
         """Release claims, so that another process may send these requests."""
-        with self._transaction() as connection:
-            connection.execute(
-                f"delete from claims where owner = ? and {_LISTED}",
-                (self.owner, json.dumps(list(fingerprints))),
-            )
+        sql = f"delete from claims where owner = ? and {self._listed}"
+        self._change(sql, self.owner, _as_json(fingerprints))
 
-    def _rows(self, sql: str, fingerprints: Iterable[str]) -> list[sqlite3.Row]:
-        with self._lock, explaining(self.path):
-            return self._connection.execute(sql, (json.dumps(list(fingerprints)),)).fetchall()
+    def _change(self, sql: str, *values: object) -> None:
+        self._transact(lambda: self._session.execute(sql, *values))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, explaining(self.path), _immediate(self._connection) as connection:
-            yield connection
+    def _execute(self, sql: str, *values: object) -> list[Sequence[Any]]:
+        with self._lock, self._database.explaining():
+            return self._session.execute(sql, *values)
 
-    def _write_all(self, connection: sqlite3.Connection) -> None:
+    def _transact(self, work: Callable[[], Result]) -> Result:
+        with self._lock, self._database.explaining():
+            return self._session.transact(work)
+
+    def _write_all(self, session: Session) -> None:
         is_closing = False
         while not is_closing:
             group = [self._queue.get()]
@@ -197,20 +205,20 @@ class Journal:
             for entry in entries:
                 entry.done.set_running_or_notify_cancel()
             if entries:
-                self._commit(connection, entries)
-        connection.close()
+                self._commit(session, entries)
+        session.close()
 
-    def _commit(self, connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:
+    def _commit(self, session: Session, entries: Sequence[_Entry]) -> None:
         """Commit `entries` together, or one by one if a value of one of them cannot be stored."""
         failure: Exception | None = None
         try:
-            _write(connection, entries)
+            session.transact(lambda: _write(session, entries))
         except Exception as error:  # noqa: BLE001 - without this thread, no future would ever end
-            if is_about_a_value(error) and len(entries) > 1:
+            failure = self._database.failure(error)
+            if isinstance(failure, UnstorableError) and len(entries) > 1:
                 for entry in entries:
-                    self._commit(connection, [entry])
+                    self._commit(session, [entry])
                 return
-            failure = not_usable(self.path, error)
         for entry in entries:
             if entry.done.cancelled():
                 continue
@@ -220,29 +228,17 @@ class Journal:
                 entry.done.set_exception(failure)
 
 
-def _write(connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:
-    """Insert all entries in one transaction, and release the claims of settled requests."""
+def _write(session: Session, entries: Sequence[_Entry]) -> None:
+    """Insert all entries, and remove the claims of settled requests."""
     settled = [entry for entry in entries if entry.response is not None]
-    with _immediate(connection):
-        connection.executemany(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
-        connection.executemany(_ADD_RESPONSE, [_response_row(entry) for entry in settled])
-        connection.executemany(
-            "delete from claims where request_fingerprint = ?",
-            [(entry.attempt.request_fingerprint,) for entry in settled],
-        )
+    session.execute_many(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
+    session.execute_many(_ADD_RESPONSE, [_response_row(entry) for entry in settled])
+    names = [(entry.attempt.request_fingerprint,) for entry in settled]
+    session.execute_many(_SETTLE_CLAIM, names)
 
 
-@contextmanager
-def _immediate(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run a write transaction that waits for the lock at its start, not at its first write."""
-    connection.execute("begin immediate")
-    try:
-        yield connection
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:  # SQLite ends a transaction itself if the disk is full
-            connection.execute("rollback")
-        raise
+def _as_json(fingerprints: Iterable[str]) -> str:
+    return json.dumps(list(fingerprints))
 
 
 def _response_row(entry: _Entry) -> tuple[Any, ...]:
@@ -278,7 +274,7 @@ class _Owner(ProcessIdentity):
     journal: str
 
 
-def _is_dead(owner: str) -> bool:
+def is_dead(owner: str) -> bool:
     """True if `owner` is a process that has certainly ended."""
     try:
         return _Owner.from_json(owner).is_dead

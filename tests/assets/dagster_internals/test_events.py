@@ -10,10 +10,11 @@ from dagster._core.storage.event_log.base import EventLogStorage
 
 from tests.support.projects import ALL, EVERYTHING, needs_postgres
 from videomme_pipeline.assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
-from videomme_pipeline.assets.instance import POSTGRES_VARIABLE, open_instance
+from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 KEY = dg.AssetKey(["made", "up"])
 

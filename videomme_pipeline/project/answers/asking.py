@@ -16,6 +16,7 @@ from videomme_pipeline.models.endpoint.native import NATIVE_VERSION
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.answers.journal import journal_of
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import cost_limit, endpoint
 from videomme_pipeline.project.runs.progress import StageProgress
@@ -123,7 +124,8 @@ def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPl
 
 def open_journal(project: Project, evaluation: Evaluation) -> Journal:
     """The journal of the project. If answers cost money, every commit is flushed to disk."""
-    return Journal(project.store.journal, flushes_every_commit=evaluation.model.costs_money)
+    database = journal_of(project.store)
+    return Journal(database, flushes_every_commit=evaluation.model.costs_money)
 
 
 def ask(

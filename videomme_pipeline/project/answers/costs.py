@@ -14,6 +14,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.answers.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
@@ -202,10 +203,11 @@ def _without_frames(texts: Sequence[str], *, is_certain: bool = True) -> Pending
 @contextmanager
 def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
     """The journal of the project, or None if it does not exist yet."""
-    if not benchmark.store.journal.exists():
+    database = journal_of(benchmark.store)
+    if not database.exists():
         yield None
         return
-    with Journal(benchmark.store.journal) as journal:
+    with Journal(database) as journal:
         yield journal
 
 

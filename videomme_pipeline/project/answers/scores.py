@@ -9,6 +9,7 @@ from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
 from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.answers.journal import journal_of
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
@@ -41,9 +42,8 @@ def score_evaluation(
     if evaluation.judge is None:
         return [row for _, row in scored]
     judge = evaluation.judge.served_by(project.server_record.with_server)
-    ask = partial(
-        ask_judge, judge, project.store.journal, evaluation.name, ask=partial(ask_model, project)
-    )
+    journal = journal_of(project.store)
+    ask = partial(ask_judge, judge, journal, evaluation.name, ask=partial(ask_model, project))
     return judge_rows(scored, judge.model.name, ask)
 
 

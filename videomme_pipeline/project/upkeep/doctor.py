@@ -13,11 +13,11 @@ from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.answers.journal import journal_of
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import no_progress
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.project.servers.running import ModelServers
-from videomme_pipeline.responses.journal_file import verify
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
@@ -103,15 +103,15 @@ def _disk(project: Project) -> Finding:
 
 def _journal(project: Project) -> Iterator[Finding]:
     """Verify the journal, if there is one."""
-    path = project.store.journal
-    if not path.exists():
-        return
     try:
-        verify(path)
+        journal = journal_of(project.store)
+        if not journal.exists():
+            return
+        journal.verify()
     except VideoMMEError as error:
         yield Finding.failed("journal", str(error))
     else:
-        yield Finding.ok("journal", f"{path}: every row is intact")
+        yield Finding.ok("journal", f"{journal.title}: every row is intact")
 
 
 def _workers(project: Project) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.strict import read_strict
@@ -150,7 +151,7 @@ def ask_model(
 
 def ask_judge(
     judge: Judge,
-    journal: Path,
+    journal: JournalDatabase | Path,
     evaluation: str,
     pairs: Sequence[tuple[Question, str]],
     ask: AskModel = ask_model,

@@ -1,0 +1,5 @@
+"""Fixtures of journals."""
+
+from tests.support.projects import postgres_url
+
+__all__ = ["postgres_url"]

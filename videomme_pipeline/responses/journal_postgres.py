@@ -1,0 +1,204 @@
+"""A journal in a PostgreSQL database, shared by all machines that use the database.
+
+The tables are in the schema `videomme`. A connection that is lost is opened again. A commit whose
+end is unknown is looked up, so that no attempt is recorded twice.
+"""
+
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.responses.journal_tables import (
+    TABLES,
+    JournalDatabase,
+    Result,
+    Session,
+    Values,
+)
+from videomme_pipeline.storage.postgres import (
+    PAUSE_SECONDS,
+    POSTGRES_VARIABLE,
+    RETRY_SECONDS,
+    connect,
+    location,
+    unusable,
+)
+
+SCHEMA = "videomme"
+_DIALECT = {
+    " without rowid": "",
+    " integer": " bigint",
+    " real": " double precision",
+    "exists attempts (": "exists attempts (rowid bigint generated always as identity, ",
+}
+"""What differs in the statements that create the tables. `rowid` is the order of attempts."""
+_LOCK = 0x766D6D65
+"""The advisory lock of a transaction. As in SQLite, one transaction at a time writes."""
+_BEGIN = f"begin; select pg_advisory_xact_lock({_LOCK}), txid_current()"
+_HAS_TABLES = f"select to_regclass('{SCHEMA}.claims') is not null"
+
+
+class PostgresSession(Session):
+    """A connection, which is opened again for up to a minute if it is lost."""
+
+    def __init__(self, url: str, *, is_durable: bool) -> None:
+        self._url = url
+        commit = "on" if is_durable else "off"
+        self._options = f"-c search_path={SCHEMA} -c synchronous_commit={commit}"
+        self._is_within = False
+        self._lost_at: float | None = None
+        self._open()
+
+    def execute(self, sql: str, *values: object) -> list[Values]:
+        if self._is_within:
+            return self._execute(sql, *values)
+        return self._again(lambda: self._execute(sql, *values))
+
+    def execute_many(self, sql: str, rows: Iterable[Values]) -> None:
+        from psycopg2.extras import execute_batch  # noqa: PLC0415 - an extra
+
+        with self._connection.cursor() as cursor:
+            execute_batch(cursor, sql.replace("?", "%s"), rows)
+
+    def transact(self, work: Callable[[], Result]) -> Result:
+        unknown: list[
+            tuple[int, Result]
+        ] = []  # a transaction whose commit was lost, and its result
+
+        def attempt() -> Result:
+            if unknown and self._is_committed(unknown[0][0]):
+                return unknown[0][1]
+            ((_, number),) = self._execute(_BEGIN)
+            self._is_within = True
+            try:
+                result = work()
+            except BaseException:
+                with suppress(Exception):
+                    self._execute("rollback")
+                raise
+            finally:
+                self._is_within = False
+            unknown[:] = [(number, result)]
+            self._execute("commit")
+            return result
+
+        return self._again(attempt)
+
+    def rows(self, sql: str) -> Iterator[Values]:
+        with self._connection.cursor("rows", withhold=True) as cursor:
+            cursor.execute(sql)
+            yield from cursor
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _open(self) -> None:
+        self._connection = connect(self._url, name="videomme journal", options=self._options)
+        ((seconds,),) = self._execute("select extract(epoch from clock_timestamp())::float8")
+        self.clock_offset = seconds - time.time()
+
+    def _execute(self, sql: str, *values: object) -> list[Values]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql.replace("?", "%s"), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def _again(self, attempt: Callable[[], Result]) -> Result:
+        """The result of `attempt`, which is repeated after each loss of the connection."""
+        import psycopg2  # noqa: PLC0415 - an extra
+
+        while True:
+            try:
+                if self._connection.closed:
+                    self._open()
+                result = attempt()
+            except (psycopg2.OperationalError, psycopg2.InterfaceError):
+                now = time.monotonic()
+                self._lost_at = self._lost_at or now
+                if not self._connection.closed or now - self._lost_at > RETRY_SECONDS:
+                    raise
+                time.sleep(PAUSE_SECONDS)
+            else:
+                self._lost_at = None
+                return result
+
+    def _is_committed(self, number: int) -> bool:
+        """True if a transaction was committed. The server ends one that is silent for long."""
+        while True:
+            ((status,),) = self._execute("select txid_status(?)", number)
+            if status != "in progress":
+                return bool(status == "committed")
+            time.sleep(PAUSE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresJournal(JournalDatabase):
+    """The schema `videomme` of the database at `url`, which is created if there is none."""
+
+    url: str
+    listed = "select json_array_elements_text(?::json)"
+    key = "upper(encode(convert_to(request_fingerprint, 'UTF8'), 'hex'))"
+    last_resort = f"rename the schema `{SCHEMA}`"
+
+    @property
+    def title(self) -> str:
+        return location(self.url)
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        with needs_extra("postgres", POSTGRES_VARIABLE):
+            import psycopg2  # noqa: PLC0415
+        return (psycopg2.Error,)
+
+    def exists(self) -> bool:
+        with self.explaining():
+            session = PostgresSession(self.url, is_durable=False)
+            ((exists,),) = session.execute(_HAS_TABLES)
+            session.close()
+        return bool(exists)
+
+    def connect(self, *, is_durable: bool) -> Session:
+        with self.explaining():
+            session = PostgresSession(self.url, is_durable=is_durable)
+            ((exists,),) = session.execute(_HAS_TABLES)
+            if not exists:
+                statements = [f"create schema if not exists {SCHEMA}", *map(_translated, TABLES)]
+                session.transact(lambda: session.execute(";".join(statements)))
+        return session
+
+    def verify(self) -> None:
+        if self.exists():
+            with self.explaining():
+                session = PostgresSession(self.url, is_durable=False)
+                self.verify_rows(session)
+                session.close()
+
+    def is_about_a_value(self, error: Exception) -> bool:
+        import psycopg2  # noqa: PLC0415 - an extra
+
+        if isinstance(error, psycopg2.ProgrammingError):
+            return error.pgcode is None  # otherwise it is about a statement
+        if isinstance(error, psycopg2.Error):
+            return isinstance(error, (psycopg2.DataError, psycopg2.IntegrityError))
+        return not isinstance(error, (OSError, MemoryError))
+
+    def unusable(self, error: Exception) -> StorageError:
+        return unusable(self.url, error)
+
+    def repair(self, statement: str | None) -> str:
+        if statement is None:
+            return "check the disk of the database"
+        command = shlex.quote(f"set search_path = {SCHEMA}; {statement}")
+        return (
+            "remove these rows (an answer among them is asked again): "
+            f"psql {shlex.quote(self.title)} -c {command}"
+        )
+
+
+def _translated(statement: str) -> str:
+    for ours, theirs in _DIALECT.items():
+        statement = statement.replace(ours, theirs)
+    return statement

@@ -1,0 +1,272 @@
+"""The tables of the journal in any database: columns, statements, checksums and damaged rows.
+
+Statements are SQL that SQLite and PostgreSQL both understand, with `?` for parameters.
+"""
+
+import math
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from blake3 import blake3
+
+from videomme_pipeline.errors import StorageError, UnstorableError
+from videomme_pipeline.responses.response import Attempt, Response
+from videomme_pipeline.rows import arrow_schema
+
+Result = TypeVar("Result")
+Values = Sequence[Any]
+
+TABLES = Path(__file__).with_name("journal.sql").read_text(encoding="utf-8").split(";")[:-1]
+CHECKED = ("responses", "attempts")
+"""Tables whose rows have checksums. Claims are short-lived and have none."""
+
+_NOT_IN_JOURNAL = (
+    "benchmark",
+    "evaluation",
+    "video_id",
+    "question_id",
+    "repeat",
+    "model",
+    "num_frames",
+    "observation",
+    "server",
+)
+"""Columns of a response that are not in the journal. Most differ between evaluations that share a
+request, and a request has only one server."""
+RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
+ATTEMPT_COLUMNS = arrow_schema(Attempt).names
+COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}
+"""The columns that a checksum covers, in the order of the checksum."""
+ADDED = {("responses", "text_tokens")}
+"""Columns that earlier versions did not have. Checksums leave out their missing values."""
+_LISTED_ROWS = 20
+
+
+class Session(ABC):
+    """One connection to the database of a journal. One thread at a time uses it.
+
+    `clock_offset` is the seconds that the clock of the database is ahead of this machine's. Errors
+    are those of the database's own library.
+    """
+
+    clock_offset: float = 0.0
+
+    @abstractmethod
+    def execute(self, sql: str, *values: object) -> list[Values]:
+        """The rows of a statement. Inside of `transact` it belongs to the transaction."""
+
+    @abstractmethod
+    def execute_many(self, sql: str, rows: Iterable[Values]) -> None:
+        """Execute a statement for each of `rows`."""
+
+    @abstractmethod
+    def transact(self, work: Callable[[], Result]) -> Result:
+        """The result of `work` in one transaction. No other transaction runs at the same time.
+
+        A database on another machine may be lost and come back. Then `work` is called again.
+        """
+
+    @abstractmethod
+    def rows(self, sql: str) -> Iterator[Values]:
+        """Yield the rows of a statement, which need not fit into memory."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class JournalDatabase(ABC):
+    """The place of a journal."""
+
+    listed: ClassVar[str]
+    """SQL of the texts in a parameter that is a JSON list."""
+    key: ClassVar[str]
+    """SQL of the fingerprint of a row as hexadecimal digits."""
+    last_resort: ClassVar[str]
+    """Advice for a journal that cannot be repaired."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The name of the place in messages."""
+
+    @property
+    @abstractmethod
+    def errors(self) -> tuple[type[Exception], ...]:
+        """The errors of the database's library."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """True unless no journal was opened here."""
+
+    @abstractmethod
+    def connect(self, *, is_durable: bool) -> Session:
+        """A connection. The tables are created if there are none.
+
+        A transaction that `is_durable` survives a power failure, and others only a crash of this
+        process.
+
+        Raises:
+            StorageError: if the journal is damaged, or cannot be read or written.
+        """
+
+    @abstractmethod
+    def verify(self) -> None:
+        """Compare each row with its checksum, if there is a journal.
+
+        Raises:
+            StorageError: if the journal is damaged.
+        """
+
+    @abstractmethod
+    def is_about_a_value(self, error: Exception) -> bool:
+        """True if a value has a type or size that the database cannot store."""
+
+    @abstractmethod
+    def unusable(self, error: Exception) -> StorageError:
+        """The error for a journal that is damaged, or cannot be read or written."""
+
+    @abstractmethod
+    def repair(self, statement: str | None) -> str:
+        """How to run a statement that removes damaged rows, or how to repair what has more."""
+
+    def failure(self, error: Exception) -> StorageError | UnstorableError:
+        """The error that says what to do about `error`."""
+        if self.is_about_a_value(error):
+            return UnstorableError(
+                f"{self.title}: the journal cannot store a value that the model returned "
+                f"({type(error).__name__}: {error}); report this to the authors of the provider"
+            )
+        return self.unusable(error)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Turn an error of the database in the block into an error that says what to do."""
+        try:
+            yield
+        except self.errors as error:
+            raise self.failure(error) from error
+
+    def damaged(self, problem: str, statement: str | None = None) -> StorageError:
+        """The error for a damaged journal. `statement` removes what is damaged."""
+        return StorageError(
+            f"{self.title}: the journal is damaged ({problem}). It contains the answers of all "
+            "models, so it is never replaced automatically. Restore it from a backup. Without one, "
+            f"{self.repair(statement)}. As a last resort, {self.last_resort}, and run again: "
+            "finished videos are stored elsewhere and are not asked again, but the answers of "
+            "unfinished videos and the record of attempts and costs are lost."
+        )
+
+    def verify_rows(self, session: Session) -> None:
+        """Compare each row with its checksum.
+
+        Raises:
+            StorageError: if some differ.
+        """
+        for table in CHECKED:
+            columns = ", ".join(COLUMNS[table])
+            rows = session.rows(f"select {self.key}, {columns}, checksum from {table}")
+            damaged = [
+                key for key, *values, checksum in rows if checksum_of(table, values) != checksum
+            ]
+            if damaged:
+                problem = f"rows of {table} that differ from their checksums: {len(damaged):,}"
+                raise self.damaged(problem, self._deletion(table, damaged))
+
+    def _deletion(self, table: str, damaged: Sequence[object]) -> str | None:
+        """The statement that removes the damaged rows, unless they are too many to list."""
+        if len(damaged) > _LISTED_ROWS:
+            return None
+        keys = ", ".join(f"'{key}'" for key in damaged)
+        return f"delete from {table} where {self.key} in ({keys})"
+
+
+def insert(table: str) -> str:
+    """The statement that inserts the values of `checked` into a table. The first response wins."""
+    columns = [*COLUMNS[table], "checksum"]
+    is_new = " on conflict do nothing" if table == "responses" else ""
+    return (
+        f"insert into {table} ({', '.join(columns)}) "
+        f"values ({', '.join('?' * len(columns))}){is_new}"
+    )
+
+
+def checked(table: str, values: Values) -> tuple[object, ...]:
+    """The values of a row as they are stored, with their checksum.
+
+    PostgreSQL stores no text with a zero character, so it is replaced.
+
+    Raises:
+        TypeError: if the database would change a value, because its column has another type.
+    """
+    for (column, types), value in zip(_types(table).items(), values, strict=True):
+        if value is not None and not isinstance(value, types):
+            raise TypeError(f"{column} is {value!r}")
+    stored = [v.replace("\0", "\ufffd") if isinstance(v, str) else _normal(v) for v in values]
+    return (*stored, checksum_of(table, stored))
+
+
+@cache
+def _types(table: str) -> dict[str, tuple[type, ...]]:
+    """The types of the values of each column that a checksum covers."""
+    kinds: dict[object, tuple[type, ...]] = {
+        "TEXT": (str,),
+        "INTEGER": (int,),
+        "REAL": (float, int),
+    }
+    types = {column: kinds[kind] for column, kind, *_ in expected_shape()[table]}
+    return {column: types[column] for column in COLUMNS[table]}
+
+
+Shape = Mapping[str, set[tuple[object, ...]]]
+"""The columns of each table: name, type, not null, default and primary key."""
+
+
+def shape_of(connection: sqlite3.Connection) -> Shape:
+    """The tables of an SQLite file."""
+    tables = connection.execute("select name from sqlite_schema where type = 'table'").fetchall()
+    return {
+        table: {
+            tuple(column)
+            for _, *column in connection.execute("select * from pragma_table_info(?)", (table,))
+        }
+        for (table,) in tables
+    }
+
+
+@cache
+def expected_shape() -> Shape:
+    """The tables of a journal."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in TABLES:
+            connection.execute(statement)
+        return shape_of(connection)
+
+
+def checksum_of(table: str, values: Values) -> str:
+    """Checksum of the values of a row, equal before and after they are stored."""
+    text = repr(
+        [
+            _normal(value)
+            for column, value in zip(COLUMNS[table], values, strict=True)
+            if value is not None or (table, column) not in ADDED
+        ]
+    )
+    return blake3(text.encode(errors="surrogateescape")).hexdigest(length=8)
+
+
+def _normal(value: object) -> object:
+    """`value` in a form that does not depend on whether a database has stored it.
+
+    A database returns a float for an integer in a real column. SQLite has no NaN and no negative
+    zero.
+    """
+    if not isinstance(value, int | float):
+        return value
+    if math.isnan(value):
+        return None
+    return value + 0.0 if isinstance(value, float) or value == float(value) else value

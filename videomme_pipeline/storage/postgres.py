@@ -1,0 +1,109 @@
+"""The PostgreSQL database that several machines share: connections, and errors that say what to do.
+
+psycopg2 is an extra, so it is imported where it is used.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.extras import needs_extra
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - its name is a class
+
+POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
+POSTGRES_SCHEME = "postgresql+psycopg2://"
+RETRY_SECONDS = 60.0
+"""A database that was reached before is awaited for this time."""
+PAUSE_SECONDS = 0.5
+_SERVER_OPTIONS = (
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
+    "-c idle_session_timeout=0 -c idle_in_transaction_session_timeout=20s"
+)
+"""The server detects within a minute that the machine of a session is gone, and ends a transaction
+whose client is silent for 20 seconds."""
+_CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_timeout": 60_000}
+"""This process detects within a minute that the server cannot be reached any more."""
+
+
+def location(url: str) -> str:
+    """The host, port and database of a URL, without the user's name and password."""
+    parts = urlsplit(url)
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def connect(url: str, *, name: str, options: str = "") -> "Connection":
+    """A connection on which every statement is a transaction, unless it begins one.
+
+    `name` is what the server shows for the session.
+
+    Raises:
+        psycopg2.OperationalError: if the server cannot be reached.
+        ConfigurationError: if the URL is that of a connection pool, such as PgBouncer. A pool
+            gives the session of a lock to other clients.
+        MissingExtraError: if psycopg2 is not installed.
+    """
+    with needs_extra("postgres", POSTGRES_VARIABLE):
+        import psycopg2  # noqa: PLC0415
+    try:
+        connection = psycopg2.connect(
+            url.replace(POSTGRES_SCHEME, "postgresql://", 1),
+            application_name=name,
+            options=f"{_SERVER_OPTIONS} {options}",
+            **_CLIENT_OPTIONS,
+        )
+    except psycopg2.OperationalError as error:
+        if "unsupported startup parameter" in str(error):
+            raise _pooled(url) from error
+        raise
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        ((process_id,),) = cursor.fetchall()
+    if process_id != connection.info.backend_pid:
+        connection.close()
+        raise _pooled(url)
+    return connection
+
+
+def check(url: str) -> None:
+    """Connect once.
+
+    Raises:
+        StorageError: if the server cannot be reached.
+        ConfigurationError: as `connect`.
+    """
+    with explaining(url):
+        connect(url, name="videomme").close()
+
+
+def _pooled(url: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{location(url)}: this is a connection pool (PgBouncer or the like), which gives the "
+        f"session of a lock to other clients; set {POSTGRES_VARIABLE} to the PostgreSQL server "
+        "itself"
+    )
+
+
+@contextmanager
+def explaining(url: str) -> Iterator[None]:
+    """Turn an error of PostgreSQL in the block into an error that says what to do."""
+    with needs_extra("postgres", POSTGRES_VARIABLE):
+        import psycopg2  # noqa: PLC0415
+    try:
+        yield
+    except psycopg2.Error as error:
+        raise unusable(url, error) from error
+
+
+def unusable(url: str, error: Exception) -> StorageError:
+    """The error for a database that cannot be reached, read or written."""
+    problem = re.sub(r"\s+", " ", str(error)).strip() or type(error).__name__
+    return StorageError(
+        f"{location(url)}: PostgreSQL cannot be used ({problem}); start it or correct "
+        f"{POSTGRES_VARIABLE}, then run again. Everything that is already stored is kept."
+    )
