@@ -17,6 +17,7 @@ import dagster as dg
 from filelock import FileLock
 from upath import UPath
 
+from videomme_pipeline.assets.dagster_internals.postgres import wait_for_connections
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.storage import postgres
 from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABLE
@@ -104,6 +105,7 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
             prepare_home()
             if url:
                 postgres.check(url)
+                wait_for_connections()
             instance = dg.DagsterInstance.from_config(str(home))
         with instance:
             yield instance

@@ -1,9 +1,10 @@
 """The smoke benchmark on a cluster on this machine: Slurm or Dask, PostgreSQL and S3.
 
-    python -m perf.cluster_demo [--quick] [--folder FOLDER]
+    python -m perf.cluster_demo [--quick] [--no-slurm] [--folder FOLDER]
 
-Whatever is not installed is left out: without Slurm, a Dask scheduler with two workers is started,
-without PostgreSQL, Dagster uses SQLite, and without SeaweedFS, tables are files. Data and logs are
+Whatever is not installed is left out: without Slurm, which needs root here, a Dask scheduler with
+two workers is started, without PostgreSQL, runs and answers are in SQLite, and without SeaweedFS,
+tables are files. Data and logs are
 written to FOLDER, by default a temporary folder. The commands and the evaluations are those of
 `make demo-offline`.
 """
@@ -14,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -42,27 +42,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep data and logs in this folder")
     parser.add_argument("--quick", action="store_true", help="3 videos instead of 24")
+    parser.add_argument("--no-slurm", action="store_true", help="use Dask even if Slurm can run")
     arguments = parser.parse_args()
     with ExitStack() as stack:
         folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
-        sys.exit(demonstrate(folder.resolve(), stack, is_quick=arguments.quick))
+        uses_slurm = CAN_RUN and not arguments.no_slurm
+        sys.exit(
+            demonstrate(folder.resolve(), stack, is_quick=arguments.quick, uses_slurm=uses_slurm)
+        )
 
 
-def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool) -> int:
+def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool, uses_slurm: bool) -> int:
     """Start the services, run the commands, and return the status of the first that fails."""
     shutil.copytree(ROOT / "assets" / "offline", folder / "configuration", dirs_exist_ok=True)
     if is_quick:
         (folder / "configuration" / "benchmarks.yaml").write_text("smoke: {limit: 3}\n")
     environment = dict(environment_of(folder))
-    cluster, variables = start_cluster(folder, stack)
-    environment |= variables
-    (folder / "configuration" / CLUSTER_FILE).write_text(yaml.safe_dump(cluster))
     if find_postgres() is None:
-        print("PostgreSQL: not installed, so Dagster uses SQLite")
+        print("PostgreSQL: not installed, so runs and answers are in SQLite")
     else:
         environment[POSTGRES_VARIABLE] = stack.enter_context(running_postgres())
-        print("PostgreSQL: started for Dagster")
+        print("PostgreSQL: started for runs and answers")
     if not s3_server.CAN_RUN:
         print(f"S3: {s3_server.WHY_NOT}, so tables are files")
     else:
@@ -72,27 +73,27 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool) -> int:
         environment["VIDEOMME_DATA"] = f"s3://{s3_server.BUCKET}/data"
         environment["HOME"] = str(folder)  # for the files that must be on a local disk
         print("S3: SeaweedFS started for all tables")
+    os.environ.update(environment)  # the workers, which inherit it, use the same store
+    cluster = start_cluster(folder, stack, uses_slurm=uses_slurm)
+    (folder / "configuration" / CLUSTER_FILE).write_text(yaml.safe_dump(cluster))
     for command in COMMANDS:
         print(f"\n$ videomme {' '.join(command)}", flush=True)
-        ended = subprocess.run(
-            [VIDEOMME, *command], env=os.environ | environment, cwd=ROOT, check=False
-        )
+        ended = subprocess.run([VIDEOMME, *command], cwd=ROOT, check=False)
         if ended.returncode and command != ("doctor",):
             return ended.returncode
     return 0
 
 
-def start_cluster(folder: Path, stack: ExitStack) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """The content of `cluster.yaml` for a started cluster, and the variables of its commands."""
-    if CAN_RUN:
+def start_cluster(folder: Path, stack: ExitStack, *, uses_slurm: bool) -> dict[str, Any]:
+    """The content of `cluster.yaml` for a started cluster. Sets the variables of its commands."""
+    if uses_slurm:
         print("Slurm: started with one node; two jobs work on videos")
         (services := folder / "slurm").mkdir(exist_ok=True)
-        return {"slurm": {"cores": 1, "memory": "4GB", "jobs": 2}}, stack.enter_context(
-            slurm(services)
-        )
-    print("Slurm: not installed (or you are not root), so a Dask scheduler with two workers runs")
+        os.environ.update(stack.enter_context(slurm(services)))
+        return {"slurm": {"cores": 1, "memory": "4GB", "jobs": 2, "interface": "lo"}}
+    print("Slurm: left out, or not installed, or you are not root; Dask with two workers runs")
     (services := folder / "dask").mkdir(exist_ok=True)
-    return {"address": stack.enter_context(dask_cluster(services)).address}, {}
+    return {"address": stack.enter_context(dask_cluster(services)).address}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ in another process that answers after 200 ms. Real models need about 2 s.
 - `without_client` is the time for the same ready-made bytes with the delay. No client is faster.
 - `create` is plain `AsyncOpenAI.chat.completions.create` with a semaphore. It answers fewer
   questions, since it is slow.
+- `postgres_more_cpu_ms_per_question` is the CPU time of this process with the journal in
+  PostgreSQL, less that with SQLite, if a server is installed. Both flush every commit to the disk.
 - `httpx2` is our model with `httpx2.AsyncClient` as transport.
 """
 
@@ -30,12 +32,15 @@ import orjson
 from perf.endpoint import endpoint
 from perf.requests import HttpxModel, create_body, write_bytes
 from tests.support.made_up_requests import frame_set, videos
+from tests.support.postgres_server import find_postgres, running_postgres
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding, Request
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.journal_postgres import PostgresJournal
+from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 
 FRAMES = 32
@@ -73,6 +78,7 @@ def measure(video_count: int, create_videos: int, delay_seconds: float) -> dict[
             before, server_cpu = server.requests, server.cpu_seconds
             resumed = _collect(Path(folder) / "journal", asked, server.base_url)
             resumed_requests = server.requests - before
+        postgres_cpu = _cpu_with_postgres(asked, delay_seconds)
         with endpoint(delay_seconds) as server:
             httpx2_seconds = _collect(Path(folder) / "httpx2", asked, server.base_url, HttpxModel)
         with endpoint(delay_seconds) as server:
@@ -93,6 +99,9 @@ def measure(video_count: int, create_videos: int, delay_seconds: float) -> dict[
         "share_of_ideal": round(ideal / seconds, 3),
         "httpx2_share_of_ideal": round(ideal / httpx2_seconds, 3),
         "cpu_ms_per_question": round(cpu / questions * 1000, 2),
+        "postgres_more_cpu_ms_per_question": (
+            None if postgres_cpu is None else round((postgres_cpu - cpu) / questions * 1000, 2)
+        ),
         "server_cpu_ms_per_question": round(server_cpu / questions * 1000, 2),
         "peak_mb": round(peak),
         "create_questions": create_questions,
@@ -120,8 +129,18 @@ async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) ->
     return count / (time.perf_counter() - began)
 
 
+def _cpu_with_postgres(asked: Sequence[VideoRequests], delay_seconds: float) -> float | None:
+    """CPU seconds of a collection whose journal is in PostgreSQL, or None without a server."""
+    if find_postgres() is None:
+        return None
+    with running_postgres() as url, endpoint(delay_seconds) as server:
+        cpu = time.process_time()
+        _collect(PostgresJournal(url), asked, server.base_url)
+        return time.process_time() - cpu
+
+
 def _collect(
-    journal_path: Path,
+    database: JournalDatabase | Path,
     asked: Sequence[VideoRequests],
     base_url: str,
     model_class: type[OpenAICompatibleModel | HttpxModel] = OpenAICompatibleModel,
@@ -130,7 +149,7 @@ def _collect(
     model = model_class(EndpointSpec(name="m", base_url=base_url), api_key="key")
     plan = RequestPlan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
     began = time.perf_counter()
-    with Journal(journal_path) as journal:
+    with Journal(database) as journal:
         answered = sum(1 for item in collect(asked, model, journal, plan) if not item.error)
     seconds = time.perf_counter() - began
     if answered != sum(len(video.questions) for video in asked):

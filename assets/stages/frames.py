@@ -2,7 +2,7 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import monotonic
@@ -24,8 +24,18 @@ from videomme_pipeline.assets.stages.refresh import FILE_BYTES
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import VideoError, VideoMMEError
-from videomme_pipeline.frames.cache import Frame, FrameSet, StoredFrames, read_frames, read_stored
+from videomme_pipeline.frames.cache import (
+    Frame,
+    FrameSet,
+    StoredFrames,
+    frames_fingerprint,
+    read_frames,
+    read_stored,
+)
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
+from videomme_pipeline.processes.tasks import Workers
+from videomme_pipeline.project.runs.journal import journal_of
+from videomme_pipeline.project.runs.leases import leased
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.videos.probe import video_hash
@@ -79,9 +89,7 @@ class Frames(BenchmarkStage[VideoVariant]):
         by_video = {job.video_id: by_video[job.video_id] for job in jobs}
         with (
             self.project.workers() as workers,
-            closing(
-                extract([] if objection else jobs, store=self.store, workers=workers)
-            ) as results,
+            closing(self._extract([] if objection else jobs, workers)) as results,
         ):
             began = monotonic()
             for number, result in enumerate(results, start=1):
@@ -102,6 +110,17 @@ class Frames(BenchmarkStage[VideoVariant]):
         for of_video in by_video.values():
             for target in of_video:
                 yield Failed(partition=target.partition, reason=str(objection))
+
+    def _extract(self, jobs: Sequence[FrameJob], workers: Workers) -> Generator[FrameResult]:
+        """Extract the frames of `jobs`, each of them by one run if several machines share them."""
+        groups: Iterable[Sequence[FrameJob]] = [jobs]
+        database = journal_of(self.store)
+        if database.is_shared and jobs:
+            names = {job: _result_names(job) for job in jobs}
+            groups = leased(names, database, self.project.on_message)
+        for group in groups:
+            with closing(extract(group, store=self.store, workers=workers)) as results:
+                yield from results
 
     def _job(self, video_id: str, targets: Sequence[Target[VideoVariant]]) -> FrameJob:
         """The extraction of one video.
@@ -156,6 +175,12 @@ class Frames(BenchmarkStage[VideoVariant]):
     def _content(self, target: Target[VideoVariant]) -> str:
         """Hash of the video of a target."""
         return self.benchmark.snapshot.versions.video(target.partition.video)
+
+
+def _result_names(job: FrameJob) -> list[str]:
+    """The names of the frame sets of a job, the same on all machines."""
+    fingerprints = (frames_fingerprint(s, job.duration, job.clip) for s in job.samplings)
+    return [f"frames/{job.video_hash}/{name}" for name in fingerprints]
 
 
 def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:

@@ -1,8 +1,6 @@
 """Tasks on a Dask cluster of real processes: same results, limits and errors as on one machine."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +22,6 @@ from tests.support.child_tasks import (
     write_pid,
 )
 from tests.support.dask_cluster import DaskCluster, dask_cluster, write_keys
-from tests.support.paths import ROOT
 from videomme_pipeline.cluster import dask as cluster_module
 from videomme_pipeline.cluster.dask import DaskWorkers, connect
 from videomme_pipeline.errors import ClusterError
@@ -190,32 +187,6 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     assert result.frame_sets == result_here.frame_sets
     stored = result.frame_sets[0].fingerprint
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)
-
-
-IN_A_THREAD = """
-import signal, sys, threading
-from pathlib import Path
-from videomme_pipeline.project.runs.progress import no_message
-from videomme_pipeline.cluster.dask import connect
-from videomme_pipeline.cluster.provider import DaskSpec
-
-def start():
-    slurm = {"cores": 1, "memory": "1GB", "adapt": {"maximum": 1}}
-    with connect(DaskSpec.model_validate({"slurm": slurm}), Path(sys.argv[1]), no_message):
-        print("started")
-
-thread = threading.Thread(target=start)
-thread.start()
-thread.join()
-assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-"""
-
-
-def test_a_cluster_of_slurm_jobs_starts_in_a_thread_and_leaves_ctrl_c_alone(tmp_path: Path) -> None:
-    """A command works in a thread, so that its main thread can react to signals."""
-    command = [sys.executable, "-c", IN_A_THREAD, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (ended.stdout, ended.returncode) == ("started\n", 0), ended.stderr
 
 
 def _restart(cluster: DaskCluster) -> None:

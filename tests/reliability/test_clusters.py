@@ -4,14 +4,20 @@ The frames and tables equal those of one machine, work is done twice only where 
 no file is ever read in part.
 """
 
+import json
+import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.builders import write_video
 from tests.support.child_tasks import log_and_wait
@@ -36,6 +42,8 @@ pytestmark = pytest.mark.slow
 
 SAMPLING = parse_sampling("uniform_n-64")
 VIDEOS = 16
+REQUESTS = 15
+"""Requests of both evaluations. Three of their 18 questions have the same prompts in both."""
 MINUTE = TaskLimits(seconds=60)
 OWN_NAME = (
     'test "$VIDEOMME_TEST_HOST" || VIDEOMME_TEST_HOST={number} exec unshare --uts sh -c '
@@ -50,7 +58,7 @@ def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
 ) -> None:
     shared, log = tmp_path / "shared", tmp_path / "log"
     shared.mkdir()
-    spec = {"cores": 1, "memory": "1GB", "jobs": 2, "walltime": "00:01:00"}
+    spec = {"cores": 1, "memory": "1GB", "jobs": 2, "walltime": "00:01:00", "interface": "lo"}
     tasks = [(log, number) for number in range(110)]
     with slurm(tmp_path) as environment:
         for name, value in environment.items():
@@ -171,9 +179,93 @@ def test_a_restart_of_postgres_loses_and_repeats_nothing(tmp_path: Path) -> None
         assert "Traceback" not in interrupted.err
 
 
+class Hosts:
+    """Three hosts with own names, disks and Dagster homes, and one folder, database and model."""
+
+    def __init__(self, root: Path, url: str, server: ModelServer, **limits: object) -> None:
+        self.root, self.url = root, url
+        write_served_project(root, server)
+        file = root / "configuration" / "models.yaml"
+        models = yaml.safe_load(file.read_text())
+        models["served"]["limits"] |= limits
+        if "max_cost_dollars" in limits:
+            models["served"]["prices"] = {"input": 0, "output": 10_000 / 3}
+        file.write_text(yaml.safe_dump(models))
+
+    def start(self, number: int, *arguments: str) -> Command:
+        shell = OWN_NAME.format(number=number)
+        return Command(self.root, *arguments, shell=shell, **self.environment(number))
+
+    def environment(self, number: int) -> dict[str, str]:
+        return {
+            "VIDEOMME_LOCAL_DISK": str(self.root / f"disk{number}"),
+            "DAGSTER_HOME": str(self.root / f"home{number}"),
+            POSTGRES_VARIABLE: self.url,
+        }
+
+    def extractions(self) -> Counter[str]:
+        """How often the frames of each partition were decoded."""
+        engine = create_engine(self.url, poolclass=NullPool)
+        query = (
+            'select partition, event from event_logs where asset_key = \'["videomme", "frames"]\''
+            " and dagster_event_type = 'ASSET_MATERIALIZATION'"
+        )
+        with engine.connect() as connection:
+            rows = connection.execute(text(query)).all()
+        return Counter(name for name, event in rows if _cpu_seconds(json.loads(event)) > 0)
+
+
+def _cpu_seconds(event: dict[str, Any]) -> float:
+    data = event["dagster_event"]["event_specific_data"]["materialization"]
+    values = {entry["label"]: entry["entry_data"] for entry in data["metadata_entries"]}
+    return float(values.get("decode_cpu_seconds", {}).get("value", 0))
+
+
+@needs_postgres
+@pytest.mark.parametrize("concurrent_runs", [1, 3])
+def test_three_hosts_that_run_the_same_evaluations_do_everything_once(
+    tmp_path: Path, concurrent_runs: int
+) -> None:
+    with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
+        hosts = Hosts(tmp_path, database.url, server, concurrent_runs=concurrent_runs)
+        commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
+        ended = [command.finish() for command in commands]
+        assert [each.status for each in ended] == [0, 0, 0], ended
+        assert (server.request_count, len(server.request_counts)) == (REQUESTS, REQUESTS)
+        assert set(hosts.extractions().values()) == {1}
+        assert len(hosts.extractions()) == 3
+        assert "Everything is fresh." in hosts.start(3, "run").finish().err
+        assert not list(tmp_path.rglob("journal.sqlite"))
+
+
+@needs_postgres
+def test_three_hosts_spend_one_cost_limit(tmp_path: Path) -> None:
+    with postgres_server() as database, ModelServer(delay_seconds=0.1) as server:
+        hosts = Hosts(tmp_path, database.url, server, max_cost_dollars=0.055)
+        commands = [hosts.start(n, "run", "served") for n in range(3)]
+        ended = [command.finish() for command in commands]
+        assert server.request_count == 5, ended
+
+
+@needs_postgres
+def test_a_killed_host_and_cut_connections_cost_only_requests_in_flight(tmp_path: Path) -> None:
+    with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
+        hosts = Hosts(tmp_path, database.url, server, concurrent_runs=3)
+        commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
+        assert commands[0].wait_until(lambda: server.answered.total() >= 4)
+        commands[0].send(signal.SIGKILL)
+        database.stop()
+        time.sleep(3)
+        database.start()
+        ended = [command.finish() for command in commands]
+        assert [each.status for each in ended[1:]] == [0, 0], ended
+        assert len(server.request_counts) == REQUESTS
+        assert server.request_count <= REQUESTS + CONCURRENCY
+
+
 @needs_postgres
 def test_two_hosts_with_their_own_disks_share_a_folder_and_a_database(tmp_path: Path) -> None:
-    """Each host has its own name, journal and Dagster home. Data and PostgreSQL are shared."""
+    """Each host has its own name and Dagster home. Data and PostgreSQL are shared."""
     with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
         write_served_project(tmp_path, server)
         names = ("served", "served-subtitles")
@@ -191,7 +283,7 @@ def test_two_hosts_with_their_own_disks_share_a_folder_and_a_database(tmp_path: 
         ]
         ended = [host.finish() for host in hosts]
         assert [each.status for each in ended] == [0, 0], ended
-        assert server.request_count == 18
+        assert server.request_count == REQUESTS
         assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
         environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}
         assert "Everything is fresh." in run(tmp_path, "run", *names, **environment).err

@@ -212,7 +212,7 @@ def _verify(project: "Project") -> None:
         StorageError: if the journal is damaged. Tables are then not set aside, because responses
             are rebuilt from the journal.
     """
-    from videomme_pipeline.project.answers.journal import journal_of
+    from videomme_pipeline.project.runs.journal import journal_of
     from videomme_pipeline.storage.tables import verify
 
     journal_of(project.store).verify()

@@ -305,7 +305,7 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
 
     The journal stores the replies under `<evaluation>@judge`.
     """
-    from videomme_pipeline.project.answers.journal import journal_of
+    from videomme_pipeline.project.runs.journal import journal_of
     from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 

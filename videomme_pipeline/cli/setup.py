@@ -96,6 +96,12 @@ def doctor(
             "of a cent.",
         ),
     ] = None,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep", help="Also run a task on the cluster, in a Slurm job if it has some."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check what a run needs: packages, disk, keys, endpoints, license flag, data and versions.
@@ -107,7 +113,8 @@ def doctor(
     if model is None:
         from videomme_pipeline.assets.instance import check_instance
 
-        findings = [*examine(open_project()), check_instance()]
+        project = open_project()
+        findings = [*examine(project, is_deep=deep), check_instance()]
     else:
         findings = list(examine_model(open_project(), model))
     end_with_findings(findings, as_json=as_json)

@@ -34,7 +34,7 @@ def store_push(
     is damaged.
     """
     from videomme_pipeline.errors import StorageError
-    from videomme_pipeline.project.answers.journal import journal_of
+    from videomme_pipeline.project.runs.journal import journal_of
     from videomme_pipeline.project.upkeep.transfer import check_license
     from videomme_pipeline.storage.layout import Store
 
@@ -85,14 +85,12 @@ def store_journal(
     The journal of this project is in PostgreSQL if VIDEOMME_POSTGRES_URL is set, and otherwise an
     SQLite file. An SQLite file that was copied is renamed to `….copied`, so that no run uses it.
     """
-    from videomme_pipeline.project.answers.journal import copy_into
+    from videomme_pipeline.project.runs.journal import copy_into
 
     copied = copy_into(open_project().store, source)
     for table in copied:
-        kept = f", {table.different:,} differ and were kept as they are" if table.different else ""
-        note(
-            f"{table.name}: {table.copied:,} rows copied, {table.same:,} were there already{kept}."
-        )
+        kept = f", and {table.different:,} others were kept" if table.different else ""
+        note(f"Copied {table.copied:,} {table.name}; {table.same:,} were there already{kept}.")
 
 
 def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:

@@ -12,15 +12,14 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from unittest.mock import patch
 from uuid import uuid4
 from weakref import WeakSet
 
-from videomme_pipeline.cluster.settings import EXPORTS, TIMERS, DaskSettings, SlurmSpec
+from videomme_pipeline.cluster.settings import TIMERS, DaskSettings
+from videomme_pipeline.cluster.slurm import SlurmJobs, slurm_cluster
 from videomme_pipeline.cluster.ssh import ssh_cluster
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
-from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.processes.tasks import TaskOutcome, end_children
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
@@ -91,10 +90,20 @@ def versions() -> Mapping[str, str]:
 
 
 class DaskWorkers:
-    """The workers of a Dask client. `most_threads` is how many the cluster may grow to."""
+    """The workers of a Dask client. `most_threads` is how many the cluster may grow to.
 
-    def __init__(self, client: "Client", site: Site, most_threads: int = 1) -> None:
+    `jobs` are the Slurm jobs of the workers, or None.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        site: Site,
+        most_threads: int = 1,
+        jobs: SlurmJobs | None = None,
+    ) -> None:
         self._client, self._site, self._most_threads = client, site, most_threads
+        self._jobs = jobs
         self._threads: Mapping[str, int] = {}
         self._count_again = -math.inf
 
@@ -103,7 +112,7 @@ class DaskWorkers:
         """Twice the number of threads, so that each has its next task at once.
 
         Raises:
-            ClusterError: if the scheduler is away for too long.
+            ClusterError: if the scheduler is away for too long, or no job can work.
         """
         return 2 * max(1, sum(self._current_threads().values()), self._most_threads)
 
@@ -139,6 +148,8 @@ class DaskWorkers:
         if self._client.status != "running" or time.monotonic() > self._count_again:
             self._threads = self._count_threads()
             self._count_again = time.monotonic() + _COUNT_SECONDS
+            if self._jobs is not None:
+                self._jobs.check(len(self._threads))
         return self._threads
 
     def _count_threads(self) -> Mapping[str, int]:
@@ -210,9 +221,13 @@ def connect(
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(TIMERS))  # for a scheduler started here
         if spec.slurm:
-            cluster = stack.enter_context(_slurm_cluster(spec.slurm, folder))
+            security = _temporary_security(folder)
+            cluster, jobs = stack.enter_context(
+                slurm_cluster(spec.slurm, folder, security, on_message)
+            )
             client = stack.enter_context(Client(cluster, set_as_default=False))
-            workers = DaskWorkers(client, site, spec.slurm.bounds.maximum * spec.slurm.cores)
+            most_threads = spec.slurm.bounds.maximum * spec.slurm.cores
+            workers = DaskWorkers(client, site, most_threads, jobs)
         elif spec.ssh:
             cluster = stack.enter_context(
                 ssh_cluster(spec.ssh, _temporary_security(folder), on_message)
@@ -265,37 +280,6 @@ def _security(spec: DaskSettings) -> "Security":
     if str(spec.address).startswith("tls:") and not has_keys:
         raise ClusterError(f"cluster: {spec.address} needs keys; set `tls` in {CLUSTER_FILE}")
     return security
-
-
-@contextmanager
-def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
-    """A cluster of Slurm jobs, with its scheduler in this process.
-
-    Scheduler and workers use TLS with keys of their own, in files that jobs read. Jobs get
-    only the environment variables that a child process may see.
-    """
-    with needs_extra("cluster", CLUSTER_FILE), patch("signal.signal"):
-        # The import sets a handler of Ctrl-C, which ends the process, and fails in a thread.
-        from dask_jobqueue import SLURMCluster  # noqa: PLC0415
-    names = [name for name in sorted(child_environment()) if name.isidentifier()]
-    with SLURMCluster(
-        queue=spec.queue,
-        account=spec.account,
-        cores=spec.cores,
-        processes=1,
-        memory=spec.memory,
-        walltime=spec.walltime,
-        interface=spec.interface,
-        security=_temporary_security(folder),
-        log_directory=str(folder),
-        job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
-        job_script_prologue=[*EXPORTS, *spec.prologue],
-        scheduler_options={"dashboard_address": "127.0.0.1:0"},
-        worker_extra_args=["--dashboard-address", "127.0.0.1:0"],
-    ) as cluster:
-        # Dask replaces jobs that end only in an adaptive cluster.
-        cluster.adapt(minimum_jobs=spec.bounds.minimum, maximum_jobs=spec.bounds.maximum)
-        yield cluster
 
 
 def _temporary_security(folder: Path) -> "Security":

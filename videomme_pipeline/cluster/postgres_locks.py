@@ -1,38 +1,46 @@
 """Locks of runs on several machines, in the PostgreSQL database that they share."""
 
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, NullPool, create_engine, text
-from sqlalchemy.exc import DBAPIError
+import psycopg2
 
 from videomme_pipeline.project.runs.locks import Lock, Locks, Resource
+from videomme_pipeline.storage.postgres import (
+    PAUSE_SECONDS,
+    RETRY_SECONDS,
+    connect,
+    explaining,
+)
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection as Connection  # noqa: N812 - its name is a class
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
     """A session of the database that has one lock. The end of the session releases it too."""
 
-    connection: Connection
+    connection: "Connection"
 
     def has_ended(self) -> bool:
         """True if the session cannot be used any more, so that the server released its locks."""
-        if not self.connection.closed:
-            try:
-                self.connection.execute(_PING)
-            except DBAPIError:
-                self.connection.close()
-        return self.connection.closed
+        with suppress(psycopg2.Error):
+            _rows(self.connection, "select 1")
+            return False
+        self.connection.close()
+        return True
 
     def release(self) -> None:
-        if self.connection.closed:
-            return
         # After a close alone, the server releases the lock only when it notices the close.
         # An error means that the server was restarted, which released the lock, or that the network
         # is cut. The server then ends the session itself.
-        with suppress(DBAPIError), self.connection:
-            self.connection.execute(_UNLOCK)
+        with suppress(psycopg2.Error):
+            _rows(self.connection, "select pg_advisory_unlock_all()")
+        self.connection.close()
 
 
 class PostgresLocks(Locks):
@@ -46,47 +54,51 @@ class PostgresLocks(Locks):
 
     def __init__(self, url: str, *, run: str, on_wait: Callable[[str], None]) -> None:
         super().__init__(run=run, on_wait=on_wait)
-        self._engine = create_engine(
-            url,
-            poolclass=NullPool,
-            isolation_level="AUTOCOMMIT",
-            connect_args={"application_name": run, "options": _OPTIONS, **_CLIENT_OPTIONS},
-        )
+        self._url = url
 
     def users(self, resource: Resource) -> tuple[str, ...]:
-        with self._engine.connect() as connection:
-            names = (connection.execute(_USER, name).scalar() for name in _slots(resource))
-            return tuple(name for name in names if name is not None)
+        with explaining(self._url), closing(self._connect()) as connection:
+            rows = [row for name in _slots(resource) for row in _rows(connection, _USER, name)]
+        return tuple(str(name) for (name,) in rows)
 
     def _is_lost(self, lock: Lock) -> bool:
         return isinstance(lock, _Session) and lock.has_ended()
 
     def _lock_slot(self, resource: Resource) -> _Session | None:
-        connection = self._engine.connect()
-        for name in _slots(resource):
-            if connection.execute(_LOCK, name).scalar():
-                return _Session(connection)
-        connection.close()
+        with explaining(self._url):
+            connection = self._connect()
+            for name in _slots(resource):
+                if _rows(connection, _LOCK, name) == [(True,)]:
+                    return _Session(connection)
+            connection.close()
         return None
 
+    def _connect(self) -> "Connection":
+        """A new connection. A server that is away is awaited for a minute."""
+        end = time.monotonic() + RETRY_SECONDS
+        while True:
+            try:
+                return connect(self._url, name=self._run)
+            except psycopg2.OperationalError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(PAUSE_SECONDS)
 
-_OPTIONS = (
-    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
-    "-c idle_session_timeout=0"
-)
-"""The server detects within a minute that the machine of a session is gone."""
-_CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_timeout": 60_000}
-"""This process detects within a minute that the server cannot be reached any more."""
-_LOCK = text("select pg_try_advisory_lock(hashtextextended(:name, 0))")
-_PING = text("select 1")
-_UNLOCK = text("select pg_advisory_unlock_all()")
-_USER = text(
+
+_LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
+_USER = (
     "select application_name from pg_locks join pg_stat_activity using (pid) "
     "where locktype = 'advisory' and granted and objsubid = 1 "
-    "and (classid::bigint << 32 | objid::bigint) = hashtextextended(:name, 0)"
+    "and (classid::bigint << 32 | objid::bigint) = hashtextextended(%s, 0)"
 )
 
 
-def _slots(resource: Resource) -> list[dict[str, str]]:
+def _rows(connection: "Connection", sql: str, *values: str) -> list[tuple[object, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return list(cursor)
+
+
+def _slots(resource: Resource) -> list[str]:
     """The names of the slots, whose hashes are the keys of their locks."""
-    return [{"name": f"videomme {resource.file_stem} {slot}"} for slot in range(resource.slots)]
+    return [f"videomme {resource.file_stem} {slot}" for slot in range(resource.slots)]

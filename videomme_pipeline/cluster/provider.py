@@ -1,12 +1,10 @@
 """Dask as a kind of workers in `cluster.yaml`."""
 
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from videomme_pipeline.cluster.settings import DaskSettings
-from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import Workers
 
 
@@ -23,8 +21,6 @@ class DaskSpec(DaskSettings):
     def check_jobs(self) -> str | None:
         if self.slurm is None:
             return None
-        if shutil.which("sbatch") is None:
-            raise ClusterError(
-                "no command `sbatch` here; run this on a login node of the Slurm cluster"
-            )
-        return "runs start Slurm jobs"
+        from videomme_pipeline.cluster.slurm import try_job  # noqa: PLC0415 - an extra
+
+        return try_job(self.slurm, Path.cwd())

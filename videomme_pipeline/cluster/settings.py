@@ -51,8 +51,10 @@ class SlurmSpec(Spec):
     """Dask workers as Slurm jobs. `cores`, `memory` and `walltime` are those of one job.
 
     `interface` is the network interface of scheduler and workers. With `lo`, all jobs must run on
-    this machine. `directives` are further `#SBATCH` options, such as `--constraint=avx2`.
-    `prologue` are lines of the job script before the worker starts, such as `module load`.
+    this machine. `ports` are those that scheduler and workers listen to, by default any. `python`
+    has this project on all nodes. `directives` are further `#SBATCH` options, such as
+    `--constraint=avx2`. `prologue` are lines of the job script before the worker starts, such as
+    `module load`. A run without a worker for `max_wait_minutes` ends.
     """
 
     queue: str | None = None
@@ -62,7 +64,10 @@ class SlurmSpec(Spec):
     walltime: str = "01:00:00"
     jobs: int | None = Field(default=None, ge=1)
     adapt: AdaptSpec | None = None
-    interface: str = "lo"
+    interface: str
+    ports: str | None = Field(default=None, pattern=r"^\d+:\d+$", examples=["9000:9100"])
+    python: str = sys.executable
+    max_wait_minutes: int = Field(default=1440, ge=1)
     directives: tuple[str, ...] = ()
     prologue: tuple[str, ...] = ()
 
@@ -71,6 +76,12 @@ class SlurmSpec(Spec):
         if (self.jobs is None) == (self.adapt is None):
             raise ValueError("set either `jobs: 4` or `adapt: {minimum: 0, maximum: 16}`")
         return self
+
+    @property
+    def port_range(self) -> range:
+        """The numbers of `ports`, which may be none."""
+        first, _, last = (self.ports or "1:0").partition(":")
+        return range(int(first), int(last) + 1)
 
     @property
     def bounds(self) -> AdaptSpec:
@@ -89,7 +100,7 @@ class SshSpec(Spec):
     hosts: tuple[str, ...] = Field(min_length=1)
     cores: int = Field(ge=1)
     python: str = sys.executable
-    interface: str = "lo"
+    interface: str
     options: tuple[str, ...] = ()
     prologue: tuple[str, ...] = ()
 
@@ -125,7 +136,10 @@ class DaskSettings(ClusterSpec):
         if self.ssh is not None:
             command = " ".join(["ssh", *self.ssh.options, self.ssh.python])
             return (*self.ssh.prologue, command)
-        return () if self.slurm is None else self.slurm.prologue
+        if self.slurm is None:
+            return ()
+        other_python = () if self.slurm.python == sys.executable else (self.slurm.python,)
+        return (*self.slurm.prologue, *other_python)
 
 
 def _is_protected(address: str) -> bool:

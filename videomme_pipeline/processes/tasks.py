@@ -21,6 +21,8 @@ from videomme_pipeline.processes.cores import usable_cores
 Task = TypeVar("Task")
 Value = TypeVar("Value")
 
+LOOK_SECONDS = 1.0
+"""Seconds between looks at the workers while no task ends."""
 MAX_LOSSES = 3
 """Number of times that a task is submitted again after the cluster lost the task."""
 
@@ -124,7 +126,7 @@ def run_tasks(
                 number, task = waiting.popleft()
                 future = executor.submit(run_limited, run, function, task, limits)
                 running[future] = number, task
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
                 number, task = running.pop(future)
                 losses[number] += future.cancelled()

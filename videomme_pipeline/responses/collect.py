@@ -48,7 +48,8 @@ from videomme_pipeline.responses.requests import (
 )
 from videomme_pipeline.responses.response import Response
 
-CLAIM_SECONDS = 60.0
+CLAIM_SECONDS = 120.0
+"""Longer than a lost database is awaited, so that no other process asks the same meanwhile."""
 PREFETCHED_VIDEOS = 4
 """Videos whose frames are loaded before their first question may be sent."""
 
@@ -152,7 +153,7 @@ class _Collection:
                     for video in videos:
                         if self._stopped_by is not None:
                             break
-                        pending = self._deliver_stored(self._pending(video))
+                        pending = await self._deliver_stored(self._pending(video))
                         if pending:
                             await self._in_memory.acquire()
                             await self._prefetch.acquire()
@@ -178,9 +179,10 @@ class _Collection:
         name = self._model.name
         return [PendingRequest.of(planned, self._plan, name, num_frames) for planned in requests]
 
-    def _deliver_stored(self, pending: Sequence[PendingRequest]) -> list[PendingRequest]:
+    async def _deliver_stored(self, pending: Sequence[PendingRequest]) -> list[PendingRequest]:
         """Deliver the responses that are in the journal, and return the other requests."""
-        stored = self._journal.stored_responses(request.response for request in pending)
+        responses = [request.response for request in pending]
+        stored = await asyncio.to_thread(self._journal.stored_responses, responses)
         unsettled = []
         for request in pending:
             if request.fingerprint in stored:
@@ -211,7 +213,7 @@ class _Collection:
                     with self._endpoints.affinity(len(mine)) as affinity:
                         await self._ask_in_order(mine, _LoadedVideo(frames, affinity, prefetch))
                 # Another process has answered the others or is asking them.
-                pending = self._deliver_stored(others)
+                pending = await self._deliver_stored(others)
                 if pending:
                     prefetch.close()
                     self.delivery.show()

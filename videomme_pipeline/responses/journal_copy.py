@@ -85,4 +85,4 @@ def _copy(table: str, reader: Session, writer: Session) -> CopiedTable:
 def _stored(table: str, session: Session) -> dict[object, object]:
     """The request fingerprint of each row, by the checksum of the row."""
     rows = session.rows(f"select checksum, request_fingerprint from {table}")
-    return {checksum: fingerprint for checksum, fingerprint in rows}
+    return dict(map(tuple, rows))

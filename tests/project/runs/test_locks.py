@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.paths import ROOT
+from tests.support.postgres_server import postgres_server
 from tests.support.projects import needs_postgres
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
 from videomme_pipeline.errors import ModelError, StorageError
@@ -179,11 +180,25 @@ def test_a_run_notices_that_the_session_of_its_lock_was_ended(postgres_url: str)
         locks.check()
         os.kill(backend_of("run 3f2a", postgres_url), signal.SIGTERM)
         eventually(lambda: locks_of(postgres_url, "a test").users(this_machine()) == ())
-        with pytest.raises(ModelError, match="the lock of this machine was lost"):
+        with (
+            locks_of(postgres_url, "run 77aa").using(this_machine()),
+            pytest.raises(ModelError, match="run 77aa, which is using this machine now"),
+        ):
             locks.check()
-        with locks_of(postgres_url, "another run").using(this_machine()):
-            pass
     locks.check()
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_a_lost_lock_is_taken_again_if_it_is_free() -> None:
+    with postgres_server() as server:
+        locks = locks_of(server.url, "run 3f2a")
+        with locks.using(this_machine()):
+            server.stop()
+            threading.Timer(2, server.start).start()
+            locks.check()
+            assert locks.users(this_machine()) == ("run 3f2a",)
+        assert locks.users(this_machine()) == ()
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from videomme_pipeline.models.endpoint.native import NATIVE_VERSION
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
-from videomme_pipeline.project.answers.journal import journal_of
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.locks import cost_limit, endpoint
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.prompts.render import Prompt

@@ -14,7 +14,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
-from videomme_pipeline.project.answers.journal import journal_of
+from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,

@@ -9,8 +9,8 @@ from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
 from videomme_pipeline.project.answers.inputs import Inputs
-from videomme_pipeline.project.answers.journal import journal_of
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant

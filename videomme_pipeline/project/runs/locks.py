@@ -68,6 +68,14 @@ class Lock(Protocol):
         """Release the slot. A second call does nothing."""
 
 
+@dataclass(slots=True)
+class _Use:
+    """The use of a resource in a block, with its lock."""
+
+    resource: Resource
+    lock: Lock
+
+
 class Locks(ABC):
     """The locks with which the runs of a project take turns.
 
@@ -82,37 +90,44 @@ class Locks(ABC):
     def __init__(self, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._run = run
         self._on_wait = on_wait
-        self._locks: list[tuple[Resource, Lock]] = []
+        self._uses: list[_Use] = []
 
     @contextmanager
     def using(self, resource: Resource) -> Iterator[None]:
         """Use `resource` in the block. Entering it waits for a free slot."""
-        lock = self._lock_slot(resource) or self._wait(resource)
-        self._locks.append((resource, lock))
+        use = _Use(resource, self._lock_slot(resource) or self._wait(resource))
+        self._uses.append(use)
         try:
             yield
         finally:
-            lock.release()
-            self._locks = [entry for entry in self._locks if entry[1] is not lock]
+            use.lock.release()
+            self._uses.remove(use)
 
     def release_all(self) -> None:
         """Release all locks, even of blocks that never ended, as in a suspended generator."""
-        for _, lock in self._locks:
-            lock.release()
+        for use in self._uses:
+            use.lock.release()
 
     def check(self) -> None:
         """Check that this run still has the locks of all blocks that it is in.
 
+        A lost lock is taken again.
+
         Raises:
-            ModelError: if a lock was lost, so that another run may use the resource.
+            ModelError: if a lock was lost, and another run uses the resource now.
+            StorageError: if the database of the locks cannot be reached.
         """
-        for resource, lock in self._locks:
-            if self._is_lost(lock):
+        for use in self._uses:
+            if not self._is_lost(use.lock):
+                continue
+            lock = self._lock_slot(use.resource)
+            if lock is None:
                 raise ModelError(
-                    f"the lock of {resource.title} was lost, because the database ended its "
-                    "session; another run may use it now. Everything answered so far is stored: "
-                    "check the database, then run again"
+                    f"the database ended the session with the lock of {use.resource.title}, and "
+                    f"{self._use_of(use.resource)} now. Everything answered so far is stored: run "
+                    "again when the other run has ended"
                 )
+            use.lock = lock
 
     def _is_lost(self, lock: Lock) -> bool:  # noqa: ARG002
         """True if `lock`, which was not released, is free for other runs."""

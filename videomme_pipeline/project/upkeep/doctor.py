@@ -13,8 +13,9 @@ from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.project.answers.journal import journal_of
+from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.progress import no_progress
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.project.servers.running import ModelServers
@@ -25,13 +26,16 @@ DECODERS = ("h264", "hevc", "vp9", "av1", "mpeg2video")
 FREE_BYTES_WANTED = 5 << 30
 
 
-def examine(project: Project) -> Iterator[Finding]:
-    """Yield one finding per check, in the order in which a new user meets problems."""
+def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
+    """Yield one finding per check, in the order in which a new user meets problems.
+
+    If it `is_deep`, one task runs on the cluster, which starts a job if the workers are jobs.
+    """
     yield _versions()
     yield _ffmpeg()
     yield _disk(project)
     yield from _journal(project)
-    yield from _workers(project)
+    yield from _workers(project, is_deep=is_deep)
     for name, problem in project.configuration.problems.items():
         yield Finding.failed(f"evaluation {name}", str(problem))
     for name in project.benchmarks:
@@ -114,15 +118,18 @@ def _journal(project: Project) -> Iterator[Finding]:
         yield Finding.ok("journal", f"{journal.title}: every row is intact")
 
 
-def _workers(project: Project) -> Iterator[Finding]:
-    """Check the cluster of cluster.yaml, if there is one. The check starts no jobs."""
+def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
+    """Check the cluster of cluster.yaml, if there is one."""
     if project.cluster is None:
         return
     try:
         if jobs := project.cluster.check_jobs():
             yield Finding.ok("cluster", jobs)
-            return
+            if not is_deep:
+                return
         with project.workers() as workers:
+            if is_deep:
+                _run_task(workers)
             problems = workers.problems()
     except VideoMMEError as error:
         yield Finding.failed("cluster", str(error))
@@ -134,6 +141,17 @@ def _workers(project: Project) -> Iterator[Finding]:
         verdict = Verdict.FAILED if problem else Verdict.OK
         message = problem or "has the versions of this machine and reads the data folder"
         yield Finding(check=f"worker {address}", verdict=verdict, message=message)
+
+
+def _run_task(workers: Workers) -> None:
+    """Run a task that does nothing.
+
+    Raises:
+        ClusterError: if no worker can run it.
+    """
+    limits = TaskLimits(seconds=60)
+    for result in run_tasks(str, ["a task"], workers=workers, limits=limits):
+        result.result()
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:
