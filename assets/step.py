@@ -13,6 +13,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.servers.running import ModelServers
+from videomme_pipeline.project.state.written import refuse_older_version
 from videomme_pipeline.reports.terminal.progress import PlainLines
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
@@ -49,6 +50,7 @@ def within_step(
         project.on_message(message)
 
     ledger = _RunTag(context.instance, context.run.run_id)
+    refuse_older_version(project.store)
     project.spending.begin(context.run.run_id, max_dollars, ledger)
     run = f"run {context.run.run_id.partition('-')[0]}"
     on_machine = FileLocks(project.store.locks, run=run, on_wait=show)

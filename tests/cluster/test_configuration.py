@@ -41,7 +41,7 @@ def test_a_cluster_file_may_have_these_forms(tmp_path: Path, text: str) -> None:
         ("address: scheduler:8786", "set `plain_tcp: true`"),
         ("plain_tcp: true", "set one of `address`, `slurm` and `ssh`"),
         ("slurm: {cores: 4, memory: 8GB, interface: ib0}", "set either `jobs: 4` or `adapt"),
-        ("slurm: {cores: 4, memory: 8GB, jobs: 1}", "`slurm.interface` is missing"),
+        ("slurm: {cores: 4, memory: 8GB, jobs: 1}", "missing key `slurm.interface`"),
         (
             "{address: 'tls://a:1', ssh: {hosts: [b], cores: 1, interface: lo}}",
             "set one of `address`",

@@ -95,6 +95,7 @@ def open_for_run(
     """
     from videomme_pipeline.assets.instance import open_instance
     from videomme_pipeline.assets.processes import cancel_own_runs
+    from videomme_pipeline.project.state.written import refuse_older_version
 
     stored = "Everything built so far is stored."
 
@@ -114,6 +115,7 @@ def open_for_run(
     ):
         project = open_project(show, evaluations)
         name_programs(project)
+        refuse_older_version(project.store)
         yield project, instance
 
 

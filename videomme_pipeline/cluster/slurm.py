@@ -150,7 +150,7 @@ def slurm_cluster(
         from dask_jobqueue import SLURMCluster  # noqa: PLC0415
     logs = _log_folder(folder)
     options = _job_options(spec, logs)
-    on_message(f"cluster: {try_job(spec, logs)}")
+    try_job(spec, logs)
     with SLURMCluster(
         **options,
         security=security,

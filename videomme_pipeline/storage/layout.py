@@ -158,6 +158,11 @@ class Store:
         return self.sqlite("journal.sqlite")
 
     @property
+    def versions(self) -> UPath:
+        """The versions of the package and of its stages that wrote files."""
+        return self.path("versions.json")
+
+    @property
     def locks(self) -> Path:
         """The folder of the lock files through which runs share machines and endpoints."""
         return self.local("locks")
