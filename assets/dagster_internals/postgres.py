@@ -1,12 +1,11 @@
 """Connections of Dagster to PostgreSQL, which wait for a database that is away for a moment."""
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from videomme_pipeline.storage.postgres import PAUSE_SECONDS, RETRY_SECONDS
+from videomme_pipeline.storage.postgres import await_connection
 
 Result = TypeVar("Result")
 
@@ -22,11 +21,4 @@ def wait_for_connections() -> None:
 
 
 def _connected(connect: Callable[[], Result], **_: object) -> Result:
-    end = time.monotonic() + RETRY_SECONDS
-    while True:
-        try:
-            return connect()
-        except DBAPIError:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(PAUSE_SECONDS)
+    return await_connection(connect, DBAPIError)

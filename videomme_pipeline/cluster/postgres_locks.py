@@ -1,20 +1,15 @@
 """Locks of runs on several machines, in the PostgreSQL database that they share."""
 
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg2
 
 from videomme_pipeline.project.runs.locks import Lock, Locks, Resource
-from videomme_pipeline.storage.postgres import (
-    PAUSE_SECONDS,
-    RETRY_SECONDS,
-    connect,
-    explaining,
-)
+from videomme_pipeline.storage.postgres import await_connection, connect, explaining
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812 - its name is a class
@@ -74,15 +69,8 @@ class PostgresLocks(Locks):
         return None
 
     def _connect(self) -> "Connection":
-        """A new connection. A server that is away is awaited for a minute."""
-        end = time.monotonic() + RETRY_SECONDS
-        while True:
-            try:
-                return connect(self._url, name=self._run)
-            except psycopg2.OperationalError:
-                if time.monotonic() >= end:
-                    raise
-                time.sleep(PAUSE_SECONDS)
+        open_session = partial(connect, self._url, name=self._run)
+        return await_connection(open_session, psycopg2.OperationalError)
 
 
 _LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 0))"

@@ -120,7 +120,8 @@ class _Collection:
         self._plan = plan
         self._clock = clock
         spent = journal.spent_dollars(plan.cost_name)
-        budget = Budget(_max_dollars(plan, spent), spent)
+        highest_cost = journal.highest_cost(plan.cost_name)
+        budget = Budget(_max_dollars(plan, spent), spent, highest_cost)
         self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
         self.delivery = Delivery(self._endpoints, on_progress)
         prefetched = PREFETCHED_VIDEOS * len(self._endpoints)

@@ -132,6 +132,12 @@ class Journal:
         ((spent,),) = self._execute(sql, evaluation)
         return float(spent)
 
+    def highest_cost(self, evaluation: str) -> float | None:
+        """The highest cost of an attempt of `evaluation` so far, or None if none is known."""
+        sql = "select max(cost_dollars) from attempts where evaluation = ?"
+        ((highest,),) = self._execute(sql, evaluation)
+        return None if highest is None else float(highest)
+
     def record(self, attempt: Attempt, response: Response | None) -> "Future[None]":
         """Store an attempt and, if it settled the request, its response.
 

@@ -20,9 +20,8 @@ from videomme_pipeline.responses.journal_tables import (
     Values,
 )
 from videomme_pipeline.storage.postgres import (
-    PAUSE_SECONDS,
     POSTGRES_VARIABLE,
-    RETRY_SECONDS,
+    await_connection,
     connect,
     location,
     unusable,
@@ -39,6 +38,7 @@ _DIALECT = {
 _LOCK = 0x766D6D65
 """The advisory lock of a transaction. As in SQLite, one transaction at a time writes."""
 _BEGIN = f"begin; select pg_advisory_xact_lock({_LOCK}), txid_current()"
+_POLL_SECONDS = 0.5
 _HAS_TABLES = f"select to_regclass('{SCHEMA}.claims') is not null"
 
 
@@ -50,7 +50,6 @@ class PostgresSession(Session):
         commit = "on" if is_durable else "off"
         self._options = f"-c search_path={SCHEMA} -c synchronous_commit={commit}"
         self._is_within = False
-        self._lost_at: float | None = None
         self._open()
 
     def execute(self, sql: str, *values: object) -> list[Values]:
@@ -111,19 +110,13 @@ class PostgresSession(Session):
         import psycopg2  # noqa: PLC0415 - an extra
 
         while True:
+            if self._connection.closed:
+                await_connection(self._open, psycopg2.OperationalError)
             try:
-                if self._connection.closed:
-                    self._open()
-                result = attempt()
+                return attempt()
             except (psycopg2.OperationalError, psycopg2.InterfaceError):
-                now = time.monotonic()
-                self._lost_at = self._lost_at or now
-                if not self._connection.closed or now - self._lost_at > RETRY_SECONDS:
+                if not self._connection.closed:
                     raise
-                time.sleep(PAUSE_SECONDS)
-            else:
-                self._lost_at = None
-                return result
 
     def _is_committed(self, number: int) -> bool:
         """True if a transaction was committed. The server ends one that is silent for long."""
@@ -131,7 +124,7 @@ class PostgresSession(Session):
             ((status,),) = self._execute("select txid_status(?)", number)
             if status != "in progress":
                 return bool(status == "committed")
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

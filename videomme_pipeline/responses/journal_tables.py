@@ -200,7 +200,7 @@ def insert(table: str) -> str:
 def checked(table: str, values: Values) -> tuple[object, ...]:
     """The values of a row as they are stored, with their checksum.
 
-    PostgreSQL stores no text with a zero character, so it is replaced.
+    PostgreSQL stores no text with a zero character, and SQLite no NaN, so both are replaced.
 
     Raises:
         TypeError: if the database would change a value, because its column has another type.
@@ -208,8 +208,14 @@ def checked(table: str, values: Values) -> tuple[object, ...]:
     for (column, types), value in zip(_types(table).items(), values, strict=True):
         if value is not None and not isinstance(value, types):
             raise TypeError(f"{column} is {value!r}")
-    stored = [v.replace("\0", "\ufffd") if isinstance(v, str) else _normal(v) for v in values]
+    stored = [_storable(value) for value in values]
     return (*stored, checksum_of(table, stored))
+
+
+def _storable(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 @cache

@@ -147,14 +147,16 @@ class RateLimit:
 class Budget:
     """Budget in US dollars: a request is sent only if the highest cost so far still fits.
 
-    The first request is sent alone, to learn its cost. Each request in flight is expected to
-    have the highest cost so far.
+    If no cost is known from earlier runs (`highest_cost`), the first request is sent alone. Each
+    request in flight is expected to have the highest cost so far.
     """
 
-    def __init__(self, max_dollars: float | None, spent_dollars: float) -> None:
+    def __init__(
+        self, max_dollars: float | None, spent_dollars: float, highest_cost: float | None = None
+    ) -> None:
         self._max = max_dollars
         self.spent_dollars = spent_dollars
-        self._highest_cost: float | None = None
+        self._highest_cost = highest_cost
         self._in_flight = 0
         self._changed = asyncio.Condition()
 

@@ -4,9 +4,10 @@ psycopg2 is an extra, so it is imported where it is used.
 """
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
@@ -15,11 +16,15 @@ from videomme_pipeline.extras import needs_extra
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812 - its name is a class
 
+Result = TypeVar("Result")
+
 POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
 POSTGRES_SCHEME = "postgresql+psycopg2://"
 RETRY_SECONDS = 60.0
 """A database that was reached before is awaited for this time."""
-PAUSE_SECONDS = 0.5
+_PAUSE_SECONDS = 0.5
+_absence: dict[str, float] = {}
+"""The time `since` which the database has been away, for all connections of this process."""
 _SERVER_OPTIONS = (
     "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
     "-c idle_session_timeout=0 -c idle_in_transaction_session_timeout=20s"
@@ -68,6 +73,26 @@ def connect(url: str, *, name: str, options: str = "") -> "Connection":
         connection.close()
         raise _pooled(url)
     return connection
+
+
+def await_connection(connect: Callable[[], Result], *errors: type[Exception]) -> Result:
+    """The result of `connect`, which is repeated while it raises one of `errors`.
+
+    It is raised once the database has been away for `RETRY_SECONDS`, and then at once until the
+    database is back.
+    """
+    while True:
+        try:
+            result = connect()
+        except errors:
+            now = time.monotonic()
+            since = _absence.setdefault("since", now)
+            if now - since >= RETRY_SECONDS:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            _absence.clear()
+            return result
 
 
 def check(url: str) -> None:
