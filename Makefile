@@ -75,6 +75,8 @@ lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra demo --group build --output-file requirements.lock
 	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra cluster --extra decord --extra postgres --extra s3 \
 	  --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(UV_COMPILE) --extra cluster --extra kubernetes --extra postgres --extra s3 --group build \
+	  --constraint requirements.lock --output-file deploy/requirements.lock
 
 # The times in the packages are that of the commit, so that everybody builds the same bytes.
 release: .venv/installed-dev ## Build the packages, their bill of materials and checksums into dist/

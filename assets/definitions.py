@@ -20,7 +20,14 @@ from videomme_pipeline.assets.stages.checks import check_events, check_specs
 from videomme_pipeline.assets.stages.metadata import column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, refresh
-from videomme_pipeline.assets.step import SERVERS, servers_resource, within_step
+from videomme_pipeline.assets.step import (
+    SERVERS,
+    WORKERS,
+    resources_of,
+    servers_resource,
+    within_step,
+    workers_resource,
+)
 from videomme_pipeline.assets.triggers.automation import (
     automation_sensors,
     when_inputs_changed,
@@ -78,7 +85,7 @@ def build_definitions(
             up_to_date_sensor(project),
         ],
         asset_checks=[up_to_date_check(project)],
-        resources={SERVERS: servers_resource(project)},
+        resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
         executor=executor,
     )
 
@@ -157,7 +164,7 @@ def _asset(
         metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,
-        required_resource_keys={SERVERS} if stage.asks_models else set(),
+        required_resource_keys=resources_of(stage),
         check_specs=check_specs(stage),
     )
     def compute(

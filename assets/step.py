@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
+from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
@@ -26,6 +27,8 @@ CPU_TAG, NODE_TAG = "videomme/cpu_seconds", "videomme/node_hours"
 SERVERS = "model_servers"
 """The Dagster resource of the servers that runs start for models with `serve`. Everything that asks
 models requires it."""
+WORKERS = "cluster_workers"
+"""The Dagster resource of the workers of cluster.yaml, which work for all steps of a run."""
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
@@ -154,3 +157,21 @@ def servers_resource(project: Project) -> dg.ResourceDefinition:
             yield servers
 
     return model_servers
+
+
+def workers_resource(project: Project) -> dg.ResourceDefinition:
+    """The workers of `project`, which start when they are needed first and stop with the run."""
+
+    @dg.resource(description="Starts the workers of cluster.yaml, and stops them.")
+    def cluster_workers(_: dg.InitResourceContext) -> Iterator[None]:
+        with project.keeping_workers():
+            yield
+
+    return cluster_workers
+
+
+def resources_of(stage: AnyStage) -> set[str]:
+    """The names of the resources that a stage needs."""
+    if stage.asks_models:
+        return {SERVERS}
+    return {WORKERS} if stage.uses_workers else set()

@@ -15,6 +15,7 @@ EXTRAS = {
     "cluster": ("cryptography", "dask_jobqueue", "distributed"),
     "decord": ("decord",),
     "demo": ("onnxruntime", "rapidocr", "xllamacpp"),
+    "kubernetes": ("dagster_k8s",),
     "postgres": ("dagster_postgres", "psycopg2"),
     "s3": ("s3fs",),
     "torchcodec": ("torchcodec",),

@@ -123,6 +123,9 @@ class Stage(ABC, Generic[P]):
     works on them.
     """
 
+    uses_workers: ClassVar[bool] = False
+    """True if the stage works on videos, on the workers of a cluster if there is one."""
+
     def __init__(self, project: Project) -> None:
         self.project = project
 

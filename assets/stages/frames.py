@@ -54,6 +54,7 @@ class Frames(BenchmarkStage[VideoVariant]):
     description = "The frames of each video under each sampling, as they are sent to a model."
     upstream = ("videos",)
     kinds = frozenset({"ffmpeg", "parquet"})
+    uses_workers = True
     row_class = Frame
 
     def target(self, partition: VideoVariant) -> Target[VideoVariant]:

@@ -70,6 +70,7 @@ class Responses(BenchmarkStage[VideoVariant]):
         return len(models) == 2 and models[0] == models[1]
 
     def build(self, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
+        self.project.release_workers()  # no step after this one needs them
         by_evaluation: dict[str, list[Target[VideoVariant]]] = defaultdict(list)
         for target in targets:
             by_evaluation[target.partition.variant].append(target)

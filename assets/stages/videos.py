@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from itertools import chain
 
 from videomme_pipeline.assets.stages.base import (
     BenchmarkStage,
@@ -14,13 +15,14 @@ from videomme_pipeline.assets.stages.base import (
 )
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoPartition
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos.probe import (
     ProbeJob,
     ProbeResult,
     Video,
-    hash_on,
+    hash_and_probe,
     probe_videos,
     video_hash,
 )
@@ -37,7 +39,13 @@ class Videos(BenchmarkStage[VideoPartition]):
     description = "One row per video: content hash, stream facts and the packet index."
     upstream = ("questions",)
     kinds = frozenset({"ffmpeg", "parquet"})
+    uses_workers = True
     row_class = Video
+
+    def __init__(self, project: Project, benchmark: str) -> None:
+        super().__init__(project, benchmark)
+        self._probed: dict[ProbeJob, ProbeResult] = {}
+        """The results of videos that were hashed and probed in one task."""
 
     def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
         ids = [partition.video for partition in partitions]
@@ -54,18 +62,19 @@ class Videos(BenchmarkStage[VideoPartition]):
             problems = dict.fromkeys(ids, str(error))
         self.benchmark.invalidate()
         if self.project.cluster is not None:
-            self._hash_on_cluster([video_id for video_id in ids if video_id not in problems])
+            self._probe_ahead([video_id for video_id in ids if video_id not in problems])
         for video_id, reason in problems.items():
             yield Failed(partition=VideoPartition(video_id), reason=reason)
 
-    def _hash_on_cluster(self, ids: Sequence[str]) -> None:
-        """Hash the videos whose hash is unknown, which this machine would otherwise hash."""
-        snapshot, paths = self.benchmark.snapshot, []
+    def _probe_ahead(self, ids: Sequence[str]) -> None:
+        """Hash and probe the videos whose hash is unknown, which this machine would hash."""
+        jobs = []
         for video_id in ids:
             with suppress(VideoMissingError):
-                paths.append(snapshot.source.files(snapshot.reference(video_id)).video)
+                jobs.append(self._job(video_id, content_hash=""))
         with self.project.workers() as workers:
-            hash_on(workers, paths, self.project.hashes)
+            results = hash_and_probe(jobs, workers, self.project.hashes, self.store.packets)
+            self._probed = {result.task: result for result in results}
 
     def target(self, partition: VideoPartition) -> Target[VideoPartition]:
         snapshot, video_id = self.benchmark.snapshot, partition.video
@@ -93,12 +102,15 @@ class Videos(BenchmarkStage[VideoPartition]):
 
     def build(self, targets: Targets[VideoPartition]) -> Results[VideoPartition]:
         by_video = {target.partition.video: target for target in targets}
-        jobs = [self._job(target) for target in targets]
+        jobs = [self._job(t.partition.video, content_hash=t.data_version) for t in targets]
+        probed, self._probed = self._probed, {}
+        others = [job for job in jobs if job not in probed]
         with (
             self.project.workers() as workers,
-            closing(probe_videos(jobs, workers=workers)) as results,
+            closing(probe_videos(others, workers=workers)) as results,
         ):
-            for number, result in enumerate(results, start=1):
+            ahead = [probed[job] for job in jobs if job in probed]
+            for number, result in enumerate(chain(ahead, results), start=1):
                 built = self._report(by_video[result.task.video_id], result)
                 yield with_dashboard(built, workers)
                 stored = f"{number} of {len(jobs)} videos are probed."
@@ -108,18 +120,23 @@ class Videos(BenchmarkStage[VideoPartition]):
     def metadata(self, target: Target[VideoPartition]) -> dict[str, object]:
         return _metadata(*read_rows(target.path, Video))
 
-    def _job(self, target: Target[VideoPartition]) -> ProbeJob:
-        snapshot, video_id = self.benchmark.snapshot, target.partition.video
+    def _job(self, video_id: str, *, content_hash: str) -> ProbeJob:
+        """The probe of a video.
+
+        Raises:
+            VideoMissingError: if there is no file.
+        """
+        snapshot = self.benchmark.snapshot
         files = snapshot.source.files(snapshot.reference(video_id))
         return ProbeJob(
             benchmark=self.benchmark.name,
             video_id=video_id,
             path=files.video,
-            content_hash=target.data_version,
+            content_hash=content_hash,
             clip=snapshot.reference(video_id).footage.clip,
             subtitle_path=files.subtitle,
             subtitle_hash=snapshot.subtitle_hash(video_id),
-            index_file=self.store.packets(target.data_version),
+            index_file=self.store.packets(content_hash),
         )
 
     def _report(

@@ -29,7 +29,7 @@ from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
 from videomme_pipeline.assets.stages.checks import check_events
 from videomme_pipeline.assets.stages.refresh import refresh
-from videomme_pipeline.assets.step import SERVERS, within_step
+from videomme_pipeline.assets.step import resources_of, within_step
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
@@ -144,7 +144,7 @@ def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first:
         description=f"The stale partitions of {_keys(stages)}.",
         ins={} if is_first else {"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
-        required_resource_keys={SERVERS} if stages[0].asks_models else set(),
+        required_resource_keys=resources_of(stages[0]),
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         if is_first:
@@ -199,6 +199,7 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
         description=f"The stale partitions of a part of {_keys(stages)}.",
         ins={"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
+        required_resource_keys=resources_of(stages[0]),
     )
     def refresh_part(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         stage, part = parts(context, config)[int(str(context.get_mapping_key()))]

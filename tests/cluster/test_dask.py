@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -35,7 +36,8 @@ from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.integrity import Verdict
-from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_on, probe_videos
+from videomme_pipeline.videos.packets import PacketIndex
+from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_and_probe, probe_videos
 
 pytestmark = pytest.mark.slow
 
@@ -173,17 +175,20 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     video_hash = content_hash(path)
     frame_job = FrameJob(video_id="a", path=path, video_hash=video_hash, samplings=(sampling,))
     probe_job = ProbeJob(benchmark="smoke", video_id="a", path=path, content_hash=video_hash)
-    here = Store.at(tmp_path / "here")
+    here, missing = Store.at(tmp_path / "here"), tmp_path / "missing.mp4"
     with project.workers() as cluster:
         hashes = HashCache(tmp_path / "hashes.sqlite")
-        hash_on(cluster, [path, tmp_path / "missing.mp4"], hashes)
+        unknown = [replace(probe_job, path=file, content_hash="") for file in (path, missing)]
+        (ahead,) = hash_and_probe(unknown, cluster, hashes, project.store.packets)
         assert hashes.get(path, path.stat()) == video_hash
+        assert ahead.task.content_hash == video_hash
+        assert PacketIndex.load(project.store.packets(video_hash)) is not None
         (probed,) = probe_videos([probe_job], workers=cluster)
         (result,) = extract([frame_job], store=project.store, workers=cluster)
         assert cluster.dashboard is None or "127.0.0.1" in cluster.dashboard
     (probed_here,) = probe_videos([probe_job])
     (result_here,) = extract([frame_job], store=here)
-    assert probed.result() == probed_here.result()
+    assert probed.result() == ahead.result() == probed_here.result()
     assert result.frame_sets == result_here.frame_sets
     stored = result.frame_sets[0].fingerprint
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import psycopg2
-
 from videomme_pipeline.project.runs.locks import Lock, Locks, Resource
-from videomme_pipeline.storage.postgres import await_connection, connect, explaining
+from videomme_pipeline.storage.postgres import await_connection, connect, explaining, library
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812 - its name is a class
@@ -23,7 +21,7 @@ class _Session:
 
     def has_ended(self) -> bool:
         """True if the session cannot be used any more, so that the server released its locks."""
-        with suppress(psycopg2.Error):
+        with suppress(library().Error):
             _rows(self.connection, "select 1")
             return False
         self.connection.close()
@@ -33,7 +31,7 @@ class _Session:
         # After a close alone, the server releases the lock only when it notices the close.
         # An error means that the server was restarted, which released the lock, or that the network
         # is cut. The server then ends the session itself.
-        with suppress(psycopg2.Error):
+        with suppress(library().Error):
             _rows(self.connection, "select pg_advisory_unlock_all()")
         self.connection.close()
 
@@ -70,7 +68,7 @@ class PostgresLocks(Locks):
 
     def _connect(self) -> "Connection":
         open_session = partial(connect, self._url, name=self._run)
-        return await_connection(open_session, psycopg2.OperationalError)
+        return await_connection(open_session, library().OperationalError)
 
 
 _LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 0))"

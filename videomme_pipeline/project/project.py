@@ -47,6 +47,9 @@ class Project:
     spending: Spending = field(default_factory=Spending)
     compute: ComputeTime = field(default_factory=ComputeTime)
     cluster: ClusterSpec | None = None
+    _kept: ExitStack | None = None
+    """The end of the workers that are kept, inside of `keeping_workers`."""
+    _workers: Workers | None = None
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkState]:
@@ -118,10 +121,35 @@ class Project:
         """
         if self.cluster is None:
             yield LocalWorkers()
-            return
+        elif self._kept is None:
+            with self._connected(self.cluster) as workers:
+                yield workers
+        else:
+            if self._workers is None:
+                self._workers = self._kept.enter_context(self._connected(self.cluster))
+            yield self._workers
+
+    @contextmanager
+    def keeping_workers(self) -> Iterator[None]:
+        """Keep the workers of cluster.yaml from their first use until the end of the block."""
+        self._kept = ExitStack()
+        try:
+            yield
+        finally:
+            self.release_workers()
+            self._kept = None
+
+    def release_workers(self) -> None:
+        """End the workers that are kept, because the next steps need none."""
+        if self._kept is not None:
+            self._workers = None
+            self._kept.close()
+
+    @contextmanager
+    def _connected(self, cluster: ClusterSpec) -> Iterator[Workers]:
         with (
             scratch_folder(self.store.local("cluster")) as folder,
-            self.cluster.connect(folder, self.on_message) as workers,
+            cluster.connect(folder, self.on_message) as workers,
         ):
             yield workers
 

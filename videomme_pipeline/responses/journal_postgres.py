@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.responses.journal_tables import (
     TABLES,
     JournalDatabase,
@@ -20,9 +19,9 @@ from videomme_pipeline.responses.journal_tables import (
     Values,
 )
 from videomme_pipeline.storage.postgres import (
-    POSTGRES_VARIABLE,
     await_connection,
     connect,
+    library,
     location,
     unusable,
 )
@@ -107,8 +106,7 @@ class PostgresSession(Session):
 
     def _again(self, attempt: Callable[[], Result]) -> Result:
         """The result of `attempt`, which is repeated after each loss of the connection."""
-        import psycopg2  # noqa: PLC0415 - an extra
-
+        psycopg2 = library()
         while True:
             if self._connection.closed:
                 await_connection(self._open, psycopg2.OperationalError)
@@ -143,9 +141,7 @@ class PostgresJournal(JournalDatabase):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        with needs_extra("postgres", POSTGRES_VARIABLE):
-            import psycopg2  # noqa: PLC0415
-        return (psycopg2.Error,)
+        return (library().Error,)
 
     def exists(self) -> bool:
         with self.explaining():
@@ -171,8 +167,7 @@ class PostgresJournal(JournalDatabase):
                 session.close()
 
     def is_about_a_value(self, error: Exception) -> bool:
-        import psycopg2  # noqa: PLC0415 - an extra
-
+        psycopg2 = library()
         if isinstance(error, psycopg2.ProgrammingError):
             return error.pgcode is None  # otherwise it is about a statement
         if isinstance(error, psycopg2.Error):

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
@@ -35,6 +35,17 @@ _CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_t
 """This process detects within a minute that the server cannot be reached any more."""
 
 
+def library() -> Any:
+    """The module psycopg2.
+
+    Raises:
+        MissingExtraError: if it is not installed.
+    """
+    with needs_extra("postgres", POSTGRES_VARIABLE):
+        import psycopg2  # noqa: PLC0415
+    return psycopg2
+
+
 def location(url: str) -> str:
     """The host, port and database of a URL, without the user's name and password."""
     parts = urlsplit(url)
@@ -52,10 +63,9 @@ def connect(url: str, *, name: str, options: str = "") -> "Connection":
             gives the session of a lock to other clients.
         MissingExtraError: if psycopg2 is not installed.
     """
-    with needs_extra("postgres", POSTGRES_VARIABLE):
-        import psycopg2  # noqa: PLC0415
+    psycopg2 = library()
     try:
-        connection = psycopg2.connect(
+        connection: Connection = psycopg2.connect(
             url.replace(POSTGRES_SCHEME, "postgresql://", 1),
             application_name=name,
             options=f"{_SERVER_OPTIONS} {options}",
@@ -117,11 +127,9 @@ def _pooled(url: str) -> ConfigurationError:
 @contextmanager
 def explaining(url: str) -> Iterator[None]:
     """Turn an error of PostgreSQL in the block into an error that says what to do."""
-    with needs_extra("postgres", POSTGRES_VARIABLE):
-        import psycopg2  # noqa: PLC0415
     try:
         yield
-    except psycopg2.Error as error:
+    except library().Error as error:
         raise unusable(url, error) from error
 
 

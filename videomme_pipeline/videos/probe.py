@@ -4,9 +4,10 @@
 `frames.sampling` chooses frames.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
@@ -146,22 +147,6 @@ def video_hash(path: VideoSource, video_id: str, hashes: HashCache | None = None
         raise unreadable(video_id, path, error) from error
 
 
-def hash_on(workers: Workers, paths: Sequence[VideoSource], hashes: HashCache) -> None:
-    """Hash the files that are not in `hashes` on the workers of a cluster, one file per task.
-
-    A file that cannot be read is left out. `content_hash` reports it.
-    """
-    unknown = dict[MediaFile, FileStatus]()
-    for file in (path for path in paths if not isinstance(path, FrameFolder)):
-        with suppress(OSError):
-            path, status = _with_status(file)
-            if hashes.get(path, status) is None:
-                unknown[path] = status
-    for result in run_tasks(_blake3, list(unknown), workers=workers, limits=VIDEO_LIMITS):
-        if result.value is not None:
-            hashes.put(result.task, unknown[result.task], result.value)
-
-
 def _with_status(path: MediaFile) -> tuple[MediaFile, FileStatus]:
     """An absolute path with the status of its file. The status of a remote file is its state."""
     if isinstance(path, RemoteFile):
@@ -221,6 +206,40 @@ def probe_videos(
         else:
             error = VideoError.from_child(job.video_id, job.path, result.error)
             yield replace(result, error=error)
+
+
+def hash_and_probe(
+    jobs: Sequence[ProbeJob],
+    workers: Workers,
+    hashes: HashCache,
+    index_file: Callable[[str], UPath],
+) -> Generator[ProbeResult]:
+    """Hash and probe the files that are not in `hashes`, one per task, and yield good results.
+
+    `index_file` returns the path of a packet index by the hash of its video. The hash of a file is
+    added to `hashes`. A file that cannot be read or probed is left out. `probe_videos` reports it.
+    """
+    unknown: dict[ProbeJob, tuple[MediaFile, FileStatus]] = {}
+    for job in jobs:
+        if not isinstance(job.path, FrameFolder):
+            with suppress(OSError):
+                path, status = _with_status(job.path)
+                if hashes.get(path, status) is None:
+                    unknown[job] = path, status
+    task = partial(_hash_and_probe, index_file)
+    for result in run_tasks(task, list(unknown), workers=workers, limits=VIDEO_LIMITS):
+        if result.value is not None:
+            hashes.put(*unknown[result.task], result.value.content_hash)
+            yield replace(result, task=_hashed(result.task, result.value.content_hash, index_file))
+
+
+def _hash_and_probe(index_file: Callable[[str], UPath], job: ProbeJob) -> Video:
+    assert not isinstance(job.path, FrameFolder)
+    return _probe(_hashed(job, _blake3(job.path), index_file))
+
+
+def _hashed(job: ProbeJob, content: str, index_file: Callable[[str], UPath]) -> ProbeJob:
+    return replace(job, content_hash=content, index_file=index_file(content))
 
 
 def _probe(job: ProbeJob) -> Video:
