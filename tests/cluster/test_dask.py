@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import psutil
 import pytest
 import yaml
@@ -23,6 +25,7 @@ from tests.support.child_tasks import (
     write_pid,
 )
 from tests.support.dask_cluster import DaskCluster, dask_cluster, write_keys
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.cluster import dask as cluster_module
 from videomme_pipeline.cluster.dask import DaskWorkers, connect
 from videomme_pipeline.errors import ClusterError
@@ -192,6 +195,37 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     assert result.frame_sets == result_here.frame_sets
     stored = result.frame_sets[0].fingerprint
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)
+
+
+@pytest.mark.slow
+def test_a_run_connects_to_its_cluster_once(
+    shared_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected: list[Path] = []
+
+    @contextmanager
+    def counted(*arguments: Any) -> Iterator[DaskWorkers]:
+        connected.append(arguments[1])
+        with connect(*arguments) as workers:
+            yield workers
+
+    monkeypatch.setattr(cluster_module, "connect", counted)
+    folder = tmp_path / "configuration"
+    (folder / "evaluations").mkdir(parents=True)
+    (folder / "benchmarks.yaml").write_text("smoke: {limit: 2}\nsmoke_v2: {limit: 1}\n")
+    evaluation = {"benchmark": "smoke", "model": "constant-A", "sampling": "uniform_n-4"}
+    for name in ("smoke", "smoke_v2"):
+        file = folder / "evaluations" / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(evaluation | {"benchmark": name}))
+    cluster_file = yaml.safe_dump(shared_cluster.spec.model_dump(mode="json", exclude_none=True))
+    (folder / "cluster.yaml").write_text(cluster_file)
+    project = open_project(folder, str(tmp_path / "data"))
+    (tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
+        refreshed = refresh_project(project, instance, ["smoke", "smoke_v2"])
+    assert refreshed.not_fresh == []
+    assert len(connected) == 1
+    assert not connected[0].exists()
 
 
 def _restart(cluster: DaskCluster) -> None:

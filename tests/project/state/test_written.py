@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import videomme
+from tests.support.cli import use, videomme
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
@@ -31,8 +31,9 @@ def test_an_older_version_names_what_it_would_replace(
 
 
 def test_a_run_of_an_older_version_changes_no_file(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    use(monkeypatch, root)
     with monkeypatch.context() as patch:
         newer(patch)
         assert videomme("run", "few").status == 0

@@ -1,0 +1,71 @@
+"""PostgreSQL behind PgBouncer is refused, and an absent server is one sentence."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.ports import free_port, wait_until_open
+from tests.support.postgres_server import USER, running_postgres
+from tests.support.projects import needs_postgres
+from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.storage.postgres import check, location
+
+PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+
+
+@contextmanager
+def pgbouncer(folder: Path, server: str, *lines: str) -> Iterator[str]:
+    """The URL of a pool in transaction mode before `server`."""
+    assert PROGRAM is not None
+    port, file = free_port(), folder / "pgbouncer.ini"
+    options = (
+        "[databases]",
+        f"postgres = host=127.0.0.1 port={urlsplit(server).port} user={USER}",
+        "[pgbouncer]",
+        f"listen_port = {port}",
+        "listen_addr = 127.0.0.1",
+        "auth_type = any",
+        "pool_mode = transaction",
+        "unix_socket_dir =",
+        *lines,
+    )
+    file.write_text("\n".join(options))
+    for parent in (file, *file.parents[:3]):
+        parent.chmod(0o755)
+    process = subprocess.Popen([PROGRAM, str(file)], user=USER, stderr=subprocess.DEVNULL)
+    try:
+        wait_until_open(port)
+        yield f"postgresql+psycopg2://{USER}@127.0.0.1:{port}/postgres"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.slow
+@needs_postgres
+@pytest.mark.skipif(PROGRAM is None, reason="needs pgbouncer")
+@pytest.mark.parametrize("lines", [(), ("ignore_startup_parameters = options",)])
+def test_a_connection_pool_is_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    with running_postgres() as server:
+        check(server)
+        with (
+            pgbouncer(tmp_path, server, *lines) as url,
+            pytest.raises(ConfigurationError, match=r"this is a connection pool \(PgBouncer"),
+        ):
+            check(url)
+
+
+def test_a_server_that_is_away_is_one_sentence_without_the_password() -> None:
+    url = f"postgresql+psycopg2://me:secret@127.0.0.1:{free_port()}/runs"
+    with pytest.raises(StorageError) as raised:
+        check(url)
+    message = str(raised.value)
+    assert message.startswith(f"{location(url)}: PostgreSQL cannot be used (")
+    assert message.endswith("Everything that is already stored is kept.")
+    assert "secret" not in message
+    assert "\n" not in message
