@@ -17,7 +17,6 @@ import dagster as dg
 from filelock import FileLock
 from upath import UPath
 
-from videomme_pipeline.assets.dagster_internals.postgres import wait_for_connections
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.storage import postgres
 from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABLE
@@ -93,9 +92,13 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
         StorageError: if a database cannot be read or written, even in the block, or is on a network
             file system.
     """
-    # Importing both takes more than a second, and the plan of a new project needs neither.
+    # Importing them takes more than a second, and the plan of a new project needs neither.
     from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+
+    from videomme_pipeline.assets.dagster_internals.postgres import (  # noqa: PLC0415
+        wait_for_connections,
+    )
 
     home, url = _home_folder(), os.environ.get(POSTGRES_VARIABLE)
     if not url:
