@@ -204,7 +204,7 @@ class Hosts:
         }
 
     def extractions(self) -> Counter[str]:
-        """How often the frames of each partition were decoded."""
+        """The number of times that the frames of each partition were decoded."""
         engine = create_engine(self.url, poolclass=NullPool)
         query = (
             'select partition, event from event_logs where asset_key = \'["videomme", "frames"]\''

@@ -1,4 +1,4 @@
-"""PostgreSQL behind PgBouncer is refused, and an absent server is one sentence."""
+"""PgBouncer is refused, and an absent server is one sentence."""
 
 import shutil
 import subprocess

@@ -194,7 +194,7 @@ def try_job(spec: SlurmSpec, logs: Path) -> str:
 
 
 def _job_options(spec: SlurmSpec, logs: Path) -> dict[str, Any]:
-    """What both a job and a cluster of jobs of dask-jobqueue are told.
+    """The arguments of dask-jobqueue for a job, and for a cluster of jobs.
 
     Raises:
         ClusterError: if this machine has no such network interface.

@@ -33,7 +33,7 @@ _DIALECT = {
     " real": " double precision",
     "exists attempts (": "exists attempts (rowid bigint generated always as identity, ",
 }
-"""What differs in the statements that create the tables. `rowid` is the order of attempts."""
+"""Differences of the statements that create the tables. `rowid` is the order of attempts."""
 _LOCK = 0x766D6D65
 """The advisory lock of a transaction. As in SQLite, one transaction at a time writes."""
 _BEGIN = f"begin; select pg_advisory_xact_lock({_LOCK}), txid_current()"

@@ -134,7 +134,7 @@ class JournalDatabase(ABC):
 
     @abstractmethod
     def repair(self, statement: str | None) -> str:
-        """How to run a statement that removes damaged rows, or how to repair what has more."""
+        """The words that tell how to run a statement that removes damaged rows, or without one."""
 
     def failure(self, error: Exception) -> StorageError | UnstorableError:
         """The error that says what to do about `error`."""

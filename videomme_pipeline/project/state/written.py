@@ -1,8 +1,8 @@
 """The versions that wrote a data folder. An older one must not replace what a newer one wrote."""
 
 import json
+from importlib.metadata import version
 
-from videomme_pipeline import __version__
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS
@@ -16,26 +16,26 @@ def refuse_older_version(store: Store) -> None:
     Raises:
         ConfigurationError: if one did.
     """
-    path, own = store.versions, _own()
+    path, own, here = store.versions, _own(), version("videomme-pipeline")
     recorded: dict[str, list[int]] = {}
-    package = __version__
+    package = here
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8"))
         recorded, package = content["versions"], content["package"]
-    newer = [name for name, version in recorded.items() if version > own.get(name, version)]
+    newer = [name for name, number in recorded.items() if number > own.get(name, number)]
     if newer:
         raise ConfigurationError(
             f"{path}: this data folder contains what a newer videomme-pipeline ({package}) wrote, "
-            f"and version {__version__} here would replace it ({', '.join(newer)}); install the "
+            f"and version {here} here would replace it ({', '.join(newer)}); install the "
             "newer version, or set VIDEOMME_DATA to another folder"
         )
     merged = recorded | own
     if merged != recorded:
-        content = {"package": __version__, "versions": merged}
+        content = {"package": here, "versions": merged}
         publish(path, json.dumps(content, indent=1, sort_keys=True).encode())
 
 
 def _own() -> dict[str, list[int]]:
     """The versions of the stages and readers of this package."""
     readers = {f"reader {name}": [int(reader.version)] for name, reader in READERS.items()}
-    return {name: list(version) for name, version in CODE_VERSIONS.items()} | readers
+    return {name: list(numbers) for name, numbers in CODE_VERSIONS.items()} | readers
