@@ -51,16 +51,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="8 videos instead of 60")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     arguments = parser.parse_args()
-    result = measure(8 if arguments.quick else 60)
-    for name, value in result.items():
-        print(f"{name:30} {value}")
+    result: dict[str, float] = {}
+    for figures in measure(8 if arguments.quick else 60):
+        result |= figures
+        for name, value in figures.items():
+            print(f"{name:40} {value}", flush=True)
     if arguments.json:
         print(json.dumps(result))
 
 
-def measure(video_count: int) -> dict[str, float]:
-    """Figures by name."""
-    figures: dict[str, float] = {}
+def measure(video_count: int) -> Iterator[dict[str, float]]:
+    """Yield figures by name."""
+    speeds: dict[Schedule, float] = {}
     with served(1) as one:
         ask(one, 4, Schedule.TOGETHER, seed=9)  # the first requests load what vLLM needs
         for number, schedule in enumerate(Schedule):
@@ -70,9 +72,10 @@ def measure(video_count: int) -> dict[str, float]:
             seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
             tokens = sum(response.usage.prompt_tokens or 0 for response in responses)
             cached = sum(response.usage.cached_tokens or 0 for response in responses)
-            figures |= {
+            speeds[schedule] = len(responses) / seconds
+            yield {
                 f"cached_share.{schedule.value}": round(cached / tokens, 3),
-                f"questions_per_second.{schedule.value}": round(len(responses) / seconds, 2),
+                f"questions_per_second.{schedule.value}": round(speeds[schedule], 2),
                 f"engine_without_request.{schedule.value}": load.share_without,
                 f"requests_in_engine.{schedule.value}": load.mean,
                 f"client_cpu_ms.{schedule.value}": round(1000 * cpu_seconds / len(responses), 1),
@@ -82,8 +85,7 @@ def measure(video_count: int) -> dict[str, float]:
         began = time.monotonic()
         responses = ask(pool, video_count, Schedule.TOGETHER, seed=0)
         speed = len(responses) / (time.monotonic() - began)
-    figures["pool_of_two"] = round(speed / figures["questions_per_second.together"], 2)
-    return figures
+    yield {"pool_of_two": round(speed / speeds[Schedule.TOGETHER], 2)}
 
 
 @contextmanager

@@ -379,20 +379,16 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
 
 def has_no_warnings(evidence: CitationEvidence) -> CheckResult:
     """Check that no response was stored with a warning. Warnings about frames block."""
-    warned = [row for row in evidence.answered if row.warning]
-    if not warned:
-        return CheckResult(Status.OK, f"{len(evidence.answered):,} responses have no warning")
-    of_frames = [row for row in warned if OTHER_FRAMES in (row.warning or "")]
-    first = (of_frames or warned)[0]
-    return CheckResult(
-        Status.BLOCKED if of_frames else Status.WARNING,
-        f"{len(warned):,} of {len(evidence.answered):,} responses have a warning: "
-        f"{first.question_id}: {first.warning}",
-        "compare the sampling with the engine (videomme probe, docs/engines.md), and "
-        + evidence.run_again
-        if of_frames
-        else "state the warning beside the score",
-    )
+    warnings = [f"{r.question_id}: {r.warning}" for r in evidence.answered if r.warning]
+    answered = f"{len(evidence.answered):,} responses"
+    if not warnings:
+        return CheckResult(Status.OK, f"{answered} have no warning")
+    of_frames = [warning for warning in warnings if OTHER_FRAMES in warning]
+    summary = f"{len(warnings):,} of {answered} have a warning: {(of_frames or warnings)[0]}"
+    if not of_frames:
+        return CheckResult(Status.WARNING, summary, "state the warning beside the score")
+    advice = "compare the sampling with the engine (videomme probe, docs/engines.md), and "
+    return CheckResult(Status.BLOCKED, summary, advice + evidence.run_again)
 
 
 def _least_tokens(video: EvaluatedVideo) -> int:
