@@ -15,7 +15,7 @@ QUESTION = questions_of([scored("007-2")])[0]
 def score(raw_output: str | None, reader: ReaderName = ReaderName.STRICT) -> ScoredQuestion:
     return score_question(
         QUESTION,
-        response_to(QUESTION, raw_output),
+        response_to(QUESTION, raw_output, warning="4 frames arrived"),
         reader,
         example_id="video_007_q2",
         evaluation_fingerprint="abc",
@@ -89,6 +89,7 @@ def test_a_row_has_the_facts_of_question_response_and_reading() -> None:
         "attempts": 3,
         "prompt_tokens": 10,
         "request_fingerprint": "f",
+        "warning": "4 frames arrived",
     }
     found = to_values(score("Apples."))
     assert {column: found[column] for column in expected} == expected
