@@ -7,9 +7,11 @@ weights, so only shares and counts say something about larger models.
 
 - `cached_share` is the share of cached prompt tokens, for each order of the questions of a video.
   The questions share the frames, so with 3 of them at most two thirds can be cached.
-- `engine_without_request` is the share of the time in which vLLM reports neither a running nor a
-  waiting request, with 16 in flight. `requests_in_engine` is their mean; vLLM prepares the others.
-- `client_cpu_ms` is the CPU time of our process per request.
+- `in_flight` is the mean number of requests that vLLM has, 16 at most. It is less if the engine
+  waits for the client, and at the start and the end of a measurement.
+- `requests_in_engine` is the mean number of those that vLLM reports as running or waiting; it
+  prepares the others. `engine_without_request` is the share of the time in which there are none.
+- `client_cpu_ms` is the CPU time of our process per request, with drawing and looking at vLLM.
 - `pool_of_two` is the throughput of two replicas as a multiple of that of one.
 """
 
@@ -70,12 +72,14 @@ def measure(video_count: int) -> Iterator[dict[str, float]]:
             with Load(one.urls[0]) as load:
                 responses = ask(one, video_count, schedule, seed=number)
             seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
+            latencies = sum(response.served.latency_seconds or 0.0 for response in responses)
             tokens = sum(response.usage.prompt_tokens or 0 for response in responses)
             cached = sum(response.usage.cached_tokens or 0 for response in responses)
             speeds[schedule] = len(responses) / seconds
             yield {
                 f"cached_share.{schedule.value}": round(cached / tokens, 3),
                 f"questions_per_second.{schedule.value}": round(speeds[schedule], 2),
+                f"in_flight.{schedule.value}": round(latencies / seconds, 1),
                 f"engine_without_request.{schedule.value}": load.share_without,
                 f"requests_in_engine.{schedule.value}": load.mean,
                 f"client_cpu_ms.{schedule.value}": round(1000 * cpu_seconds / len(responses), 1),
