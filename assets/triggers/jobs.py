@@ -48,7 +48,7 @@ class RefreshRequest(dg.Config):
     )
     max_cost_dollars: float | None = Field(
         default=None,
-        gt=0,
+        ge=0,
         description="US dollars that the whole run may spend on models. Empty means no limit.",
     )
     videos: list[str] | None = Field(

@@ -133,6 +133,9 @@ def test_the_command_line_estimates_the_cost_stops_at_the_budget_and_resumes(
         project = write_served(server.base_url, **PRICED)
         monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(project.configuration.folder))
         monkeypatch.setenv("VIDEOMME_DATA", str(root / "data"))
+        nothing = videomme("run", "served", "--max-cost", "0")
+        assert (nothing.status, server.request_count) == (1, 0)
+        assert "Stopped served: stopped at $0.00" in nothing.err
         stopped = videomme("run", "served", "--max-cost", "1.0")
         assert stopped.status == 1
         assert "Stopped served: stopped at $0.80" in stopped.err

@@ -24,6 +24,7 @@ from videomme_pipeline.responses.journal_tables import (
     expected_shape,
     shape_of,
 )
+from videomme_pipeline.storage.objects import listing
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, advice, is_damage, open_database
 
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -79,7 +80,8 @@ class SqliteJournal(JournalDatabase):
         return SQLITE_ERRORS
 
     def exists(self) -> bool:
-        return self.path.exists()
+        with listing(self.path.parent):
+            return self.path.exists()
 
     def connect(self, *, is_durable: bool) -> Session:
         def prepare(connection: sqlite3.Connection) -> None:

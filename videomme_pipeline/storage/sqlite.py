@@ -60,7 +60,7 @@ def open_database(
     )
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        if not os.path.lexists(path):  # SQLite reports a link to itself
             path.touch()  # with the umask. SQLite would let only this user write its files.
     connection = sqlite3.connect(
         path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
