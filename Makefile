@@ -4,6 +4,8 @@ BIN := .venv/bin
 SCRIPTS := videomme_pipeline/reports/templates/script
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 SHARD ?= 1/1
+SAMPLE ?= 100
+SEED ?= 1
 SLOW_RUNS := .ci/slow-runs
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet
@@ -33,18 +35,17 @@ test: .venv/installed-dev lint ## Lint, then run the everyday tests in two proce
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope
 
 test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
-	$(BIN)/pytest -m slow -n 2 --dist loadscope --no-loadscope-reorder --shard $(SHARD)
 	@commit=$$(git rev-parse --short HEAD); \
 	git diff --quiet HEAD -- . ':!$(SLOW_RUNS)' || commit="$$commit with changes"; \
+	$(BIN)/pytest -m slow -n 2 --dist loadscope --no-loadscope-reorder --shard $(SHARD) && \
 	echo "$$(date -u +%Y-%m-%d) shard $(SHARD) passed at $$commit" >> $(SLOW_RUNS)
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline \
 	  --cov-branch --cov-report=term-missing:skip-covered
 
-mutation: .venv/installed-dev ## Change the code and count the changes that no test notices (hours)
-	$(BIN)/mutmut run --max-children 1
-	$(BIN)/mutmut results
+mutation: .venv/installed-dev ## Count changes of the code that no test notices, of a sample in each room (SAMPLE=100 SEED=1 ROOM=frames)
+	$(BIN)/python -m tests.support.mutation --sample $(SAMPLE) --seed $(SEED) $(ROOM)
 
 lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster validate, links of the docs and the word list
 	$(BIN)/ruff check .

@@ -30,7 +30,7 @@ from videomme_pipeline.project.state.partitions import (
 from videomme_pipeline.project.state.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.publish import publish
+from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.tables import set_aside, stored_fingerprint
 
 _log = logging.getLogger(__name__)
@@ -483,7 +483,8 @@ class SharedStage(Stage[Whole]):
 
     def remove_signature(self, target: Target[Whole]) -> None:
         """Remove the signature, so that a file is not taken for damaged if its writer is killed."""
-        _signature(target.path).unlink(missing_ok=True)
+        with writing(target.path):
+            _signature(target.path).unlink(missing_ok=True)
 
     def checksum(self, path: UPath) -> str:  # noqa: ARG002
         """Checksum of the stored file, or "" for a file with its own checksums."""

@@ -318,7 +318,7 @@ def test_a_cue_has_a_maximum_size() -> None:
         "{\\" * 5_000,
         "&amp" * 4_000,
     ],
-    ids=lambda row: row[:8],
+    ids=["arrow first", "arrow last", "spaces", "tags", "braces", "entities"],
 )
 def test_a_long_row_is_read_in_a_time_that_grows_with_its_length(row: str) -> None:
     """The first two rows took minutes with a pattern that starts again at each time."""
@@ -522,3 +522,30 @@ def test_the_cues_of_a_part_have_times_from_its_start() -> None:
     assert [replace(cue, number=0) for cue in again.cues] == [
         replace(cue, number=0) for cue in part.cues
     ]
+
+
+def test_the_words_of_a_part_have_times_from_its_start() -> None:
+    words = [{"text": t, "start_time": n, "end_time": n + 1.0} for n, t in enumerate("abc")]
+    file = read_words("\n".join(map(json.dumps, words)).encode())
+    part = within(file, 1.5, length_seconds=1.0)
+    assert contents(part) == [(0.0, 0.5, "b"), (0.5, 1.0, "c")]
+    assert part.is_words
+
+
+def test_json_times_have_hours() -> None:
+    cue = {"start": "01:00:01.500", "end": "02:00:02", "text": "late"}
+    assert contents(read_json(json.dumps([cue]).encode())) == [(3601.5, 7202.0, "late")]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("[{]", "Expecting property name"), ('[{"text": "a"}]', "cue 1: ")],
+)
+def test_the_error_of_json_without_a_cue_has_the_first_problem(text: str, problem: str) -> None:
+    with pytest.raises(SubtitleError, match=problem):
+        read_json(text.encode())
+
+
+def test_text_directly_before_a_timing_line_is_not_an_index() -> None:
+    text = "00:00:01,000 --> 00:00:02,000\nfirst\n00:00:03,000 --> 00:00:04,000\nsecond\n"
+    assert [cue.text for cue in read_srt(text.encode()).cues] == ["first", "second"]

@@ -148,24 +148,32 @@ def statuses_of(folder: Path, changes: Mapping[str, Path]) -> dict[str, str]:
 
 def table(rows: Sequence[Tried]) -> str:
     """A table with one row per room, in Markdown, and the names of all survivors below."""
-    lines = ["| room | changes | tried | killed | no test calls the function |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| room | changes | tried | killed | no test calls the function |",
+        "|---|---:|---:|---:|---:|",
+    ]
     for row in rows:
-        tried, lost = len(row.statuses), len(row.survivors)
-        share = f" ({(tried - lost) / tried:.0%})" if tried else ""
+        tried = len(row.statuses)
+        killed = tried - len(row.survivors)
+        share = f"{killed:,} ({killed / max(tried, 1):.0%})"
         uncalled = Counter(row.statuses.values())["no tests"]
-        lines.append(
-            f"| `{row.room}` | {row.changes:,} | {tried:,} | {tried - lost:,}{share} | {uncalled:,} |"
-        )
-    survivors = [f"{row.room}: {name}: {row.statuses[name]}" for row in rows for name in row.survivors]
+        lines.append(f"| `{row.room}` | {row.changes:,} | {tried:,} | {share} | {uncalled:,} |")
+    survivors = [
+        f"{row.room}: {name}: {row.statuses[name]}" for row in rows for name in row.survivors
+    ]
     return "\n".join([*lines, "", *survivors])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=", ".join(ROOMS))
     parser.add_argument("--sample", type=int, default=100, help="changes of each room (100)")
     parser.add_argument("--seed", type=int, default=1, help="another seed draws another sample (1)")
-    parser.add_argument("--children", type=int, default=1, help="tests run in so many processes (1)")
+    parser.add_argument(
+        "--children", type=int, default=1, help="tests run in so many processes (1)"
+    )
     arguments = parser.parse_args()
     rows = []
     for name in arguments.rooms or ROOMS:
@@ -181,7 +189,7 @@ def main() -> None:
                 statuses={change: statuses[change] for change in sample},
             )
         )
-    print(table(rows))
+    sys.stdout.write(table(rows) + "\n")
 
 
 if __name__ == "__main__":
