@@ -35,7 +35,7 @@ ROOM = Room(code="videomme_pipeline/room", tests=("tests",))
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository whose room is behind a link to a folder, as `assets/` is."""
+    """A repository with a link to the folder of its room, as `assets/` is."""
     root = tmp_path / "repository"
     for name, text in {
         "room/__init__.py": "",
@@ -75,7 +75,7 @@ def test_the_table_counts_a_test_without_end_as_a_kill_and_lists_the_survivors()
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_changes_are_tried_behind_a_link(root: Path, tmp_path: Path) -> None:
+def test_changes_are_tried_through_a_link(root: Path, tmp_path: Path) -> None:
     folder = copy_of(root, tmp_path / "copy", ROOM)
     changes = changes_of(folder, ROOM.code)
     assert {name.partition("__mutmut")[0] for name in changes} == {
