@@ -34,7 +34,7 @@ def ssh_config(tmp_path: Path) -> Iterator[Path]:
 def spec_of(config: Path, *hosts: str) -> DaskSpec:
     prologue = [f"export PYTHONPATH={ROOT}"]
     options = ["-F", str(config)]
-    ssh = {"hosts": hosts, "cores": 1, "options": options, "prologue": prologue}
+    ssh = {"hosts": hosts, "cores": 1, "interface": "lo", "options": options, "prologue": prologue}
     return DaskSpec.model_validate({"ssh": ssh})
 
 
