@@ -133,7 +133,7 @@ def try_changes(folder: Path, names: Sequence[str], children: int) -> None:
 
 def statuses_of(folder: Path, changes: Mapping[str, Path]) -> dict[str, str]:
     """The status of every change that was tried, by name."""
-    statuses = {}
+    statuses: dict[str, str] = {}
     for path in sorted(set(changes.values())):
         results = folder / "mutants" / f"{path}.meta"
         if results.exists():

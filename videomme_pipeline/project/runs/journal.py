@@ -10,6 +10,7 @@ from videomme_pipeline.responses.journal_file import SqliteJournal
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
 from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import listing
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 COPIED = ".copied"
@@ -21,17 +22,20 @@ def journal_of(store: Store) -> JournalDatabase:
 
     Raises:
         ConfigurationError: if the project has a journal elsewhere, with answers that were paid for.
+        StorageError: if the folder of the journal cannot be read.
     """
     url = os.environ.get(POSTGRES_VARIABLE)
     file = store.journal
     copied = file.with_name(file.name + COPIED)
-    if url and file.exists():
+    with listing(file.parent):
+        is_here, is_copied = file.exists(), copied.exists()
+    if url and is_here:
         raise ConfigurationError(
             f"{file}: the journal contains paid answers, but {POSTGRES_VARIABLE} is set, so it "
             f"belongs into PostgreSQL; run `videomme store journal {shlex.quote(str(file))}`, "
             "which copies and verifies it"
         )
-    if not url and copied.exists() and not file.exists():
+    if not url and is_copied and not is_here:
         raise ConfigurationError(
             f"{copied}: the journal was copied to PostgreSQL, but {POSTGRES_VARIABLE} is not set; "
             "set it, or copy the journal back with `videomme store journal URL`"
