@@ -47,14 +47,14 @@ coverage: .venv/installed-dev ## Run the everyday tests and list the lines that 
 mutation: .venv/installed-dev ## Count changes of the code that no test notices, of a sample in each room (SAMPLE=100 SEED=1 ROOM=frames)
 	$(BIN)/python -m tests.support.mutation --sample $(SAMPLE) --seed $(SEED) $(ROOM)
 
-lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster validate, links of the docs and the word list
+lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dg check, links of the docs and the word list
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint $(SCRIPTS)
 	$(BIN)/oxfmt --check $(SCRIPTS)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/dagster definitions validate -w workspace.yaml --log-level warning
+	$(BIN)/dg check defs
 	$(BIN)/zensical build --strict
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bn]*.yml
@@ -80,13 +80,17 @@ lock: ## Pin every dependency with its hash (needs uv)
 	  --constraint requirements.lock --output-file deploy/requirements.lock
 
 # The times in the packages are that of the commit, so that everybody builds the same bytes.
-release: .venv/installed-dev ## Build the packages, their bill of materials and checksums into dist/
+release: .venv/installed-dev ## Build the packages and their checksums into dist/, and tag the commit
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "Commit or remove these first."; exit 1; }
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/bill-of-materials.cdx.json requirements.lock
 	cd dist && sha256sum * > SHA256SUMS
+	@version=v$$($(BIN)/python -m hatchling version); \
+	test "$$(git rev-parse -q --verify "$$version^{commit}")" = "$$(git rev-parse HEAD)" || \
+	git tag "$$version" || exit 1; \
+	echo "This commit is tagged $$version. Publish it: git push origin $$version"
 
 audit: .venv/installed-dev ## Look up known vulnerabilities of the pinned packages (needs the network)
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock

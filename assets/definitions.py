@@ -17,7 +17,7 @@ from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
 from videomme_pipeline.assets.stages.chain import all_stages, steps
 from videomme_pipeline.assets.stages.checks import check_events, check_specs
-from videomme_pipeline.assets.stages.metadata import column_schema
+from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, refresh
 from videomme_pipeline.assets.step import (
@@ -145,9 +145,9 @@ def _asset(
     is_result = isinstance(stage, SharedStage)
     deps = [dep for dep in stage.deps() if dep.asset_key in stage_keys]
     deps += [dg.AssetDep(key) for key in nightly_keys if is_result]
-    metadata = (
-        {"dagster/column_schema": column_schema(stage.row_class)} if stage.row_class else None
-    )
+    metadata: dict[str, object] = {"dagster/code_references": code_reference(type(stage))}
+    if stage.row_class:
+        metadata["dagster/column_schema"] = column_schema(stage.row_class)
 
     @dg.asset(
         key=stage.asset_key,

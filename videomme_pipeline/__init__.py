@@ -34,6 +34,7 @@ from its module when it is first used.
 TYPE_CHECKING = False  # importing it from `typing` would take most of the time of this import
 
 if TYPE_CHECKING:
+    from videomme_pipeline.assets.component import EvaluationComponent
     from videomme_pipeline.benchmarks.benchmark import Benchmark
     from videomme_pipeline.benchmarks.facets import Facet
     from videomme_pipeline.benchmarks.question import Letter, Question
@@ -65,6 +66,7 @@ __all__ = [
     "Benchmark",
     "Configuration",
     "Evaluation",
+    "EvaluationComponent",
     "Facet",
     "FrameSet",
     "Letter",
@@ -101,6 +103,7 @@ _MODULES = {
     "Benchmark": "benchmarks.benchmark",
     "Configuration": "evaluation.folder",
     "Evaluation": "evaluation.evaluation",
+    "EvaluationComponent": "assets.component",
     "Facet": "benchmarks.facets",
     "FrameSet": "frames.cache",
     "Letter": "benchmarks.question",
@@ -144,3 +147,8 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - it is not needed before the first name
 
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for tab completion and for the registry of Dagster's `dg`."""
+    return __all__

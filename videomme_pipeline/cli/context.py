@@ -1,6 +1,7 @@
 """Functions for all commands: the two consoles, JSON output, and the project."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,12 @@ err = PlainConsole(stderr=True)
 def note(text: str) -> None:
     """Print one unwrapped line of plain text on standard error."""
     err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def program() -> str:
+    """The command that starts this program: `videomme`, or its path if PATH does not have it."""
+    is_on_path = shutil.which("videomme") is not None
+    return "videomme" if is_on_path else sys.argv[0]
 
 
 def print_json(value: Any) -> None:

@@ -20,6 +20,7 @@ from videomme_pipeline.cli.context import (
     open_for_run,
     out,
     print_json,
+    program,
 )
 from videomme_pipeline.cli.stored_scores import open_findings
 from videomme_pipeline.errors import listed
@@ -97,7 +98,7 @@ def run(
             _report_compute(project)
             _show_scores(scores)
             note(f"\nReport page  {project.store.report().resolve()}")
-            note("Dagster UI   make ui  (then open http://localhost:3000)")
+            note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
         if refreshed.not_fresh:
             note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
             raise typer.Exit(1)

@@ -25,8 +25,12 @@ SCHEMA_FOLDER = ".schemas"
 @commands.command(epilog="Example: videomme init my-model --benchmark smoke")
 def init(
     name: Annotated[
-        str, typer.Argument(help="Name of the new evaluation, or the folder of a new benchmark.")
-    ],
+        str | None,
+        typer.Argument(
+            help="Name of the new evaluation, or the folder of a new benchmark. Without it, a new "
+            "project is written."
+        ),
+    ] = None,
     benchmark: Annotated[
         str, typer.Option("--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}.")
     ] = "smoke",
@@ -34,15 +38,27 @@ def init(
         Path | None,
         typer.Option(help="The file with the questions, if the folder has several such files."),
     ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Write the evaluations of the demo into the new project."),
+    ] = False,
 ) -> None:
-    """Write a commented evaluation file to start from, or declare a benchmark of your own.
+    """Write a new project, an evaluation file with comments, or the declaration of a benchmark.
 
-    If the name is a folder with videos and annotations (JSON, JSON lines, CSV,
-    TSV or Parquet), and there is no benchmark of that name, its declaration is
-    written.
+    Without a name, the files of a project are written into the current folder. A
+    file that exists is never changed. If the name is a folder with videos and
+    annotations (JSON, JSON lines, CSV, TSV or Parquet), and there is no benchmark
+    of that name, its declaration is written.
     """
     from videomme_pipeline.evaluation.writing import write_declaration, write_example
 
+    if name is None:
+        if annotations is not None:
+            raise ConfigurationError("--annotations: name the folder of the new benchmark, too")
+        _init_project(demo=demo)
+        return
+    if demo:
+        raise ConfigurationError(f"--demo writes a whole project; leave out {name}")
     configuration = open_project().configuration
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
         path = write_declaration(configuration.folder, benchmark, Path(name), annotations)
@@ -59,6 +75,20 @@ def init(
     chosen_evaluations(configuration, None, [benchmark])
     path = write_example(configuration.folder / "evaluations", name, benchmark)
     note(f"Wrote {path}. Edit it, then: videomme run {name}")
+
+
+def _init_project(*, demo: bool) -> None:
+    """Write the files of a project that the current folder lacks."""
+    from videomme_pipeline.evaluation.writing import write_project
+    from videomme_pipeline.project.project import configuration_folder
+
+    for path in write_project(Path(), configuration_folder(), demo=demo):
+        note(f"Wrote {path}")
+    note(
+        "Every other file of the project exists and is unchanged.\n"
+        "Check the project, then build and show its scores: videomme doctor, videomme run\n"
+        "Write an evaluation of your model: videomme init my-model"
+    )
 
 
 @commands.command(epilog="Example: videomme schema")
@@ -134,8 +164,18 @@ def ui(
 
     with open_instance() as instance:
         end_dead_runs(instance, datetime.now(UTC))
-    dagster = str(Path(sys.executable).with_name("dagster"))
-    command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
+    command = [
+        sys.executable,
+        "-m",
+        "dagster",
+        "dev",
+        "-w",
+        "workspace.yaml",
+        "-p",
+        str(port),
+        "-h",
+        host,
+    ]
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
     warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))

@@ -15,6 +15,39 @@ from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.storage.publish import publish
 
 _EXAMPLE = Path(__file__).with_name("example.yaml")
+_FIRST = Path(__file__).with_name("first.yaml")
+_TEMPLATE = Path(__file__).parents[1] / "assets"
+"""The configuration of the demo. A new project gets copies of its files."""
+_FILES = ("benchmarks", "cluster", "models", "nightly", "runs", "samplings", "storage")
+_EVALUATIONS = "evaluations"
+_WORKSPACE = """\
+load_from:
+  - python_module:
+      module_name: videomme_pipeline.assets.definitions
+      working_directory: .
+      location_name: videomme
+"""
+_IGNORED = "/data/\n.dagster/\n.schemas/\n"
+
+
+def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path]:
+    """Write the files of a new project that do not exist, and return their paths.
+
+    `configuration` gets the YAML files with comments, and one evaluation that needs no model, or
+    those of the demo. `folder` gets workspace.yaml for Dagster, and .gitignore.
+
+    Raises:
+        StorageError: if a file cannot be written.
+    """
+    contents = {f"{name}.yaml": _TEMPLATE / f"{name}.yaml" for name in _FILES}
+    first = sorted((_TEMPLATE / _EVALUATIONS).glob("smoke*.yaml")) if demo else [_FIRST]
+    contents |= {f"{_EVALUATIONS}/{path.name}": path for path in first}
+    files = {configuration / name: path.read_text("utf-8") for name, path in contents.items()}
+    files |= {folder / "workspace.yaml": _WORKSPACE, folder / ".gitignore": _IGNORED}
+    missing = {path: text for path, text in files.items() if not path.exists()}
+    for path, text in missing.items():
+        publish(UPath(path), text.encode())
+    return list(missing)
 
 
 def write_example(folder: Path, name: str, benchmark: str) -> Path:

@@ -191,8 +191,9 @@ def open_project(
     root = data or os.environ.get(DATA_VARIABLE, "data")
     if not is_project(folder):
         raise ConfigurationError(
-            f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, or "
-            f"set {CONFIGURATION_VARIABLE} to the folder that contains it"
+            f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, set "
+            f"{CONFIGURATION_VARIABLE} to the folder that contains it, or write a new project here "
+            "with `videomme init`"
         )
     disk = os.environ.get(DISK_VARIABLE)
     local_disk = Path(disk).expanduser().absolute() if disk else None
