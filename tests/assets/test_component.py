@@ -1,6 +1,5 @@
 """The Dagster component in a new project of another team, written by `create-dagster`."""
 
-import json
 import os
 import subprocess
 import sys
@@ -46,9 +45,8 @@ def dagster(project: Path, *arguments: str) -> str:
     return ended.stdout
 
 
-def test_another_project_has_the_assets_and_builds_one(other: Path) -> None:
+@pytest.mark.slow
+def test_another_project_loads_the_assets_and_builds_one(other: Path) -> None:
     dagster(other, "check", "defs")
-    listed = json.loads(dagster(other, "list", "defs", "--json"))
-    assert "smoke/scores" in {asset["key"] for asset in listed["assets"]}
-    dagster(other, "launch", "--assets", "smoke/questions")
+    dagster(other, "launch", "--assets", 'key:"smoke/questions"')
     assert (other / "src/other/defs/videos/data/smoke/questions.parquet").stat().st_size > 0
