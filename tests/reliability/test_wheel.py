@@ -132,7 +132,7 @@ def test_the_ui_of_a_new_project_loads_its_definitions(
 ) -> None:
     run(programs, tmp_path, "init")
     port = free_port()
-    command = [programs / "videomme", "ui", "--port", str(port)]
+    command = [str(programs / "videomme"), "ui", "--port", str(port)]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment_of(programs))
     started.append(process)
     ui = DagsterUI(f"http://127.0.0.1:{port}", process)
