@@ -30,6 +30,18 @@ def complete_evaluation(typed: str) -> list[str]:
     return sorted(path.stem for path in files if path.stem.startswith(typed))
 
 
+def complete_benchmark(typed: str) -> list[str]:
+    """The benchmarks that begin with `typed`: published ones, and those of the project."""
+    from videomme_pipeline.evaluation.folder import read_configuration
+    from videomme_pipeline.project.project import configuration_folder
+
+    try:
+        own = read_configuration(configuration_folder()).benchmarks
+    except ConfigurationError:  # completion shows no errors
+        own = {}
+    return sorted(name for name in {*_NAMES, *own} if name.startswith(typed))
+
+
 EvaluationNames = Annotated[
     list[str] | None,
     typer.Argument(
@@ -44,6 +56,13 @@ BenchmarkNames = Annotated[
         "--benchmark",
         "-b",
         help=f"All evaluations of this benchmark: {BENCHMARKS}. Repeatable.",
+        autocompletion=complete_benchmark,
+    ),
+]
+BenchmarkName = Annotated[
+    str,
+    typer.Option(
+        "--benchmark", "-b", help=f"Benchmark: {BENCHMARKS}.", autocompletion=complete_benchmark
     ),
 ]
 JudgeName = Annotated[

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from videomme_pipeline.assets.instance import History, Instance
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.project.runs.progress import StageProgress
+    from videomme_pipeline.storage.layout import Store
     from videomme_pipeline.videos.integrity import Finding
 
 out = PlainConsole()
@@ -76,6 +77,16 @@ def open_project(
             text = f"[yellow]Skipped:[/] {escape(str(problem))}"
             err.print(text, highlight=False, soft_wrap=True)
     return project
+
+
+def own_store() -> "Store | None":
+    """The store of the project in the current folder, or None outside of a project.
+
+    The project's own benchmarks are then known.
+    """
+    from videomme_pipeline.project.project import configuration_folder, is_project
+
+    return open_project().store if is_project(configuration_folder()) else None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BENCHMARKS
+from videomme_pipeline.cli.arguments import BenchmarkName
 from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
@@ -19,9 +19,7 @@ commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would
 def frames_show(
     video: Annotated[str, typer.Argument(help="A video file, or the id of a stored video.")],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the stored video: {BENCHMARKS}.")
-    ] = "smoke",
+    benchmark: BenchmarkName = "smoke",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Image file, .jpg or .png.")
     ] = None,
@@ -37,8 +35,8 @@ def frames_show(
         stored = project.benchmarks.get(benchmark)
         if stored is None or video not in stored.snapshot.videos:
             raise ConfigurationError(
-                f"{video} is neither a file nor a stored video of {benchmark}; "
-                f"materialize {benchmark}/videos first, or give the path of a file"
+                f"{video} is neither a file nor a stored video of {benchmark}; build its videos "
+                f"with `videomme run --benchmark {benchmark}`, or give the path of a file"
             )
         question = stored.snapshot.questions[video][0]
         path = stored.snapshot.source.files(question.reference).video

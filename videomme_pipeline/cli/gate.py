@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, choice, complete_evaluation
-from videomme_pipeline.cli.context import err, open_project, print_json, write
-from videomme_pipeline.cli.stored_scores import rows_and_settings
+from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, choice, complete_evaluation
+from videomme_pipeline.cli.context import err, own_store, print_json, write
+from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
 
 commands = typer.Typer()
@@ -58,9 +57,7 @@ def gate(
         float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
     ] = 0.1,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
-    ] = "videomme",
+    benchmark: BenchmarkName = "videomme",
     reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
     annotations: Annotated[
         Path | None, typer.Option(help="File of the dataset, for results files without options.")
@@ -74,19 +71,18 @@ def gate(
     undecided, and 4 if the two cannot be compared. In GitHub Actions, it writes
     the summary, the outputs and an annotation of the step.
     """
-    from videomme_pipeline.benchmarks.registry import find_benchmark
-    from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.readers.read_answer import ReaderName
-    from videomme_pipeline.scoring.statistics.gate import FailIf
+    from videomme_pipeline.scoring.statistics.gate import FailIf, decide
 
     try:
         rule = choice(FailIf, fail_if, "rule for --fail-if")
-        options = ScoreOptions(
-            benchmark=find_benchmark(benchmark).name,
-            reader=choice(ReaderName, reader, "reader"),
-            annotations=annotations,
+        store = own_store()
+        options = file_options(store, benchmark, reader, annotations)
+        rows = [rows_and_settings(text, store, options)[0] for text in (baseline, candidate)]
+        decision = replace(
+            decide(*rows, margin=margin, facets=facet or [], max_failed=max_failed),
+            baseline=baseline,
+            candidate=candidate,
         )
-        decision = _decide(baseline, candidate, options, margin, facet or [], max_failed)
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
     status = status_of(decision, rule, allow_undecided=allow_undecided)
@@ -113,25 +109,6 @@ def not_evaluated(
     _write_junit(junit, junit_error(baseline, candidate, str(error)))
     _report_to_github({"verdict": "not evaluated"}, f"Not evaluated: {error}\n", str(error))
     return typer.Exit(NOT_EVALUATED)
-
-
-def _decide(
-    baseline: str,
-    candidate: str,
-    options: "ScoreOptions",
-    margin: float,
-    facets: list[str],
-    max_failed: float,
-) -> "Gate":
-    """Decide about two evaluations or results files, which `options` apply to."""
-    from videomme_pipeline.project.project import configuration_folder, is_project
-    from videomme_pipeline.scoring.statistics.gate import decide
-
-    names = [text for text in (baseline, candidate) if not Path(text).is_file()]
-    store = open_project().store if names and is_project(configuration_folder()) else None
-    rows = [rows_and_settings(text, store, options)[0] for text in (baseline, candidate)]
-    decision = decide(*rows, margin=margin, facets=facets, max_failed=max_failed)
-    return replace(decision, baseline=baseline, candidate=candidate)
 
 
 def report(

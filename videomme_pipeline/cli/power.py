@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, complete_evaluation
-from videomme_pipeline.cli.context import open_project, out, print_json
+from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, complete_evaluation
+from videomme_pipeline.cli.context import open_project, out, own_store, print_json
 from videomme_pipeline.cli.stored_scores import stored_scores
 from videomme_pipeline.errors import (
     AnnotationError,
@@ -34,9 +34,7 @@ def power(
     against: Annotated[
         str | None, typer.Option(help="Another evaluation: measure the noise between the two.")
     ] = None,
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help=f"Without an evaluation: {BENCHMARKS}.")
-    ] = "videomme",
+    benchmark: BenchmarkName = "videomme",
     videos: Annotated[
         int | None, typer.Option(min=2, help="Number of videos, for a subset.")
     ] = None,
@@ -74,6 +72,7 @@ def power(
         PowerAnalysis,
     )
 
+    own_store()
     if against is not None and evaluation is None:
         raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
     rows = None if evaluation is None else _answered(evaluation)

@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import (
-    BENCHMARKS,
     AsJson,
+    BenchmarkName,
     JudgeName,
     choice,
     complete_evaluation,
     known_name,
 )
-from videomme_pipeline.cli.context import note, open_project, out, print_json, write
-from videomme_pipeline.cli.stored_scores import open_findings, print_findings, rows_and_settings
+from videomme_pipeline.cli.context import note, open_project, out, own_store, print_json, write
+from videomme_pipeline.cli.stored_scores import (
+    file_options,
+    open_findings,
+    print_findings,
+    rows_and_settings,
+)
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
@@ -61,9 +67,7 @@ def score(
             "or Every Eval Ever."
         ),
     ] = None,
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the file: {BENCHMARKS}.")
-    ] = "videomme",
+    benchmark: BenchmarkName = "videomme",
     report: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +113,7 @@ def score(
     script.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
-    from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
+    from videomme_pipeline.formats.score_file import parse_durations, score_file
     from videomme_pipeline.reports.score_report import ReportKind, render
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.scoring.statistics.groups import GroupRule
@@ -117,22 +121,25 @@ def score(
     file = _one_file(responses, results_file)
     default = "json" if as_json else "table" if out.is_terminal else "plain"
     kind = choice(ReportKind, report or default, "report")
-    declared = find_benchmark(benchmark)
-    default_reader = declared.reader if kind is ReportKind.OFFICIAL else ReaderName.STRICT
-    options = ScoreOptions(
-        benchmark=declared.name,
-        reader=choice(ReaderName, reader or default_reader, "reader"),
+    store = own_store()
+    is_official = kind is ReportKind.OFFICIAL
+    options = file_options(
+        store,
+        benchmark,
+        reader or (find_benchmark(benchmark).reader if is_official else ReaderName.STRICT),
+        annotations,
         judge=judge,
         group_rule=choice(GroupRule, group_rule, "group rule"),
         durations=parse_durations(video_duration_type),
         skip_missing=skip_missing,
-        annotations=annotations,
         columns=_renamed_columns(columns or ()),
     )
     if against is not None:
         if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
             raise ConfigurationError("--against has no judge, Markdown or official report")
-        _show_comparison(str(against), str(file), options, as_json=kind is ReportKind.JSON)
+        _show_comparison(
+            str(against), str(file), store, options, as_json=kind is ReportKind.JSON
+        )
         return
     ask_judge = _judge(judge, options.reader, file.stem) if judge else None
     scored = score_file(file, options, ask_judge)
@@ -141,8 +148,9 @@ def score(
         "sub_category": return_sub_categories_accuracy,
         "task_type": return_task_types_accuracy,
     }
-    write(render(scored, kind, [column for column, is_set in flags.items() if is_set]))
-    if kind is ReportKind.OFFICIAL:  # the other formats contain the notes
+    columns = [column for column, is_set in flags.items() if is_set]
+    write(render(scored, kind, columns, width=out.width))
+    if is_official:  # the other formats contain the notes
         for message in (*scored.notes, *scored.remarks):
             note(f"Note: {message}")
 
@@ -193,9 +201,7 @@ def compare(
             autocompletion=complete_evaluation,
         ),
     ],
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
-    ] = "videomme",
+    benchmark: BenchmarkName = "videomme",
     reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
     track: Annotated[
         str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
@@ -208,30 +214,24 @@ def compare(
     Shows B minus A, whether the difference is significant, and which settings
     differ.
     """
-    from videomme_pipeline.benchmarks.registry import find_benchmark
-    from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
 
-    options = ScoreOptions(
-        benchmark=find_benchmark(benchmark).name,
-        reader=choice(ReaderName, reader, "reader"),
-        annotations=annotations,
-        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
-    )
-    _show_comparison(a, b, options, as_json=as_json)
+    store = own_store()
+    known_track = known_name([*TRACKS, UNKNOWN_TRACK], track, "track")
+    options = file_options(store, benchmark, reader, annotations, track=known_track)
+    _show_comparison(a, b, store, options, as_json=as_json)
 
 
-def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) -> None:
+def _show_comparison(
+    a: str, b: str, store: "Store | None", options: "ScoreOptions", *, as_json: bool
+) -> None:
     """Print B minus A. Both are evaluations or results files, which `options` apply to."""
-    from videomme_pipeline.project.project import configuration_folder, is_project
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.sameness import same_answers_note
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
     names = [text for text in (a, b) if not Path(text).is_file()]
-    store = open_project().store if names and is_project(configuration_folder()) else None
     (rows_a, settings_a), (rows_b, settings_b) = (
         rows_and_settings(text, store, options) for text in (a, b)
     )

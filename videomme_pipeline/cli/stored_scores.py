@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from videomme_pipeline.cli.arguments import choice
 from videomme_pipeline.cli.context import err
 from videomme_pipeline.errors import ConfigurationError
 
@@ -51,6 +52,31 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
         f"no file and no scored evaluation `{name}`: "
         f"{nearest(name, names) if names else 'nothing has been scored yet'} "
         "(`videomme run EVALUATION` builds the scores of an evaluation)"
+    )
+
+
+def file_options(
+    store: "Store | None", benchmark: str, reader: str, annotations: Path | None, **others: Any
+) -> "ScoreOptions":
+    """The settings for scoring results files, with the questions that the project stores.
+
+    Raises:
+        ConfigurationError: if there is no such benchmark or reader.
+    """
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.storage.tables import read_rows
+
+    name = find_benchmark(benchmark).name
+    stored = store.questions(name) if store and annotations is None else None
+    return ScoreOptions(
+        benchmark=name,
+        reader=choice(ReaderName, reader, "reader"),
+        annotations=annotations,
+        questions=tuple(read_rows(stored, Question)) if stored and stored.exists() else (),
+        **others,
     )
 
 

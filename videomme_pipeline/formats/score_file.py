@@ -41,8 +41,9 @@ class ScoreOptions:
     `judge` is the name of the model that reads the responses that `strict` cannot read. Only these
     `durations` are scored, in this order (v1 only). `skip_missing` leaves out videos that the
     official template marks as missing, as the official script does with the flag of that name.
-    `annotations` is a file of the dataset, for results files without options. `columns` are the
-    file's columns by the names that they stand for. `track` is the track of the answers, such as
+    `annotations` is a file of the dataset, for results files without options; `questions` are the
+    questions of the dataset in their order, for the same purpose. `columns` are the file's columns
+    by the names that they stand for. `track` is the track of the answers, such as
     `with_subtitles`.
     """
 
@@ -54,6 +55,7 @@ class ScoreOptions:
     skip_missing: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     annotations: Path | None = None
+    questions: tuple[Question, ...] = ()
     track: str = UNKNOWN_TRACK
 
 
@@ -90,6 +92,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
         path,
         options.benchmark,
         annotations=options.annotations,
+        known=options.questions,
         skip_missing=options.skip_missing,
         columns=options.columns,
     )

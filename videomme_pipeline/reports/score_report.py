@@ -11,15 +11,13 @@ from enum import StrEnum
 from io import StringIO
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
-from videomme_pipeline.reports.terminal.tables import at_least
+from videomme_pipeline.reports.terminal.console import PlainConsole
+from videomme_pipeline.reports.terminal.tables import at_least, show_rows
 from videomme_pipeline.scoring.readers.judge import JudgeSummary
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import (
@@ -39,7 +37,6 @@ _ACCURACY_HEADINGS = (
 )
 _GROUP_HEADINGS = ("group score", "95% CI", "error", "linear", "groups", "incomplete")
 _ABSENT = "–"
-_WIDTH = 140
 
 
 class ReportKind(StrEnum):
@@ -52,10 +49,13 @@ class ReportKind(StrEnum):
     MARKDOWN = "markdown"
 
 
-def render(report: ScoreReport, kind: ReportKind, columns: Collection[str] = ()) -> str:
+def render(
+    report: ScoreReport, kind: ReportKind, columns: Collection[str] = (), *, width: int = 140
+) -> str:
     """`report` as text that ends with a newline.
 
-    `columns` are the facets by which the official v1 report has tables.
+    `columns` are the facets by which the official v1 report has tables. Tables of the kind `table`
+    fit into `width` characters.
     """
     match kind:
         case ReportKind.OFFICIAL if report.rating:
@@ -65,7 +65,7 @@ def render(report: ScoreReport, kind: ReportKind, columns: Collection[str] = ())
         case ReportKind.JSON:
             return json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n"
         case ReportKind.TABLE:
-            return _as_table(report)
+            return _as_table(report, width)
         case ReportKind.PLAIN:
             return _as_plain(report)
         case ReportKind.MARKDOWN:
@@ -106,19 +106,16 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
     }
 
 
-def _as_table(report: ScoreReport) -> str:
-    console = Console(file=StringIO(), width=_WIDTH, color_system=None)
+def _as_table(report: ScoreReport, width: int) -> str:
+    text = StringIO()
+    console = PlainConsole(file=text, width=width, color_system=None, force_terminal=True)
     for title, headings, rows in _tables(report):
-        table = Table(title=title, title_justify="left")
-        for number, heading in enumerate(headings):
-            table.add_column(heading, justify="left" if number == 0 else "right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+        columns = (title, *headings[1:])
+        show_rows(console, [dict(zip(columns, row, strict=True)) for row in rows])
+        console.print()
     for line in _closing_lines(report):
         console.print(line, markup=False, soft_wrap=True)
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
+    return text.getvalue()
 
 
 def _as_plain(report: ScoreReport) -> str:
