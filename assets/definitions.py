@@ -16,7 +16,11 @@ from videomme_pipeline.assets.planning.freshness import newest_event, recorded_v
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
 from videomme_pipeline.assets.stages.chain import all_stages, steps
-from videomme_pipeline.assets.stages.checks import check_events, check_specs
+from videomme_pipeline.assets.stages.checks import (
+    check_events,
+    check_specs,
+    unanswered,
+)
 from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, refresh
@@ -154,6 +158,7 @@ def _asset(
         description=stage.description,
         group_name=group_name(stage.group),
         kinds=set(stage.kinds),
+        tags={"stage": stage.name, "benchmark": group_name(stage.group)},
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
@@ -195,6 +200,8 @@ def _asset(
         yield from of_asset
         if several:
             yield output_without_event()
+        if stage.asks_models and (reasons := [*unanswered(stage, requested)]):
+            raise dg.Failure("; ".join(reasons), allow_retries=False)
 
     return compute
 

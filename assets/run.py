@@ -100,7 +100,11 @@ def run_nightly(
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
     if not tracked:
-        raise ConfigurationError(f"{file}: no evaluation is tracked; name one under `evaluations`")
+        example = next(iter([*evaluations, *project.configuration.evaluations]), "NAME")
+        raise ConfigurationError(
+            f"{file}: no evaluation is tracked; write the lines `since: {date}` and "
+            f"`evaluations: {{{example}: {{}}}}` into it"
+        )
     for name in evaluations:
         if name not in tracked:
             raise ConfigurationError(

@@ -18,12 +18,11 @@ from videomme_pipeline.project.state.written import refuse_older_version
 from videomme_pipeline.reports.terminal.progress import PlainLines
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
-SPENT_TAG = "videomme/spent_dollars"
-"""The run tag with the cost of its requests, which the UI shows in its list of runs."""
+SPENT_TAG = ".dagster/videomme_spent_dollars"
+"""The run tag with the cost of its requests. A run that resumes another one has a copy, so that
+both share one limit. The UI hides tags that begin with `.dagster/`; the log has the cost."""
 LIMIT_TAG = "videomme/cost_limit"
 """The run tag with the value `reached` if the cost limit of the run is used up."""
-CPU_TAG, NODE_TAG = "videomme/cpu_seconds", "videomme/node_hours"
-"""The run tags with the compute time of the extraction of frames."""
 SERVERS = "model_servers"
 """The Dagster resource of the servers that runs start for models with `serve`. Everything that asks
 models requires it."""
@@ -64,7 +63,7 @@ def within_step(
         stack.callback(locks.release_all)
         stack.enter_context(project.using_locks(locks))
         stack.enter_context(_logging_progress(project, context))
-        stack.enter_context(_recording_compute(project, context))
+        stack.enter_context(_logging_compute(project, context))
         if needs_machine:
             stack.enter_context(on_machine.using(this_machine()))
         yield
@@ -88,19 +87,17 @@ class _RunTag:
 
 
 @contextmanager
-def _recording_compute(project: Project, context: StepContext) -> Iterator[None]:
-    """Add the compute time of the block to the tags of the run."""
-    instance, run_id, compute = context.instance, context.run.run_id, project.compute
+def _logging_compute(project: Project, context: StepContext) -> Iterator[None]:
+    """Log the compute time of the block."""
+    compute = project.compute
     before = replace(compute)
     try:
         yield
     finally:
         if compute != before:
-            run = instance.get_run_by_id(run_id)
-            tags = run.tags if run else {}
-            cpu = float(tags.get(CPU_TAG, 0.0)) + compute.cpu_seconds - before.cpu_seconds
-            node = float(tags.get(NODE_TAG, 0.0)) + compute.node_hours - before.node_hours
-            instance.add_run_tags(run_id, {CPU_TAG: f"{cpu:.2f}", NODE_TAG: f"{node:.6f}"})
+            cpu = compute.cpu_seconds - before.cpu_seconds
+            node = compute.node_hours - before.node_hours
+            context.log.info(f"Frames took {cpu:,.1f} CPU seconds and {node:.3g} node hours.")
 
 
 @contextmanager

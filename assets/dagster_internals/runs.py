@@ -4,6 +4,8 @@ The public `execute_in_process` records no code location on a run. The UI leaves
 its timeline and of the pages of their jobs.
 """
 
+from contextlib import suppress
+
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -29,5 +31,9 @@ def origin_of(job: dg.JobDefinition) -> RemoteJobOrigin:
 
 
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
-    """Work on a run of `job`, which has an in-process executor. Raises its first error."""
-    execute_run(InMemoryJob(job), run, instance, raise_on_error=True)
+    """Work on a run of `job`, which has an in-process executor.
+
+    Raises its first error, except `dg.Failure`: the state of the project says what failed.
+    """
+    with suppress(dg.Failure):
+        execute_run(InMemoryJob(job), run, instance, raise_on_error=True)

@@ -9,6 +9,7 @@ import dagster as dg
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of
 from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.assets.stages.metadata import table_of
+from videomme_pipeline.errors import listed
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow, Status
 
@@ -83,20 +84,33 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
     """The result of the completeness check, with a list of the failed partitions."""
     failures = stage.failures.read()
     metadata: dict[str, Any] = {"failed": len(failures)}
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for partition, reason in sorted(failures.items(), key=lambda item: str(item[0])):
+        by_reason[reason].append(stage.key_of_partition(partition) or stage.name)
     if failures:
-        by_name = sorted(failures.items(), key=lambda item: str(item[0]))
         metadata["failures"] = table_of(
-            {"partition": stage.key_of_partition(partition) or stage.name, "reason": reason}
-            for partition, reason in by_name[:LISTED_PARTITIONS]
+            {"partitions": listed(names), "number": len(names), "reason": reason}
+            for reason, names in [*by_reason.items()][:LISTED_PARTITIONS]
         )
     return dg.AssetCheckResult(
         passed=not failures,
         check_name=COMPLETE,
         asset_key=stage.asset_key,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=f"{len(failures)} failed" if failures else None,
+        description=f"{len(failures)} failed: {listed(list(by_reason), 2)}" if failures else None,
         metadata=metadata,
     )
+
+
+def unanswered(stage: AnyStage, requested: Iterable[Partition]) -> Iterator[str]:
+    """Yield a sentence for each evaluation of which every requested partition failed."""
+    failures = stage.failures.read()
+    by_evaluation: dict[str | None, list[str | None]] = defaultdict(list)
+    for partition in requested:
+        by_evaluation[partition.variant].append(failures.get(partition))
+    for evaluation, reasons in by_evaluation.items():
+        if reasons and reasons[0] and all(reasons):
+            yield f"{evaluation}: no video has all of its answers: {reasons[0]}"
 
 
 def partition_checks(

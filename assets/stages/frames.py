@@ -23,7 +23,7 @@ from videomme_pipeline.assets.stages.metadata import picture
 from videomme_pipeline.assets.stages.refresh import FILE_BYTES
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
-from videomme_pipeline.errors import VideoError, VideoMMEError
+from videomme_pipeline.errors import NotReadyError, VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import (
     Frame,
     FrameSet,
@@ -36,7 +36,8 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.leases import leased
-from videomme_pipeline.project.state.partitions import VideoVariant
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import VideoVariant, partition_of
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.videos.probe import video_hash
 
@@ -127,12 +128,16 @@ class Frames(BenchmarkStage[VideoVariant]):
         """The extraction of one video.
 
         Raises:
+            NotReadyError: if its file cannot be opened any more.
             VideoError: if its file is missing, or has changed since it was probed.
         """
         snapshot, samplings = self.benchmark.snapshot, self.benchmark.samplings
         path = snapshot.source.files(snapshot.reference(video_id)).video
         content = snapshot.versions.video(video_id)
         if video_hash(path, video_id, self.project.hashes) != content:
+            videos = FailureLog(self.store, self.key_of("videos").to_user_string())
+            if reason := videos.read().get(partition_of(video=video_id)):
+                raise NotReadyError(reason)
             raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")
         return FrameJob(
             video_id=video_id,
@@ -197,7 +202,7 @@ def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:
 def _metadata(stored: StoredFrames) -> dict[str, object]:
     metadata: dict[str, object] = {
         "frames": stored.count,
-        "asked": stored.asked,
+        "requested": stored.asked,
         FILE_BYTES: stored.bytes,
         "decoded_by": stored.decoded_by,
     }

@@ -15,6 +15,7 @@ import dagster as dg
 from videomme_pipeline.assets.stages.base import OWNERS, group_name
 from videomme_pipeline.assets.stages.metadata import column_schema
 from videomme_pipeline.assets.step import SERVERS, within_step
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send
@@ -66,7 +67,12 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     key, evaluation = nightly_key(tracked), tracked.evaluation
     scores = dg.AssetKey([tracked.benchmark.name, "scores"])
     severities = tracked.nightly.alarm.severity.items()
-    checks = [check for check, severity in severities if severity is not Severity.OFF]
+    grouped = find_benchmark(tracked.benchmark.name).grouping is not None
+    checks = [
+        check
+        for check, severity in severities
+        if severity is not Severity.OFF and (grouped or check is not NightlyCheck.GROUP_SCORE)
+    ]
     partitions = nightly_partitions(tracked.nightly)
     # Nightly runs that are backfilled together run in order, because each is compared with the
     # ones before.
@@ -79,6 +85,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
         group_name=f"{group_name(tracked.benchmark.name)}_nightly",
         kinds={"nightly", "parquet"},
+        tags={"stage": "nightly_runs", "benchmark": group_name(tracked.benchmark.name)},
         owners=list(OWNERS),
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
@@ -119,6 +126,11 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             except VideoMMEError as error:
                 context.log.warning(str(error))
         findings = {finding.check: finding for finding in assessment.findings}
+        failed = findings.get(NightlyCheck.FAILED)
+        if failed and not failed.passed:
+            context.log.warning(failed.summary)
+        if all(row.outcome is Outcome.FAILED for row in rows):
+            raise dg.Failure(f"{evaluation.name}: {rows[0].error}", allow_retries=False)
         return dg.MaterializeResult(
             asset_key=key,
             metadata=_metadata(rows, assessment),
@@ -168,9 +180,8 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         ),
     }
     compared, previous = assessment.against_baseline, assessment.against_previous_run
-    answered = outcomes.count(Outcome.FAILED) < len(rows)
     reported: dict[str, Any] = {
-        "accuracy": fmean(row.is_correct for row in rows) if answered else None,
+        "accuracy": fmean(row.is_correct for row in rows),
         "detectable_drop": assessment.detectable_drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,

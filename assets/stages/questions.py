@@ -28,7 +28,7 @@ class Questions(BenchmarkStage[Whole]):
 
     name = "questions"
     description = "Every question of the benchmark with its options, answer and categories."
-    kinds = frozenset({"huggingface", "parquet"})
+    kinds = frozenset({"parquet"})
     row_class = Question
 
     def target(self, partition: Whole) -> Target[Whole]:

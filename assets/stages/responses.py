@@ -42,7 +42,7 @@ class Responses(BenchmarkStage[VideoVariant]):
     name = "responses"
     description = "Every question of every evaluation with the model's raw answer."
     upstream = ("prompts", "frames")
-    kinds = frozenset({"openai", "sqlite", "parquet"})
+    kinds = frozenset({"sqlite", "parquet"})
     row_class = Response
     settings = ("model", "decoding", "repeats")
     asks_models = True
@@ -121,7 +121,8 @@ class Responses(BenchmarkStage[VideoVariant]):
                 for target in pending.values():
                     yield Failed(partition=target.partition, reason=str(error))
         table = summary_markdown(summarize(chain(*responses.values())))
-        dg.get_dagster_logger().info(f"{evaluation.name}: requests of this run\n\n{table}")
+        title = f"{evaluation.name}: the requests of these answers, in this and earlier runs"
+        dg.get_dagster_logger().info(f"{title}\n\n{table}")
 
     def _store(
         self,

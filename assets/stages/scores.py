@@ -133,10 +133,11 @@ def _metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     metadata: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}
     metadata["questions"] = questions
     if outcomes[Outcome.FAILED] < questions:
-        metadata["accuracy"] = outcomes[Outcome.CORRECT] / questions
+        metadata["accuracy_percent"] = round(100 * outcomes[Outcome.CORRECT] / questions, 1)
         metadata["is_lower_bound"] = outcomes[Outcome.FAILED] > 0
     if answered:
-        metadata["accuracy_of_answered"] = outcomes[Outcome.CORRECT] / answered
+        of_answered = 100 * outcomes[Outcome.CORRECT] / answered
+        metadata["accuracy_of_answered_percent"] = round(of_answered, 1)
     metadata |= _judge_metadata(rows)
     metadata |= _breakdown_metadata(rows)
     return metadata
@@ -175,10 +176,10 @@ def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     }
     if overall.score is not None:
         charted = [part for part in parts if part.by == parts[0].by and part.score is not None]
-        metadata["interval"] = interval(overall.low, overall.high)
+        metadata["interval_percent"] = interval(overall.low, overall.high)
         metadata["chart"] = _chart(charted)
         if grouped:
-            metadata["group_score"] = 100 * overall.score
+            metadata["group_score"] = round(100 * overall.score, 1)
     return metadata
 
 

@@ -27,7 +27,7 @@ from videomme_pipeline.assets.planning.freshness import (
 )
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
-from videomme_pipeline.assets.stages.checks import check_events
+from videomme_pipeline.assets.stages.checks import check_events, unanswered
 from videomme_pipeline.assets.stages.refresh import refresh
 from videomme_pipeline.assets.step import resources_of, within_step
 from videomme_pipeline.errors import NotReadyError
@@ -44,7 +44,7 @@ class RefreshRequest(dg.Config):
     """The evaluations to bring up to date, and the cost limit."""
 
     evaluations: list[str] = Field(
-        default_factory=list, description="Names of evaluations. Empty means all."
+        default_factory=list, description="Names of evaluations. Empty means all evaluations."
     )
     max_cost_dollars: float | None = Field(
         default=None,
@@ -72,6 +72,8 @@ def refresh_job(
             parts.append(_whole(name, stages, project, is_first=not parts))
         else:
             parts.append(_split(name, stages, project, size))
+    asking = [stage for stages in steps.values() for stage in stages if stage.asks_models]
+    parts.append(_answers(asking))
 
     @dg.config_mapping(config_schema=_launchpad_fields(project))
     def for_every_step(request: dict[str, Any]) -> dict[str, Any]:
@@ -181,7 +183,7 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
     def plan_stage(
         context: dg.OpExecutionContext, config: RefreshRequest
     ) -> Iterator[dg.DynamicOutput[None]]:
-        states = plan_project(project, context.instance, config.evaluations or None)
+        states = plan_project(project, context.instance, _evaluations(project, config))
         pending = {
             (state.stage.asset_key, state.partition)
             for state in states
@@ -209,6 +211,27 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
     return _Refresh(
         [plan_stage, refresh_part], lambda done: plan_stage(done).map(refresh_part).collect()
     )
+
+
+def _answers(stages: Sequence[AnyStage]) -> _Refresh:
+    """The last step, which fails if nobody answered: such a run must not look like a success."""
+
+    @dg.op(
+        name="require_answers",
+        description="Fails if no question of an evaluation was answered.",
+        ins={"after": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+    )
+    def require_answers(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
+        reasons = [
+            reason
+            for stage in stages
+            for reason in unanswered(stage, _requested(context, stage, config))
+        ]
+        if reasons:
+            raise dg.Failure("; ".join(reasons), allow_retries=False)
+
+    return _Refresh([require_answers], require_answers)
 
 
 def _keys(stages: Sequence[AnyStage]) -> str:
@@ -244,13 +267,19 @@ def _requested(
     if config.videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
         return []  # some of the videos have no score
     try:
-        partitions = stage.partitions(config.evaluations or None)
+        partitions = stage.partitions(_evaluations(stage.project, config))
     except NotReadyError as error:
         context.log.warning(str(error))
         return []
     if config.videos is None:
         return partitions
     return [p for p in partitions if p.video is None or p.video in config.videos]
+
+
+def _evaluations(project: Project, config: RefreshRequest) -> Sequence[str]:
+    """The evaluations of a request. Samplings without an evaluation are built if they are chosen
+    as partitions, and never by this job."""
+    return config.evaluations or list(project.configuration.evaluations)
 
 
 def _refresh(

@@ -35,6 +35,7 @@ def schedules(
     """The nightly schedule, if anything is tracked, and the weekly removal of old runs."""
     weekly = dg.ScheduleDefinition(
         name="weekly_retention",
+        description="Remove old runs that no partition needs.",
         job=retention_job,
         cron_schedule="30 4 * * 0",
         default_status=dg.DefaultScheduleStatus.RUNNING,

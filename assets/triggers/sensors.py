@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.assets.processes import end_dead_runs
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, end_dead_runs
 from videomme_pipeline.assets.stages.nightly import ui_address
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.benchmarks.locate import index_media, state_of
@@ -25,6 +25,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 
 SendAlert = Callable[[Alert], None]
+_ADVICE = "Everything that the run stored is kept. Launch it again to build what is missing."
 
 
 def sensors(project: Project, send_alert: SendAlert = send) -> list[dg.SensorDefinition]:
@@ -135,12 +136,23 @@ def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
     )
     def run_failures(context: dg.RunFailureSensorContext) -> None:
         run = context.dagster_run
-        message = context.failure_event.message or ""
-        link = f"{ui_address()}/runs/{run.run_id}"
-        body = f"Run {run.run_id}: {message}\n\n{link}"
-        send_alert(Alert(title=f"{run.job_name} failed", body=body))
+        evaluations = run.tags.get(EVALUATIONS_TAG)
+        title = f"{run.job_name} failed" + (f" ({evaluations})" if evaluations else "")
+        failures = context.get_step_failure_events()
+        steps = [f"Step {failure.step_key}: {_reason(failure)}" for failure in failures]
+        reasons = "\n".join(steps) or context.failure_event.message or ""
+        body = f"{reasons}\n\n{_ADVICE}\n{ui_address()}/runs/{run.run_id}"
+        send_alert(Alert(title=title, body=body))
 
     return run_failures
+
+
+def _reason(event: dg.DagsterEvent) -> str:
+    """The reason of a failed step: its own description, or the error without its traceback."""
+    data = event.step_failure_data
+    if data.user_failure_data and data.user_failure_data.description:
+        return data.user_failure_data.description
+    return data.error_display_string.partition("\n")[0]
 
 
 def dead_runs_sensor() -> dg.SensorDefinition:

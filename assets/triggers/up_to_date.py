@@ -41,6 +41,7 @@ _DESCRIPTION = (
     "Passes if a refresh would build nothing. The metadata lists what is stale. The check of "
     "`scores` also lists configuration files that cannot be used."
 )
+_SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 _PLAN = "plan"
 """Metadata key of the fingerprint of what is not fresh."""
 
@@ -98,7 +99,9 @@ class _Plans:
     def __init__(
         self, project: Project, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
     ) -> None:
-        states = plan_project(project, instance, assets=keys)
+        evaluations = list(project.configuration.evaluations)
+        states = plan_project(project, instance, evaluations, assets=keys)
+        self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states, instance)
         self._refused = refused_files(project.configuration)
         self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
@@ -118,11 +121,12 @@ class _Plans:
             passed=not not_fresh and not self._refused_for(key),
             check_name=UP_TO_DATE,
             asset_key=key,
-            severity=dg.AssetCheckSeverity.WARN,
+            severity=self._severity,
             description=self._summary(key),
             metadata={
-                **{freshness.value: counted[freshness] for freshness in Freshness},
+                **{f.value: counted[f] for f in Freshness if counted[f] or f is Freshness.FRESH},
                 **self._details(not_fresh),
+                **self._unused(key),
                 _PLAN: self.plan_of(key),
             },
         )
@@ -142,8 +146,22 @@ class _Plans:
         total = len(self._states[key])
         if not causes:
             return f"{total:,} fresh"
-        named = ", ".join(f"{count:,} {cause}" for cause, count in causes.items())
-        return f"a refresh would build {sum(causes.values()):,} of {total:,}: {named}"
+        first: dict[Cause, str] = {}
+        for state in self._not_fresh(key):
+            reason = self._explanation.reasons(state)[0]
+            detailed = reason.cause in (Cause.SETTING, Cause.READER_VERSION, Cause.CODE_VERSION)
+            first.setdefault(reason.cause, str(reason) if detailed else reason.cause)
+        named = ", ".join(f"{first[cause]} ({count:,})" for cause, count in causes.items())
+        return f"{sum(causes.values()):,} of {total:,} not fresh: {named}"
+
+    def _unused(self, key: dg.AssetKey) -> dict[str, int]:
+        """The number of partitions that no evaluation needs, which a refresh does not build."""
+        states = self._states[key]
+        needed = {state.partition for state in states}
+        if not states or states[0].is_whole_stage:
+            return {}
+        unused = len(needed.symmetric_difference(states[0].stage.partitions()))
+        return {"without_evaluation": unused} if unused else {}
 
     def _details(self, not_fresh: Sequence[PartitionState]) -> dict[str, dg.MetadataValue]:
         if not not_fresh:

@@ -38,6 +38,12 @@ def program() -> str:
     return "videomme" if is_on_path else sys.argv[0]
 
 
+def announce(text: str) -> None:
+    """Tell a user at a terminal what a command does, before it imports what it needs."""
+    if err.is_terminal:
+        note(text)
+
+
 def print_json(value: Any) -> None:
     """Print `value` on standard output as indented JSON."""
     write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, choice, complete_evaluation
-from videomme_pipeline.cli.context import err, own_store, print_json, write
+from videomme_pipeline.cli.context import announce, err, own_store, print_json, write
 from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
@@ -71,6 +71,7 @@ def gate(
     undecided, and 4 if the two cannot be compared. In GitHub Actions, it writes
     the summary, the outputs and an annotation of the step.
     """
+    announce("Comparing…")
     from videomme_pipeline.scoring.statistics.gate import FailIf, decide
 
     try:

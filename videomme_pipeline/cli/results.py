@@ -14,7 +14,7 @@ from videomme_pipeline.cli.arguments import (
     complete_evaluation,
     known_name,
 )
-from videomme_pipeline.cli.context import note, open_project, out, print_json, write
+from videomme_pipeline.cli.context import announce, note, open_project, out, print_json, write
 from videomme_pipeline.cli.stored_scores import (
     open_findings,
     print_findings,
@@ -55,6 +55,7 @@ def report(
 
     Without names, the page shows all evaluations.
     """
+    announce("Reading the results…")
     from videomme_pipeline.reports.page import write_folder, write_page
 
     if share and (folder or serve):
@@ -75,6 +76,11 @@ def report(
         _serve(store, evaluations, port)
         return
     target = output or store.report(name)
+    if output and not output.absolute().parent.is_dir():
+        raise ConfigurationError(
+            f"--output {output}: there is no folder {output.parent}; create it, or choose another "
+            "path"
+        )
     if folder:
         path = write_folder(store, target, evaluations=evaluations or None)
     else:
@@ -110,6 +116,7 @@ def leaderboard(
     was not evaluated is empty. A score of only some of the questions shows how
     many there are.
     """
+    announce("Reading the results…")
     from videomme_pipeline.reports.across import across_rows
     from videomme_pipeline.reports.terminal.across import show_across
     from videomme_pipeline.warehouse.database import connect, query
@@ -141,6 +148,7 @@ def sql(
     Any DuckDB client can open the same file, `videomme.duckdb` in the data
     folder.
     """
+    announce("Reading the results…")
     import duckdb
 
     from videomme_pipeline.reports.terminal.tables import show_rows
@@ -180,6 +188,7 @@ def export(
     every_eval_ever, every_eval_ever_instances and hugging_face are files for
     public collections of scores.
     """
+    announce("Reading the results…")
     from videomme_pipeline.benchmarks.question import Question
     from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
     from videomme_pipeline.formats.results_format import Scored

@@ -18,7 +18,15 @@ from videomme_pipeline.cli.arguments import (
     complete_evaluation,
     known_name,
 )
-from videomme_pipeline.cli.context import note, open_project, out, own_store, print_json, write
+from videomme_pipeline.cli.context import (
+    announce,
+    note,
+    open_project,
+    out,
+    own_store,
+    print_json,
+    write,
+)
 from videomme_pipeline.cli.stored_scores import (
     file_options,
     open_findings,
@@ -112,6 +120,7 @@ def score(
     Options with underscores have the same names and meanings as in the official
     script.
     """
+    announce("Scoring…")
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import parse_durations, score_file
     from videomme_pipeline.reports.score_report import ReportKind, render
@@ -137,9 +146,7 @@ def score(
     if against is not None:
         if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
             raise ConfigurationError("--against has no judge, Markdown or official report")
-        _show_comparison(
-            str(against), str(file), store, options, as_json=kind is ReportKind.JSON
-        )
+        _show_comparison(str(against), str(file), store, options, as_json=kind is ReportKind.JSON)
         return
     ask_judge = _judge(judge, options.reader, file.stem) if judge else None
     scored = score_file(file, options, ask_judge)
@@ -214,6 +221,7 @@ def compare(
     Shows B minus A, whether the difference is significant, and which settings
     differ.
     """
+    announce("Comparing…")
     from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
 
     store = own_store()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,7 +14,13 @@ from typing import Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
-from videomme_pipeline.cli.context import end_with_findings, name_programs, note, open_project
+from videomme_pipeline.cli.context import (
+    announce,
+    end_with_findings,
+    name_programs,
+    note,
+    open_project,
+)
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
 
@@ -138,6 +145,7 @@ def doctor(
 
     Exits with status 1 if a check fails.
     """
+    announce("Checking…")
     from videomme_pipeline.project.upkeep.doctor import examine, examine_model
 
     if model is None:
@@ -150,6 +158,21 @@ def doctor(
     end_with_findings(findings, as_json=as_json)
 
 
+def _require_free_port(host: str, port: int) -> None:
+    """Check that the UI can listen. Without its port, it would run a second daemon and no page.
+
+    Raises:
+        ConfigurationError: if another program listens there.
+    """
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{host}:{port} cannot be used ({error.strerror}); if it is this project's UI, open "
+            f"http://{host}:{port}, or choose another port with --port"
+        ) from error
+
+
 @commands.command(epilog="Example: videomme ui --port 3000")
 def ui(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 3000,
@@ -157,6 +180,7 @@ def ui(
 ) -> None:
     """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
     note(f"Starting the Dagster UI at http://{host}:{port} …")
+    _require_free_port(host, port)
     with suppress(ConfigurationError):  # the UI itself shows the error
         name_programs(open_project())
     from videomme_pipeline.assets.instance import open_instance
@@ -164,18 +188,9 @@ def ui(
 
     with open_instance() as instance:
         end_dead_runs(instance, datetime.now(UTC))
-    command = [
-        sys.executable,
-        "-m",
-        "dagster",
-        "dev",
-        "-w",
-        "workspace.yaml",
-        "-p",
-        str(port),
-        "-h",
-        host,
-    ]
+    command = [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", "-p", str(port)]
+    command += ["-h", host]
+    command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
     warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))

@@ -362,16 +362,12 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
     uncounted = sum(row.prompt_tokens is None for row, _ in rows)
     unruled = sum(video.frame_tokens is None for _, video in rows)
     if uncounted or unruled:
-        reason = (
-            f"the endpoint did not report the prompt tokens of {uncounted:,}"
-            if uncounted
-            else f"the tokens of a frame are unknown for {unruled:,}"
-        )
-        return CheckResult(
-            Status.UNKNOWN,
-            f"{reason} of {len(rows):,} requests",
-            "see that the endpoint reports `usage`, and set `tokens_per_frame` in models.yaml",
-        )
+        reason = f"the tokens of a frame are unknown for {unruled:,}"
+        advice = "set `tokens_per_frame` in models.yaml"
+        if uncounted:
+            reason = f"the endpoint did not report the prompt tokens of {uncounted:,}"
+            advice = "let the endpoint report `usage`"
+        return CheckResult(Status.UNKNOWN, f"{reason} of {len(rows):,} requests", advice)
     return CheckResult(
         Status.OK, f"{len(rows):,} requests have the prompt tokens that their frames need"
     )

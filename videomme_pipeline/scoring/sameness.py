@@ -108,7 +108,7 @@ def _finding(
 ) -> CheckResult:
     own = evaluations[index]
     if not same:
-        if all(row.request_fingerprint is None for row in own.answers):
+        if own.answered and all(row.request_fingerprint is None for row in own.answered):
             return CheckResult(
                 Status.UNKNOWN,
                 "the fingerprints of its requests are not stored",

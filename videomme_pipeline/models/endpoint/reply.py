@@ -213,6 +213,9 @@ def _malformed(content: bytes, problem: str) -> ResponseFailure:
     if is_markup(content):
         message = "an HTML page, not JSON: `base_url` is probably not the address of an API"
         return ResponseFailure(FailureKind.MALFORMED, message, status=200)
+    if content.lstrip().startswith((b"data:", b"event:")):
+        message = "a stream, which no request asks for: turn streaming off at the endpoint"
+        return ResponseFailure(FailureKind.MALFORMED, message, status=200)
     message = f"{problem}; the body starts with {content[:200]!r}"
     return ResponseFailure(FailureKind.MALFORMED, message, status=200)
 

@@ -63,6 +63,9 @@ class _ErrorBody(Fields):
     error: ErrorDetail
 
 
+_NO_KEY_VARIABLE = "OPENAI_API_KEY, or name another one with `api_key_env` in models.yaml"
+
+
 def permanent_failure(
     spec: EndpointSpec, message: str, status: int | None, code: str | None = None
 ) -> ModelError | ResponseFailure | None:
@@ -80,7 +83,7 @@ def permanent_failure(
         )
     values = {
         "served_name": spec.served_name,
-        "key_variable": spec.api_key_env or "OPENAI_API_KEY",
+        "key_variable": spec.api_key_env or _NO_KEY_VARIABLE,
     }
     return ModelError(
         f"model {spec.name}: {spec.endpoint} {error.problem.format_map(values)} ({reported}); "

@@ -35,6 +35,9 @@ class RunsSpec(Spec):
     `dagster.multiprocess_executor` or `dagster_k8s.k8s_job_executor`."""
     executor_config: dict[str, Any] = Field(default_factory=dict)
     """The configuration of the executor."""
+    stale: Literal["error", "warning"] = "error"
+    """The severity of the check `up_to_date`. The asset graph shows an error in red, and a warning
+    only after zooming in."""
 
     def most_partitions(self, stage: str) -> int | None:
         """The largest number of partitions of a stage in one run or step, or None."""

@@ -72,7 +72,9 @@ class Versions:
         """Hash of a video's file."""
         if video_id not in self.videos:
             raise NotReadyError(
-                self.reasons.get(video_id) or f"video {video_id} is not materialized"
+                self.reasons.get(video_id)
+                or f"video {video_id} is not stored: build `videos`, or remove its partition if "
+                "the benchmark has no such video"
             )
         return self.videos[video_id].content_hash
 

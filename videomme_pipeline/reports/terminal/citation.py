@@ -10,12 +10,13 @@ from videomme_pipeline.scoring.citation_checks import Status
 _LABELS = {
     Status.BLOCKED: ("Do not cite", "bold red"),
     Status.WARNING: ("Warning", "yellow"),
-    Status.UNKNOWN: ("Unknown", "dim"),
+    Status.UNKNOWN: ("Not known", "dim"),
 }
 
 
 def show_findings(console: Console, findings: Iterable[Row]) -> None:
     """Print rows of `citation_findings` that are not ok, one line each."""
     for row in findings:
-        text = f"{row['evaluation']}, {row['check_name']}: {row['summary']}"
+        check = row["check_name"].replace("_", " ")
+        text = f"{row['evaluation']} ({check}): {row['summary']}"
         show_line(console, f"{text}. What to do: {row['advice']}.", *_LABELS[Status(row["status"])])

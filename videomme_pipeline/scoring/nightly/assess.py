@@ -3,6 +3,7 @@
 The statistics are in `alarm`, `marginals` and `compare`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -276,6 +277,9 @@ def _limit_finding(
         summary = f"{_TITLES[check]} is unknown"
     elif check is NightlyCheck.FAILED:
         summary = f"{current:.1%} of the questions got no answer (limit {limit:.1%})"
+        errors = Counter(row.error for row in observations[-1].rows if row.error)
+        if errors:
+            summary += f": {errors.most_common(1)[0][0]}"
     else:
         summary = f"{_TITLES[check]} is {current:.2f} times the baseline's (limit {limit:g})"
     return NightlyFinding(
