@@ -6,7 +6,7 @@ a group of their own names these assets.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -109,7 +109,9 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             for check in checks
         ],
     )
-    def nightly_run(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    def nightly_run(
+        context: dg.AssetExecutionContext,
+    ) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
         tracked.baseline()  # raises an error before any request is sent
@@ -129,9 +131,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         failed = findings.get(NightlyCheck.FAILED)
         if failed and not failed.passed:
             context.log.warning(failed.summary)
-        if all(row.outcome is Outcome.FAILED for row in rows):
-            raise dg.Failure(f"{evaluation.name}: {rows[0].error}", allow_retries=False)
-        return dg.MaterializeResult(
+        yield dg.MaterializeResult(
             asset_key=key,
             metadata=_metadata(rows, assessment),
             data_version=dg.DataVersion(version),
@@ -139,6 +139,8 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
                 _check_result(key, check.value, findings.get(check)) for check in checks
             ],
         )
+        if all(row.outcome is Outcome.FAILED for row in rows):
+            raise dg.Failure(f"{evaluation.name}: {rows[0].error}", allow_retries=False)
 
     return nightly_run
 
@@ -180,8 +182,9 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         ),
     }
     compared, previous = assessment.against_baseline, assessment.against_previous_run
+    answered = outcomes.count(Outcome.FAILED) < len(rows)
     reported: dict[str, Any] = {
-        "accuracy": fmean(row.is_correct for row in rows),
+        "accuracy": fmean(row.is_correct for row in rows) if answered else None,
         "detectable_drop": assessment.detectable_drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,

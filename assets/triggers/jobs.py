@@ -138,6 +138,13 @@ class _Refresh:
     after: Callable[[Any], Any]
 
 
+def _short(evaluations: Sequence[str], project: Project) -> str:
+    """The names of up to two evaluations, or how many. The run list cuts longer texts."""
+    if set(evaluations) in (set(), set(project.configuration.evaluations)):
+        return "all"
+    return ", ".join(evaluations) if len(evaluations) <= 2 else f"{len(evaluations)} evaluations"
+
+
 def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first: bool) -> _Refresh:
     """One step for all partitions."""
 
@@ -150,8 +157,8 @@ def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first:
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         if is_first:
-            evaluations = ", ".join(config.evaluations or ["all"])
-            context.instance.add_run_tags(context.run.run_id, {EVALUATIONS_TAG: evaluations})
+            tags = {EVALUATIONS_TAG: _short(config.evaluations, project)}
+            context.instance.add_run_tags(context.run.run_id, tags)
         with _step(context, config, project, stages):
             for stage in stages:
                 _refresh(context, stage, _requested(context, stage, config))

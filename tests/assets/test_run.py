@@ -19,8 +19,13 @@ TRACKED = {"since": "2026-11-01", "evaluations": {"few": {}}}
     [
         (TRACKED, ["more"], "2026-11-02", "evaluation more is not tracked; add it under"),
         (TRACKED, ["few", "fwe"], "2026-11-02", "evaluation fwe is not tracked; add it under"),
-        ({}, [], "2026-11-02", "no evaluation is tracked; name one under `evaluations`"),
-        ({}, ["few"], "2026-11-02", "no evaluation is tracked; name one under `evaluations`"),
+        ({}, [], "2026-11-02", "no evaluation is tracked; write the lines `since: 2026-"),
+        (
+            {},
+            ["few"],
+            "2026-11-02",
+            "no evaluation is tracked; write the lines `since: 2026-",
+        ),
         (TRACKED, ["few"], "2026-10-31", "no nightly run on 2026-10-31: choose a date from "),
         (TRACKED, ["few"], "soon", "no nightly run on soon: choose a date from 2026-11-01"),
     ],

@@ -328,7 +328,7 @@ def test_invalid_sql_shows_the_error_of_duckdb(built: Built) -> None:
 def test_an_export_scores_as_the_evaluation_did(built: Built, tmp_path: Path, form: str) -> None:
     exported = videomme("export", "few", "--format", form)
     assert exported.status == 0
-    assert "Warning few, release: 6 questions on 2 videos: a subset" in exported.err
+    assert "Warning few (release): 6 questions on 2 videos: a subset" in exported.err
     path = tmp_path / {"lmms_eval": "x.jsonl", "vlmevalkit": "x.tsv"}.get(form, "x.json")
     path.write_text(exported.out)
     overall = videomme("score", str(path), "--report", "json").json["breakdowns"]["overall"][0]

@@ -768,7 +768,7 @@ def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Pat
 def test_a_notice_names_what_the_page_does_not_have(visit: Visit, small_file: Path) -> None:
     page = visit.open(small_file, "history")
     notice = page.locator(".notice").first
-    expect(notice).to_contain_text("There are no nightly runs yet. videomme nightly")
+    expect(notice).to_contain_text("There are no nightly runs yet. A nightly run asks")
     for address, text in {
         "nowhere?show=model-a": "There is no view “nowhere”. This is the leaderboard.",
         "constructor": "There is no view “constructor”. This is the leaderboard.",

@@ -168,8 +168,8 @@ def _require_free_port(host: str, port: int) -> None:
         socket.create_server((host, port)).close()
     except OSError as error:
         raise ConfigurationError(
-            f"{host}:{port} cannot be used ({error.strerror}); if it is this project's UI, open "
-            f"http://{host}:{port}, or choose another port with --port"
+            f"{host}:{port} cannot be used ({os.strerror(error.errno or 0)}); if this project's UI "
+            f"runs there, open http://{host}:{port}, or choose another port with --port"
         ) from error
 
 

@@ -112,12 +112,12 @@ def project(
 
 
 def run_nightly(
-    project: Project, instance: dg.DagsterInstance, date: str
+    project: Project, instance: dg.DagsterInstance, date: str, *, answered: bool = True
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """Run the nightly job for one date; return its checks by name."""
+    """Run the nightly job for one date, which fails unless `answered`; return its checks."""
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
-    result = job.execute_in_process(instance=instance, partition_key=date)
-    assert result.success
+    result = job.execute_in_process(instance=instance, partition_key=date, raise_on_error=False)
+    assert result.success is answered
     return {
         check.check_name: check
         for check in result.get_asset_check_evaluations()
@@ -213,8 +213,9 @@ def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
     opened = project()
     refresh_project(opened, instance, ["asked"])
     server.faults = always(Fault.SERVER_ERROR)
-    checks = run_nightly(opened, instance, "2026-11-02")
+    checks = run_nightly(opened, instance, "2026-11-02", answered=False)
     assert not checks["failed"].passed
+    assert "HTTP 500: something broke" in str(checks["failed"].description)
     assert checks["accuracy"].passed
     assert {row.outcome for row in stored(opened, "2026-11-02")} == {Outcome.FAILED}
     server.faults = no_faults

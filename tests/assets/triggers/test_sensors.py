@@ -185,6 +185,9 @@ def test_a_failed_run_causes_an_alert(instance: dg.DagsterInstance) -> None:
     run_failure_alerts(alerts.append)(context)
     (alert,) = alerts
     assert alert.title == "broken failed"
+    assert "Step fail: " in alert.body
+    assert "the disk is full" in alert.body
+    assert "Launch it again" in alert.body
     assert f"/runs/{result.run_id}" in alert.body
 
 

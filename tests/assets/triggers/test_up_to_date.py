@@ -35,7 +35,7 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     lost.unlink()
     (changed,) = tick(project, instance).values()
     assert changed.asset_key == frames.asset_key
-    assert changed.description == "a refresh would build 1 of 6: 1 file gone or outdated"
+    assert changed.description == "1 of 6 not fresh: file gone or outdated (1)"
     assert "uniform_n-4|002" in str(changed.metadata["not_fresh"])
     assert changed.target_materialization_data is not None, "or the UI shows it in gray"
 
@@ -43,9 +43,9 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     write_project(edited)
     changes = {asset: result.description for asset, result in tick(project, instance).items()}
     assert changes == {
-        "scores": "a refresh would build 1 of 4: 1 changed setting",
-        "warehouse": "a refresh would build 1 of 1: 1 upstream",
-        "report_page": "a refresh would build 1 of 1: 1 upstream",
+        "scores": "1 of 4 not fresh: changed setting: reader: strict → official_v1 (1)",
+        "warehouse": "1 of 1 not fresh: upstream (1)",
+        "report_page": "1 of 1 not fresh: upstream (1)",
     }
     refresh_project(project.reopened(), instance, ALL)
     assert {asset: result.passed for asset, result in tick(project, instance).items()} == {

@@ -186,6 +186,7 @@ function specificationSection(a, b) {
   const body = paths.length
     ? dataTable({
         label: "Settings that differ",
+        caption: "All other settings are equal",
         step: Infinity,
         rows: paths.map((path) => ({ path })),
         columns: [

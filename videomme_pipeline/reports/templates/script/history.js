@@ -19,9 +19,14 @@ export function historyView({ benchmark, params, details }) {
     return h(
       "p",
       { class: "notice" },
-      "There are no nightly runs yet. ",
+      "There are no nightly runs yet. A nightly run asks the questions again and compares the answers ",
+      "with earlier ones. Write the lines ",
+      h("code", {}, `since: ${day(benchmark.evaluations[0].answered_at)}`),
+      " and ",
+      h("code", {}, `evaluations: {${benchmark.evaluations[0].name}: {}}`),
+      " into nightly.yaml, then run ",
       h("code", {}, `videomme nightly ${benchmark.evaluations[0].name}`),
-      " asks the questions again and compares the answers with earlier ones.",
+      ".",
     );
   const tracked = benchmark.evaluations.filter((item) =>
     benchmark.history.some((run) => run.evaluation === item.index),
