@@ -8,7 +8,7 @@ from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evalua
 from videomme_pipeline.formats.official import official_report
 from videomme_pipeline.formats.score_file import ScoreOptions, score_rows
 from videomme_pipeline.reports.score_report import ReportKind, render
-from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
+from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.scored_question import Outcome
 
 V1 = score_rows(v1_evaluation(1), ScoreOptions())

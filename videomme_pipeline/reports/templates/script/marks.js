@@ -243,8 +243,9 @@ export const sameNumbersBelow = (title) => `${title}; the table below has the sa
 export function scatterPlot({ label, points, scale, format }) {
   const plot = h("svg", { role: "img", "aria-label": label });
   const [first, last] = [points[0].x, points.at(-1).x];
-  const span = Math.log(last / first) || 1;
-  const x = (price) => `${12 + (80 * Math.log(price / first)) / span}%`;
+  // Prices that hardly differ stay together.
+  const [middle, span] = [Math.sqrt(first * last), Math.max(Math.log(last / first), Math.LN2)];
+  const x = (price) => `${52 + (80 * Math.log(price / middle)) / span}%`;
   const y = (value) =>
     `${92 - (88 * (Math.min(Math.max(value, scale.low), scale.high) - scale.low)) / (scale.high - scale.low)}%`;
   const line = (kind, [x1, y1], [x2, y2]) => h("line", { class: kind, x1, y1, x2, y2 });
@@ -257,7 +258,8 @@ export function scatterPlot({ label, points, scale, format }) {
         percent(tick, 0),
       ),
     );
-  for (const price of new Set([first, last]))
+  const prices = format(first) === format(last) ? [middle] : [first, last];
+  for (const price of prices)
     plot.append(
       h("text", { x: x(price), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, format(price)),
     );
@@ -280,7 +282,7 @@ export function scatterPlot({ label, points, scale, format }) {
       ),
     );
     // The line of the best points rises to the right, so it is never below right or above left.
-    const isLeft = point.x < Math.sqrt(first * last);
+    const isLeft = point.x < middle;
     const beside = isLeft ? { dx: 8, dy: "1.2em" } : { dx: -8, dy: "-0.5em", "text-anchor": "end" };
     if (point.isBest) plot.append(h("text", { x: at[0], y: at[1], ...beside }, point.name));
   }

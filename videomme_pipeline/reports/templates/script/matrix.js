@@ -63,7 +63,7 @@ function matrixSection(benchmark, title, ranked) {
       },
       ...ranked.map((column, index) => ({
         key: `minus-${column.name}`,
-        title: `− ${index + 1}`,
+        title: `vs ${index + 1}`,
         hint: `Row minus ${column.name}`,
         number: true,
         value: (row) => (row === column ? null : difference(row, column)?.difference),
