@@ -148,11 +148,14 @@ def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
 
 
 def _reason(event: dg.DagsterEvent) -> str:
-    """The reason of a failed step: its own description, or the error without its traceback."""
+    """The reason of a failed step: its own description, or its first error."""
     data = event.step_failure_data
     if data.user_failure_data and data.user_failure_data.description:
         return data.user_failure_data.description
-    return data.error_display_string.partition("\n")[0]
+    error = data.error
+    while error and error.cause:
+        error = error.cause
+    return error.message.strip() if error else "no reason is stored"
 
 
 def dead_runs_sensor() -> dg.SensorDefinition:

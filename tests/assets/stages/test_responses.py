@@ -4,13 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import yaml
 
-from tests.support.model_server import ModelServer
+from tests.support.model_server import Fault, ModelServer, always
 from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.support.stored_frames import write_frames
+from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.stages.base import Failed
+from videomme_pipeline.assets.stages.checks import is_complete
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.errors import VideoError
 from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.sampling import Choice
@@ -20,6 +24,8 @@ from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.requests import VideoRequests
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.storage.tables import read_rows
 
 WriteServed = Callable[..., Project]
 
@@ -105,6 +111,34 @@ def test_frame_times_change_requests_only_of_models_that_get_times(
     _store_again(project, "002", lambda f: replace(f, pts_seconds=f.pts_seconds + 0.5))
     assert digests(FramesAs.IMAGES) == before[FramesAs.IMAGES]
     assert set(digests(FramesAs.VIDEO)).isdisjoint(before[FramesAs.VIDEO])
+
+
+def test_a_run_in_which_nobody_answers_fails_with_the_reason(
+    write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    with ModelServer(faults=always(Fault.UNAUTHORIZED)) as server:
+        project = write_served(server.base_url)
+        definitions = build_definitions(project)
+        refreshed = definitions.resolve_job_def(REFRESH_JOB).execute_in_process(
+            instance=instance, run_config=run_config(["few"]), raise_on_error=False
+        )
+        materialized = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance,
+            asset_selection=[stage(project, "responses").asset_key],
+            partition_key="few|002",
+            raise_on_error=False,
+        )
+    for result in (refreshed, materialized):
+        assert not result.success
+        (failure,) = [event for event in result.all_events if event.is_step_failure]
+        data = failure.step_failure_data.user_failure_data
+        assert data is not None
+        assert "few: no video has all of its answers: model served" in str(data.description)
+    scores = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
+    assert {row.outcome for row in scores} == {Outcome.FAILED}, "the other steps ran"
+    complete = is_complete(stage(project, "responses"))
+    assert str(complete.description).startswith("3 failed: model served")
+    assert str(complete.metadata["failures"]).count("rejects the key") == 1, "one row per cause"
 
 
 def _store_again(project: Project, video_id: str, change: Callable[[Frame], Frame]) -> None:

@@ -1,11 +1,12 @@
 """The check `up_to_date` shows what the planner would build, whatever Dagster itself knows."""
 
 import dagster as dg
+import pytest
 
 from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
@@ -84,3 +85,33 @@ def test_files_that_cannot_be_used_are_in_the_check_of_scores(
     write_project()
     (edited.configuration.folder / "nightly.yaml").unlink()
     assert [result.passed for result in tick(project, instance).values()] == [True]
+
+
+def test_samplings_without_an_evaluation_are_counted_apart_and_not_refreshed(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    folder = project.configuration.folder
+    (folder / "samplings.yaml").write_text("videomme: [uniform_n-2]")
+    frames = stage(project.reopened(), "frames")
+    result = tick(project, instance)["frames"]
+    assert result.passed
+    assert (result.metadata["fresh"].value, result.metadata["without_evaluation"].value) == (6, 3)
+    job = build_definitions(project.reopened()).resolve_job_def(REFRESH_JOB)
+    assert job.execute_in_process(instance=instance, run_config=run_config([])).success
+    added = [partition for partition in frames.partitions() if partition.variant == "uniform_n-2"]
+    assert len(added) == 3
+    assert not any(frames.stored(frames.target(partition)) for partition in added)
+
+
+@pytest.mark.parametrize(
+    ("setting", "severity"),
+    [("", dg.AssetCheckSeverity.ERROR), ("stale: warning", dg.AssetCheckSeverity.WARN)],
+)
+def test_the_severity_is_a_setting(
+    project: Project, instance: dg.DagsterInstance, setting: str, severity: dg.AssetCheckSeverity
+) -> None:
+    (project.configuration.folder / "runs.yaml").write_text(setting)
+    frames = stage(project, "frames")
+    frames.target(frames.parse_partition("uniform_n-4|002")).path.unlink()
+    changed = tick(project.reopened(), instance)["frames"]
+    assert (changed.passed, changed.severity) == (False, severity)
