@@ -169,7 +169,7 @@ def bring_up_to_date(
     longest = configuration / "evaluations" / "longest.yaml"
     longest.write_text(yaml.safe_dump(LONGEST | {"prompt": "lmms_eval"}))
     check = f"{url}/assets/smoke/prompts?view=checks&checkDetail=up_to_date"
-    wait_for(page, check, "a refresh would build 24 of 48")
+    wait_for(page, check, "24 of 48 not fresh")
     shot("up-to-date")
     link = page.get_by_role("link", name=f"{url}/locations/videomme/jobs/refresh_stale")
     page.goto(link.get_attribute("href") or url)  # a click opens another tab

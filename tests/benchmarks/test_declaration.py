@@ -268,7 +268,7 @@ def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
     annotations, videos, _ = check_data(opened(tmp_path).open_source)
     assert annotations.verdict is videos.verdict is Verdict.FAILED
     assert annotations.message.endswith(
-        "1 rows cannot be used: questions.jsonl, row 2, question a1: the answer 'Bleu' matches "
+        "unusable rows, 1: questions.jsonl, row 2, question a1: the answer 'Bleu' matches "
         "none of the options A. Red, B. Blue, C. Green"
     )
     assert "1 of 2 under" in videos.message

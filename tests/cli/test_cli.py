@@ -194,7 +194,7 @@ def test_status_has_a_reason_for_every_partition_that_is_not_fresh(empty: Path) 
     assert found["causes"]["videomme/questions"] == {"never built": 1}
     header, questions, *_ = videomme("status").out.splitlines()
     assert header.split("\t")[-1] == "because"
-    assert questions.split("\t")[-1] == "1 never built"
+    assert questions.split("\t")[-1] == "never built (1)"
     shown = videomme("status", "--reasons")
     assert "videomme/questions: missing\n  never built\n" in shown.out
 

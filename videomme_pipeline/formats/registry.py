@@ -113,7 +113,7 @@ def read_results(
         questions.append((question, row))
     notes += left_out[:_MOST_NOTES]
     if len(left_out) > _MOST_NOTES:
-        notes.append(f"{len(left_out) - _MOST_NOTES:,} more rows left out")
+        notes.append(f"rows left out in addition: {len(left_out) - _MOST_NOTES:,}")
     if not questions:
         raise ScoringError(
             f"{path}: recognized as {form.name}, but no row can be used; "

@@ -106,7 +106,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
     if len(annotated.files) == 1:
         message += f" in {annotated.files[0]}"
     if annotated.hidden:
-        message += f"; {annotated.hidden:,} rows without a published answer are left out"
+        message += f"; left out, without a published answer: {annotated.hidden:,}"
     if annotated.inexact_answers:
         message += (
             "; answers that equal an option except for case and spaces: "
@@ -121,7 +121,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         count = f"{len(annotated.unmatched):,} questions without a correct option are left out"
         message += f"; {count}: {annotated.listed_unmatched}"
     if annotated.problems:
-        count = f"{len(annotated.problems):,} rows cannot be used"
+        count = f"unusable rows, {len(annotated.problems):,}"
         message += f"; {count}: {annotated.listed_problems}"
     left_out = Verdict.WARNING if annotated.unmatched else Verdict.OK
     verdict = Verdict.FAILED if annotated.problems else left_out

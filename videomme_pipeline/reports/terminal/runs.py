@@ -219,7 +219,7 @@ def _accuracy(row: Row) -> dict[str, str]:
 
 def _causes(counted: Mapping[Any, int]) -> str:
     ordered = sorted(counted.items(), key=lambda item: item[1], reverse=True)
-    return ", ".join(f"{number} {cause}" for cause, number in ordered)
+    return ", ".join(f"{cause} ({number:,})" for cause, number in ordered)
 
 
 def _range(low: int, high: int) -> str:
