@@ -115,3 +115,21 @@ def test_every_retry_after_is_a_time_of_at_most_a_day_or_ignored(
         {"retry-after": seconds_text, "retry-after-ms": milliseconds_text}, now
     )
     assert seconds is None or 0 <= seconds <= 86_400
+
+
+def test_a_streaming_answer_is_called_so() -> None:
+    with pytest.raises(ResponseFailure, match="a stream, which no request asks for"):
+        read_reply(b'data: {"id": "1", "choices": []}\n\n', SPEC, request())
+
+
+@pytest.mark.parametrize(
+    ("variable", "advice"),
+    [
+        (None, "variable OPENAI_API_KEY, or name another one with `api_key_env` in models.yaml"),
+        ("MY_KEY", "check the environment variable MY_KEY."),
+    ],
+)
+def test_a_refused_key_names_its_variable(variable: str | None, advice: str) -> None:
+    refused = HttpResponse(401, {}, b'{"error": {"message": "no"}}')
+    spec = EndpointSpec(name="served", api_key_env=variable)
+    assert advice in str(status_failure(refused, spec))

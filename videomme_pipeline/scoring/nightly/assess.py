@@ -278,7 +278,7 @@ def _limit_finding(
     elif check is NightlyCheck.FAILED:
         summary = f"{current:.1%} of the questions got no answer (limit {limit:.1%})"
         errors = Counter(row.error for row in observations[-1].rows if row.error)
-        if errors:
+        if errors and not passed:
             summary += f": {errors.most_common(1)[0][0]}"
     else:
         summary = f"{_TITLES[check]} is {current:.2f} times the baseline's (limit {limit:g})"

@@ -1,0 +1,32 @@
+"""Commands that cannot write or listen where they are told to."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import use, videomme
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "configuration").mkdir()
+    (tmp_path / "configuration" / "benchmarks.yaml").write_text("smoke: {}")
+    use(monkeypatch, tmp_path)
+    return tmp_path
+
+
+def test_a_report_creates_no_folder_of_a_mistyped_path(root: Path) -> None:
+    target = root / "typo" / "report.html"
+    message = videomme("report", "--output", str(target)).failed_with
+    assert f"there is no folder {target.parent}" in message
+    assert not target.parent.exists()
+
+
+def test_a_second_ui_on_the_same_port_ends_with_one_sentence(root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        ended = videomme("ui", "--port", str(port))
+    assert ended.status == 1
+    assert f"127.0.0.1:{port} cannot be used (Address already in use)" in ended.err
+    assert not (root / "home").exists(), "nothing was started"
