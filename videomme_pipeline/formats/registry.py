@@ -68,8 +68,7 @@ def read_results(
     path: Path,
     benchmark: str,
     *,
-    annotations: Path | None = None,
-    known: Sequence[Question] = (),
+    annotations: Path | Sequence[Question] = (),
     skip_missing: bool = False,
     columns: Mapping[str, str] = _NO_COLUMNS,
 ) -> Answers:
@@ -81,17 +80,17 @@ def read_results(
 
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
-            without options.
-        known: these questions, if there is no such file.
+            without options, or the questions themselves.
         columns: the file's columns by the names that they stand for, such as `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format.
     """
     form, rows, notes, remarks = _dataset_rows(path, skip_missing, columns)
-    dataset = Annotations(known) if known else None
-    if annotations is not None:
-        dataset = read_annotations(annotations, benchmark)
+    if isinstance(annotations, Path):
+        dataset: Annotations | None = read_annotations(annotations, benchmark)
+    else:
+        dataset = Annotations(annotations) if annotations else None
     if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "

@@ -91,8 +91,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     imported = read_results(
         path,
         options.benchmark,
-        annotations=options.annotations,
-        known=options.questions,
+        annotations=options.annotations or options.questions,
         skip_missing=options.skip_missing,
         columns=options.columns,
     )
