@@ -246,12 +246,12 @@ def _known(value: Any, formatted: Callable[[Any], str]) -> str:
 
 def _total(rows: Sequence[Row], column: str, formatted: Callable[[Any], str]) -> str:
     estimated = [row for row in rows if row[column] is not None]
-    known = sum(row[column] for row in estimated)
-    text = formatted(known)
+    total = sum(row[column] for row in estimated)
+    text = formatted(total)
     is_upper_bound = any(row["is_upper_bound"] for row in estimated)
     if len(estimated) == len(rows):
         return f"at most {text}" if is_upper_bound else text
-    return f"more than {text}" if known >= 1 and not is_upper_bound else "unknown"
+    return f"more than {text}" if total >= 1 and not is_upper_bound else "unknown"
 
 
 def _limited(row: Row, column: str, formatted: Callable[[Any], str]) -> str:
