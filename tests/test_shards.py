@@ -43,6 +43,7 @@ def collected(*options: str) -> set[str]:
     return {line for line in ended.stdout.splitlines() if "::" in line}
 
 
+@pytest.mark.slow
 def test_two_shards_are_all_tests() -> None:
     first, second = (collected("--shard", shard) for shard in ("1/2", "2/2"))
     assert first
@@ -51,7 +52,10 @@ def test_two_shards_are_all_tests() -> None:
     assert first | second == collected()
 
 
-@pytest.mark.parametrize("shard", ["0/4", "5/4", "1", "one/4"])
+@pytest.mark.parametrize(
+    "shard",
+    ["0/4", *(pytest.param(shard, marks=pytest.mark.slow) for shard in ("5/4", "1", "one/4"))],
+)
 def test_a_shard_that_does_not_exist_is_an_error(shard: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
         collected("--shard", shard)

@@ -213,7 +213,7 @@ def test_no_request_is_sent_after_a_lock_was_lost(
         not_fresh = refresh_project(project, instance, ["a"]).not_fresh
     reasons = {state.reason for state in not_fresh if state.stage.name == "responses"}
     assert len(reasons) == 1
-    assert f"the lock of {server.base_url} was lost" in reasons.pop()
+    assert f"ended the session with the lock of {server.base_url}" in reasons.pop()
     assert server.requests == []
 
 

@@ -109,7 +109,13 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     answer, limit = "41", 336 if profile == "vllm" else 100
     with ModelServer(answer=lambda _: answer, reports=reports, image_limit=limit) as server:
         found = probe(server, profile=profile, frames_as="native", tokens_per_frame=85)
-        videos = [item.body for item in server.requests[2:]]
+        bodies = [item.body for item in server.requests]
+    contents = [body["messages"][0]["content"] for body in bodies]
+    videos = [
+        body
+        for body, content in zip(bodies, contents, strict=True)
+        if not isinstance(content, str) and "video" in content[0]["type"]
+    ]
     assert [frames_of(body) for body in videos] == [336] * sent
     assert [rejection(profile, body) for body in videos] == [None] * sent
     assert [found[f"frames of {sampling}"][0] for sampling in samplings] == verdicts

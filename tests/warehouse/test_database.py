@@ -116,6 +116,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
+@pytest.fixture(autouse=True)
+def registry_of_the_test() -> Iterator[None]:
+    """Undo registrations, because every registered benchmark adds columns and views."""
+    with registered():
+        yield
+
+
 @pytest.fixture(scope="module")
 def connection(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     with database.connect(store) as connection:
@@ -263,7 +270,13 @@ def test_one_facet_may_be_a_text_and_a_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("benchmark", "videos"),
-    [("videomme", 3), ("videomme", 60), ("videomme_v2", 12), ("mvbench", 12), ("lvbench", 12)],
+    [
+        ("videomme", 3),
+        pytest.param("videomme", 60, marks=pytest.mark.slow),
+        ("videomme_v2", 12),
+        pytest.param("mvbench", 12, marks=pytest.mark.slow),
+        pytest.param("lvbench", 12, marks=pytest.mark.slow),
+    ],
 )
 def test_repeats_of_every_answer_narrow_no_interval(
     benchmark: str, videos: int, tmp_path: Path
@@ -303,7 +316,9 @@ def test_repeats_of_every_answer_narrow_no_interval(
     assert compared > 10
 
 
-@pytest.mark.parametrize("benchmark", ["videomme", "videomme_v2", "mvbench"])
+@pytest.mark.parametrize(
+    "benchmark", ["videomme", pytest.param("videomme_v2", marks=pytest.mark.slow), "mvbench"]
+)
 def test_an_evaluation_without_any_answer_has_no_score_in_any_view(
     benchmark: str, tmp_path: Path
 ) -> None:
@@ -328,17 +343,16 @@ def test_an_evaluation_without_any_answer_has_no_score_in_any_view(
     path = store.observation(benchmark, "made-up", "2026-11-20")
     write_rows(path, observed, ObservedQuestion, fingerprint="f")
     scores = re.compile("accuracy|score|standard_error|interval_kind|pass_at|majority|flip_rate$")
-    with registered():
-        find_benchmark(benchmark)  # so that its facets are columns
-        with database.connect(store) as connection:
-            shown = {
-                f"{view}.{column}": value
-                for view in definitions.views()
-                if view != "group_scores"  # it has the outcomes of every single group
-                for row in database.query(connection, f'select * from "{view}"')
-                for column, value in row.items()
-                if scores.search(column)
-            }
+    find_benchmark(benchmark)  # so that its facets are columns
+    with database.connect(store) as connection:
+        shown = {
+            f"{view}.{column}": value
+            for view in definitions.views()
+            if view != "group_scores"  # it has the outcomes of every single group
+            for row in database.query(connection, f'select * from "{view}"')
+            for column, value in row.items()
+            if scores.search(column)
+        }
     assert {name: value for name, value in shown.items() if value is not None} == {}
     assert "leaderboard.accuracy" in shown
     assert "accuracy_by_nightly_run.accuracy_low" in shown

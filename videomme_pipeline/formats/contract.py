@@ -35,11 +35,17 @@ def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) 
             "is_correct": row.is_correct,
             "num_frames": row.num_frames,
             **renamed(dataset_row(question), _NAMES),
-            **({"task_type": skill} if (skill := question.facets.get("skill")) else {}),
+            **_task_type(question),
         }
         for question in questions
         if (row := answers.get(question.question_id)) is not None
     ]
+
+
+def _task_type(question: Question) -> Row:
+    """The contract's task type of a question whose dataset has task types, else nothing."""
+    has_type = "task_type" in question.facets and "skill" in question.facets
+    return {"task_type": question.facets["skill"]} if has_type else {}
 
 
 FORMAT = ResultsFormat(

@@ -39,6 +39,7 @@ def test_a_subset_is_the_only_warning_of_a_correct_score(
         CitationCheck.SUBTITLES: Status.UNKNOWN,
         CitationCheck.MEDIA: Status.OK,
         CitationCheck.SAMENESS: Status.OK,
+        CitationCheck.WARNINGS: Status.OK,
     }
     checks = dagster_checks(instance)
     assert set(checks) == {*ALL, None}
