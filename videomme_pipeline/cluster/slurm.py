@@ -53,6 +53,7 @@ class SlurmJobs:
     on_message: Callable[[str], None]
     _looked_at: float = 0.0
     _alone_since: float = field(default_factory=time.monotonic)
+    _has_worked: bool = False
     _shown: str = ""
     _failed: dict[str, str] = field(default_factory=dict)
 
@@ -71,13 +72,15 @@ class SlurmJobs:
             return
         self._show(jobs)
         if workers:
-            self._alone_since = now
+            self._alone_since, self._has_worked = now, True
             self._failed.clear()
             return
         seconds = now - self._alone_since
         states = {state for state, _ in jobs.values()}
+        # Dask replaces jobs that worked until their time limit, but not at once.
+        patience = CONNECT_SECONDS if self._has_worked else 2 * _LOOK_SECONDS
         if len(self._failed) >= MOST_FAILURES or (
-            seconds > 2 * _LOOK_SECONDS and not states & (_WAITING | _WORKING)
+            seconds > patience and not states & (_WAITING | _WORKING)
         ):
             raise ClusterError(
                 f"cluster: no Slurm job works: {'; '.join(self._failed.values()) or 'none exists'}"
