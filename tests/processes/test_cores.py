@@ -35,6 +35,10 @@ def test_a_quota_of_cpu_time_limits_the_workers() -> None:
         (cgroup / "cpu.cfs_period_us").write_text("100000")
         (cgroup / "cpu.cfs_quota_us").write_text("80000")
         join = f'echo $$ > {cgroup}/cgroup.procs && exec "$@"'
+        command = ["sh", "-c", join, "sh", "true"]
+        joined = subprocess.run(command, capture_output=True, text=True, check=False)
+        if joined.returncode != 0:
+            pytest.skip(f"a process of this machine cannot join a cgroup: {joined.stderr.strip()}")
         assert count("sh", "-c", join, "sh") == 1
     finally:
         cgroup.rmdir()
