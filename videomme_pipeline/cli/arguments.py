@@ -72,6 +72,17 @@ JudgeName = Annotated[
         help="Model in models.yaml that reads the responses the strict reader cannot read.",
     ),
 ]
+Margin = Annotated[float, typer.Option(min=0.0, help="Points that are no difference in practice.")]
+FailIfVerdict = Annotated[
+    str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
+]
+AllowUndecided = Annotated[
+    bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
+]
+MaxFailed = Annotated[
+    float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
+]
+JUnitFile = Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, choice, complete_evaluation
+from videomme_pipeline.cli.arguments import (
+    AllowUndecided,
+    AsJson,
+    BenchmarkName,
+    FailIfVerdict,
+    JUnitFile,
+    Margin,
+    MaxFailed,
+    choice,
+    complete_evaluation,
+)
 from videomme_pipeline.cli.context import announce, err, own_store, print_json, write
 from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
@@ -40,23 +50,15 @@ def gate(
             autocompletion=complete_evaluation,
         ),
     ],
-    margin: Annotated[
-        float, typer.Option(min=0.0, help="Points that are no difference in practice.")
-    ] = 2.0,
-    fail_if: Annotated[
-        str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
-    ] = "worse",
-    allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
-    ] = False,
+    margin: Margin = 2.0,
+    fail_if: FailIfVerdict = "worse",
+    allow_undecided: AllowUndecided = False,
     facet: Annotated[
         list[str] | None,
         typer.Option(help="Fail if a value of this facet is worse, too. Repeatable."),
     ] = None,
-    max_failed: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
-    ] = 0.1,
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
+    max_failed: MaxFailed = 0.1,
+    junit: JUnitFile = None,
     benchmark: BenchmarkName = "videomme",
     reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
     annotations: Annotated[

@@ -1,12 +1,20 @@
 """The command `race`: asks two evaluations only as long as their difference is unknown."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson, choice, complete_evaluation
+from videomme_pipeline.cli.arguments import (
+    AllowUndecided,
+    AsJson,
+    FailIfVerdict,
+    JUnitFile,
+    Margin,
+    MaxFailed,
+    choice,
+    complete_evaluation,
+)
 from videomme_pipeline.cli.context import note, open_for_run
 from videomme_pipeline.cli.gate import not_evaluated, report, status_of
 from videomme_pipeline.cli.run import PLANNING
@@ -34,15 +42,9 @@ def race(
             autocompletion=complete_evaluation,
         ),
     ],
-    margin: Annotated[
-        float, typer.Option(min=0.0, help="Points that are no difference in practice.")
-    ] = 2.0,
-    fail_if: Annotated[
-        str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
-    ] = "worse",
-    allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
-    ] = False,
+    margin: Margin = 2.0,
+    fail_if: FailIfVerdict = "worse",
+    allow_undecided: AllowUndecided = False,
     max_cost: Annotated[
         float | None,
         typer.Option(metavar="USD", min=0.0, help="Stop before the race has spent more."),
@@ -50,11 +52,9 @@ def race(
     max_questions: Annotated[
         int | None, typer.Option(min=1, help="Most questions that each evaluation is asked.")
     ] = None,
-    max_failed: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
-    ] = 0.1,
+    max_failed: MaxFailed = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the videos.")] = 0,
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
+    junit: JUnitFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask two evaluations video by video, and stop when their difference is known.
