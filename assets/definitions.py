@@ -8,19 +8,12 @@ from typing import cast
 import dagster as dg
 from dagster import DagsterInvalidConfigError
 
-from videomme_pipeline.assets.dagster_internals.events import (
-    EventBatch,
-    output_without_event,
-)
+from videomme_pipeline.assets.dagster_internals.events import EventBatch, output_without_event
 from videomme_pipeline.assets.planning.freshness import newest_event, recorded_versions
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
 from videomme_pipeline.assets.stages.chain import all_stages, steps
-from videomme_pipeline.assets.stages.checks import (
-    check_events,
-    check_specs,
-    unanswered,
-)
+from videomme_pipeline.assets.stages.checks import check_events, check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, refresh

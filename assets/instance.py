@@ -96,9 +96,7 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
     from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    from videomme_pipeline.assets.dagster_internals.postgres import (  # noqa: PLC0415
-        wait_for_connections,
-    )
+    from videomme_pipeline.assets.dagster_internals.postgres import wait_for_connections  # noqa: PLC0415
 
     home, url = _home_folder(), os.environ.get(POSTGRES_VARIABLE)
     if not url:

@@ -16,12 +16,7 @@ from videomme_pipeline.assets.planning.freshness import (
     plan_project,
     wrongly_shown,
 )
-from videomme_pipeline.assets.processes import (
-    PARTITION_TAG,
-    end_dead_runs,
-    run_here,
-    running_runs,
-)
+from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run_here, running_runs
 from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
 from videomme_pipeline.assets.stages.nightly import nightly_key, nightly_partitions
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, run_config

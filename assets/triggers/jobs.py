@@ -13,10 +13,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from videomme_pipeline.assets.dagster_internals.checks import (
-    evaluation_of,
-    newest_materialization,
-)
+from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
 from videomme_pipeline.assets.dagster_internals.events import EventBatch
 from videomme_pipeline.assets.planning.freshness import (
     Freshness,

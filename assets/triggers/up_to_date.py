@@ -11,17 +11,10 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import (
-    evaluation_of,
-    newest_materialization,
-)
+from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
 from videomme_pipeline.assets.dagster_internals.runs import CODE_LOCATION
 from videomme_pipeline.assets.planning.explain import Cause, Explanation
-from videomme_pipeline.assets.planning.freshness import (
-    Freshness,
-    PartitionState,
-    plan_project,
-)
+from videomme_pipeline.assets.planning.freshness import Freshness, PartitionState, plan_project
 from videomme_pipeline.assets.stages.chain import all_stages
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of

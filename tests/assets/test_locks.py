@@ -29,13 +29,7 @@ from videomme_pipeline.assets.stages.base import Results, Targets
 from videomme_pipeline.assets.stages.reports import ReportPage
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.runs.locks import (
-    FileLocks,
-    Locks,
-    Resource,
-    endpoint,
-    this_machine,
-)
+from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.partitions import Whole
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE

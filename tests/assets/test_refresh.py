@@ -12,15 +12,7 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.loader import LoadingContextForTest
 
 from tests.support.builders import write_video
-from tests.support.projects import (
-    ALL,
-    EVALUATIONS,
-    EVERYTHING,
-    VIDEOS,
-    Copy,
-    WriteProject,
-    stage,
-)
+from tests.support.projects import ALL, EVALUATIONS, EVERYTHING, VIDEOS, Copy, WriteProject, stage
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.planning.explain import Explanation, matching
 from videomme_pipeline.assets.planning.freshness import (

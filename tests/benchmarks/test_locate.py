@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.benchmarks.locate import (
-    index_media,
-    locate_video,
-    unused_files,
-)
+from videomme_pipeline.benchmarks.locate import index_media, locate_video, unused_files
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.storage.objects import open_folder

@@ -4,11 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from videomme_pipeline.benchmarks.question import (
-    Letter,
-    Question,
-    videos_of,
-)
+from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.fetch.release import VideoReference
 
 QUESTION = Question(

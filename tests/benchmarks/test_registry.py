@@ -13,11 +13,7 @@ from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.benchmarks.registry import (
-    find_benchmark,
-    register,
-    registered_benchmarks,
-)
+from videomme_pipeline.benchmarks.registry import find_benchmark, register, registered_benchmarks
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.rows import arrow_schema

@@ -25,11 +25,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.configuration import parse_spec
-from videomme_pipeline.errors import (
-    AnnotationError,
-    ConfigurationError,
-    LicenseNotAcceptedError,
-)
+from videomme_pipeline.errors import AnnotationError, ConfigurationError, LicenseNotAcceptedError
 from videomme_pipeline.fetch.release import VideoReference
 
 V1_BENCHMARK, V2_BENCHMARK = find_benchmark("videomme"), find_benchmark("videomme_v2")

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.published_data import zip_bytes
 from videomme_pipeline.errors import ArchiveError
-from videomme_pipeline.fetch.archives import (
-    Member,
-    extract,
-    open_archive,
-    read_directory,
-)
+from videomme_pipeline.fetch.archives import Member, extract, open_archive, read_directory
 
 VIDEO = bytes(range(256)) * 20
 DAMAGEABLE = zip_bytes({"data/a.mp4": VIDEO[:300], "data/b.mp4": VIDEO[:200]}, ZIP_DEFLATED)

@@ -31,16 +31,8 @@ from tests.support.published_data import (
 )
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.errors import (
-    DownloadError,
-    LicenseNotAcceptedError,
-    StorageError,
-)
-from videomme_pipeline.fetch.download import (
-    fetch_files,
-    fetch_subtitles,
-    fetch_videos,
-)
+from videomme_pipeline.errors import DownloadError, LicenseNotAcceptedError, StorageError
+from videomme_pipeline.fetch.download import fetch_files, fetch_subtitles, fetch_videos
 from videomme_pipeline.fetch.release import Release, VideoReference
 
 ACCEPTED = BenchmarkSettings(accept_license=True, revision=REVISION)

@@ -17,12 +17,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, published_benc
 from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.every_eval_ever import write_instances
 from videomme_pipeline.formats.results_format import Scored, json_lines
-from videomme_pipeline.formats.score_file import (
-    ScoreOptions,
-    ScoreReport,
-    score_file,
-    score_rows,
-)
+from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file, score_rows
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow

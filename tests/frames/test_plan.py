@@ -8,13 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.frames.plan import (
-    Span,
-    packets_needed,
-    plan,
-    split_frames,
-    start_earlier,
-)
+from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames, start_earlier
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 

@@ -13,13 +13,7 @@ from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.backends import BACKENDS
-from videomme_pipeline.frames.picture import (
-    MAX_SIDE_PIXELS,
-    Encoding,
-    Patches,
-    PictureSpec,
-    Resize,
-)
+from videomme_pipeline.frames.picture import MAX_SIDE_PIXELS, Encoding, Patches, PictureSpec, Resize
 from videomme_pipeline.frames.sampling import (
     MAX_FPS,
     MIN_FPS,

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.processes.secrets import (
-    Redaction,
-    child_environment,
-    register_key_variables,
-)
+from videomme_pipeline.processes.secrets import Redaction, child_environment, register_key_variables
 
 REMOVED = "[key removed]"
 KEYS = ("sk-proj-abcDEF123_456-7890", "a/b+c=d e&f%gh", 'quote"and\\backslash')

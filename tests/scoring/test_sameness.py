@@ -8,12 +8,7 @@ import pytest
 
 from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation_checks import (
-    Answer,
-    CheckResult,
-    CitationEvidence,
-    Status,
-)
+from videomme_pipeline.scoring.citation_checks import Answer, CheckResult, CitationEvidence, Status
 from videomme_pipeline.scoring.sameness import is_same, sameness_findings
 from videomme_pipeline.scoring.scored_question import Outcome
 

@@ -10,12 +10,7 @@ import pytest
 from blake3 import blake3
 from upath import UPath
 
-from tests.support.builders import (
-    declare_samples,
-    rotate_mp4,
-    write_audio_only,
-    write_video,
-)
+from tests.support.builders import declare_samples, rotate_mp4, write_audio_only, write_video
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.processes.tasks import TaskLimits
 from videomme_pipeline.storage.layout import Store

@@ -22,12 +22,7 @@ from videomme_pipeline.benchmarks.columns import (
     text_in,
     whole_number_in,
 )
-from videomme_pipeline.benchmarks.declaration import (
-    AnnotationFile,
-    Declaration,
-    FacetSpec,
-    inside,
-)
+from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration, FacetSpec, inside
 from videomme_pipeline.benchmarks.facets import FacetValue, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids

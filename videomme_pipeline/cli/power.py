@@ -9,11 +9,7 @@ import typer
 from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, complete_evaluation
 from videomme_pipeline.cli.context import open_project, out, own_store, print_json
 from videomme_pipeline.cli.stored_scores import stored_scores
-from videomme_pipeline.errors import (
-    AnnotationError,
-    ConfigurationError,
-    LicenseNotAcceptedError,
-)
+from videomme_pipeline.errors import AnnotationError, ConfigurationError, LicenseNotAcceptedError
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.scored_question import ScoredQuestion

@@ -23,12 +23,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.file_download import http_get
-from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but imported lazily
-    build_hf_headers,
-    hf_raise_for_status,
-    http_backoff,
-    silent_tqdm,
-)
+from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_backoff, silent_tqdm  # type: ignore[attr-defined]  # public, but imported lazily
 from huggingface_hub.utils.sha import git_hash
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError

@@ -22,10 +22,7 @@ def write_eval_results(scored: Scored) -> str:
     Raises:
         ScoringError: if the benchmark has no dataset on the hub, or the score must not be cited.
     """
-    from huggingface_hub import (  # noqa: PLC0415 - slow to import
-        EvalResultEntry,
-        eval_result_entries_to_yaml,
-    )
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml  # noqa: PLC0415 - slow to import
 
     benchmark = scored.benchmark
     if benchmark.repository is None:

@@ -21,13 +21,7 @@ from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.frames.backends import (
-    PYAV,
-    Decoded,
-    Missing,
-    decode_frames,
-    refusal_reason,
-)
+from videomme_pipeline.frames.backends import PYAV, Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import (
     Frame,
     FrameWriter,

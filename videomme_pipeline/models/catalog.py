@@ -15,12 +15,7 @@ from videomme_pipeline import plugins
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
-from videomme_pipeline.models.baselines import (
-    Baseline,
-    ConstantSpec,
-    LongestOptionSpec,
-    RandomSpec,
-)
+from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
 from videomme_pipeline.models.pool import ModelPool

@@ -22,13 +22,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.models.video_llm import (
-    Decoding,
-    Reply,
-    Request,
-    ResponseFailure,
-    VideoLLM,
-)
+from videomme_pipeline.models.video_llm import Decoding, Reply, Request, ResponseFailure, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.integrity import Finding

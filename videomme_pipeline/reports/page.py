@@ -22,13 +22,7 @@ from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.history import LastRun, history, last_runs
-from videomme_pipeline.reports.media import (
-    Beside,
-    FramesKey,
-    Media,
-    contact_sheet,
-    stored_media,
-)
+from videomme_pipeline.reports.media import Beside, FramesKey, Media, contact_sheet, stored_media
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,

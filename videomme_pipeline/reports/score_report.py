@@ -20,10 +20,7 @@ from videomme_pipeline.reports.terminal.console import PlainConsole
 from videomme_pipeline.reports.terminal.tables import at_least, show_rows
 from videomme_pipeline.scoring.readers.judge import JudgeSummary
 from videomme_pipeline.scoring.scored_question import Outcome
-from videomme_pipeline.scoring.statistics.breakdowns import (
-    AccuracyRow,
-    GroupScoreRow,
-)
+from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow
 
 _ACCURACY_HEADINGS = (
     "accuracy",

@@ -18,12 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
-from videomme_pipeline.errors import (
-    EndpointDownError,
-    StorageError,
-    UnstorableError,
-    VideoMMEError,
-)
+from videomme_pipeline.errors import EndpointDownError, StorageError, UnstorableError, VideoMMEError
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.pool import members_of
 from videomme_pipeline.models.spec import Schedule

@@ -17,11 +17,7 @@ import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation_checks import (
-    CheckResult,
-    CitationEvidence,
-    Status,
-)
+from videomme_pipeline.scoring.citation_checks import CheckResult, CitationEvidence, Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 

@@ -25,13 +25,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.storage.copies import local_copies
-from videomme_pipeline.storage.objects import (
-    FileState,
-    cannot,
-    get,
-    is_local,
-    reaching,
-)
+from videomme_pipeline.storage.objects import FileState, cannot, get, is_local, reaching
 
 _MARK = b"CHECKSUM"
 _DIGEST_BYTES = 32

@@ -16,12 +16,7 @@ from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.rows import from_table, to_table
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.listing import file_state, states_of_files
-from videomme_pipeline.storage.objects import (
-    FileState,
-    is_local,
-    list_objects,
-    listing,
-)
+from videomme_pipeline.storage.objects import FileState, is_local, list_objects, listing
 from videomme_pipeline.storage.publish import publish
 
 Row = TypeVar("Row")

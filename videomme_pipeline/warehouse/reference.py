@@ -8,11 +8,7 @@ from scipy.special import stdtrit
 
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.scoring.scored_question import Outcome
-from videomme_pipeline.scoring.statistics.groups import (
-    GroupRule,
-    group_score,
-    linear_score,
-)
+from videomme_pipeline.scoring.statistics.groups import GroupRule, group_score, linear_score
 
 _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""

@@ -17,11 +17,7 @@ from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
-from videomme_pipeline.assets.triggers.sensors import (
-    dead_runs_sensor,
-    run_failure_alerts,
-    sensors,
-)
+from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, run_failure_alerts, sensors
 from videomme_pipeline.errors import AlertError
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, Alert, send
 from videomme_pipeline.project.project import Project, open_project

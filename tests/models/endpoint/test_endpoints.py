@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
 from videomme_pipeline.frames.cache import VideoLength
-from videomme_pipeline.models.endpoint.endpoints import (
-    PROFILES,
-    FramesAs,
-    Profile,
-    video_sampling,
-)
+from videomme_pipeline.models.endpoint.endpoints import PROFILES, FramesAs, Profile, video_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 
 

@@ -9,12 +9,7 @@ import pytest
 
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
-from tests.support.simulated_runs import (
-    SimulatedBenchmark,
-    draw_runs,
-    new_alarms,
-    simulate_checks,
-)
+from tests.support.simulated_runs import SimulatedBenchmark, draw_runs, new_alarms, simulate_checks
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.responses.response import Served

@@ -11,11 +11,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
-from videomme_pipeline.scoring.statistics.compare import (
-    ChangedSetting,
-    changed_settings,
-    compare,
-)
+from videomme_pipeline.scoring.statistics.compare import ChangedSetting, changed_settings, compare
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
 A = v1_evaluation(1, videos=90, evaluation="a")

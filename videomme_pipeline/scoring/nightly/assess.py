@@ -10,13 +10,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from videomme_pipeline.errors import ScoringError, listed
-from videomme_pipeline.scoring.nightly.alarm import (
-    AlarmState,
-    Counts,
-    Mask,
-    RunCounts,
-    watch,
-)
+from videomme_pipeline.scoring.nightly.alarm import AlarmState, Counts, Mask, RunCounts, watch
 from videomme_pipeline.scoring.nightly.history import History, history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.observation import Observation
@@ -29,10 +23,7 @@ from videomme_pipeline.scoring.nightly.policy import (
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
-from videomme_pipeline.scoring.statistics.estimates import (
-    PairedDifference,
-    p_value_text,
-)
+from videomme_pipeline.scoring.statistics.estimates import PairedDifference, p_value_text
 from videomme_pipeline.scoring.statistics.power import detectable_difference
 
 

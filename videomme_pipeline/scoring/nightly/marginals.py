@@ -7,12 +7,7 @@ import numpy as np
 import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.facets import Measure
-from videomme_pipeline.scoring.nightly.alarm import (
-    AlarmState,
-    Counts,
-    Mask,
-    exchangeability_test,
-)
+from videomme_pipeline.scoring.nightly.alarm import AlarmState, Counts, Mask, exchangeability_test
 from videomme_pipeline.scoring.nightly.history import History
 
 
