@@ -93,7 +93,7 @@ class Benchmark:
     size: Size = field(default_factory=Size)
     is_public: bool = False
     media_folder: str | None = None
-    prompt: str = "contract_v1_exact"
+    prompt: str = "contract_v1"
     prompts: Mapping[str, PublishedPrompt] = field(default_factory=dict)
     alignment: str = "window-500"
     reader: str = "strict"

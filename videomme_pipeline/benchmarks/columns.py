@@ -203,7 +203,10 @@ def _objects(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
         rows = rows[0]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects")
-    return rows
+    return [
+        {**nested, **row} if isinstance(nested := row.get("metadata"), dict) else row
+        for row in rows
+    ]
 
 
 def whole_number_in(text: str) -> int | None:
@@ -268,7 +271,7 @@ def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
     if columns.options is None:
         stem, options = _split(question)
     elif isinstance(columns.options, str):
-        stem, options = question, _options_in(row[columns.options])
+        stem, options = question, options_in(row[columns.options])
     else:
         stem, options = question, [row[name] for name in columns.options]
     texts = [text_in(option) for option in options]
@@ -353,7 +356,8 @@ def _exact_options(cell: object, columns: Columns) -> list[str]:
     return options
 
 
-def _options_in(cell: object) -> list[Any]:
+def options_in(cell: object) -> list[Any]:
+    """The options in a cell: a list, a map by letter, or a text with one per line."""
     options = list_in(cell)
     if isinstance(options, Mapping):
         return [f"{key}. {options[key]}" for key in sorted(options)]

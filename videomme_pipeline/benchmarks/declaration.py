@@ -118,7 +118,7 @@ class Declaration(Spec):
     """The facet over whose values the headline score is the mean of the accuracies. Without it,
     the headline score is the accuracy, or the group score."""
     size: Size = Size()
-    prompt: str = "contract_v1_exact"
+    prompt: str = "contract_v1"
     """The prompt that `videomme init` suggests."""
     published_prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
     """The published prompts by their sources (`authors`, `lmms_eval`, `vlmevalkit`). An evaluation

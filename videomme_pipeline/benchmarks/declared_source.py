@@ -1,8 +1,10 @@
 """The source of a declared benchmark: the user's own folder, or files fetched from the hub."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
@@ -26,6 +28,7 @@ from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import open_folder
+from videomme_pipeline.storage.publish import publish
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +59,7 @@ class DeclaredSource(Source):
 
     @property
     def has_subtitles(self) -> bool:
-        return self.declaration.subtitles is not None
+        return self.declaration.subtitles is not None or bool(self._segments)
 
     @property
     def version(self) -> str:
@@ -197,8 +200,20 @@ class DeclaredSource(Source):
             "the video with `videos` or `limit` in benchmarks.yaml",
         )
 
+    @cached_property
+    def _segments(self) -> Mapping[str, Sequence[object]]:
+        """The subtitles in the user's own annotations, by video id."""
+        stored = None if self.is_fetched else self.stored_questions()
+        return stored.segments if stored else {}
+
     def subtitle(self, video: VideoReference) -> MediaFile | None:
+        """The subtitle file of a video. Subtitles in the annotations are written to a file."""
         footage, folder = video.footage, self.declaration.subtitles
+        if segments := self._segments.get(video.video_id):
+            path = self.folder / "segments" / f"{fingerprint(segments)}.json"
+            if not path.exists():
+                publish(UPath(path), json.dumps(segments).encode())
+            return path
         if footage.subtitle_file is not None:
             return first_file(root / footage.subtitle_file for root in self.roots())
         if footage.video_file is None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.rows import JsonMapping
@@ -24,6 +25,10 @@ _NUMBERS = frozenset(
      "unreadable", "videos", "whole"}
 )  # fmt: skip
 """Columns of the views that break a score down by a facet, in addition to the facet."""
+
+
+CONTRACT_NAMES: Mapping[str, str] = {"sub_category": "subcategory", "task_type": "task_category"}
+"""The names of facets in the benchmark contract, by the dataset's names."""
 
 
 class Measure(StrEnum):
@@ -100,11 +105,28 @@ class Facet:
         return self.value_title.replace("{}", str(value))
 
 
+def with_dataset_names(row: Mapping[str, Any], declared: Iterable[Facet]) -> dict[str, Any]:
+    """`row` with the dataset's names of facets instead of those of the benchmark contract.
+
+    The contract's `task_type` is a facet that is derived from the dataset's `task_type`.
+    """
+    cells = dict(row)
+    for facet in declared:
+        rule = facet.derivation
+        if rule is not None and row.get(rule.facet) in rule.values.values():
+            cells |= {rule.facet: None, facet.column: row[rule.facet]}
+    return cells | {name: row[given] for name, given in CONTRACT_NAMES.items() if given in row}
+
+
 def with_derived(values: Mapping[str, FacetValue | None], declared: Iterable[Facet]) -> Facets:
-    """`values` with the values of the `declared` facets that are derived from them."""
+    """`values` with the values of the `declared` facets that are derived from them.
+
+    A derived facet keeps the value that it has in `values` if the other facet has none.
+    """
     derived = {
-        facet.column: facet.derivation.values.get(str(values.get(facet.derivation.facet)))
+        facet.column: facet.derivation.values.get(str(source))
         for facet in declared
         if facet.derivation is not None
+        and (source := values.get(facet.derivation.facet)) is not None
     }
     return Facets({**values, **derived})

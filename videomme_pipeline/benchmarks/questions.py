@@ -14,8 +14,10 @@ from videomme_pipeline.benchmarks.columns import (
     UnmatchedAnswerError,
     answer_in,
     column_of,
+    lettered,
     letters_of,
     list_in,
+    options_in,
     question_and_options,
     read_rows,
     seconds_in,
@@ -23,7 +25,7 @@ from videomme_pipeline.benchmarks.columns import (
     whole_number_in,
 )
 from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration, FacetSpec, inside
-from videomme_pipeline.benchmarks.facets import FacetValue, with_derived
+from videomme_pipeline.benchmarks.facets import FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids
 from videomme_pipeline.benchmarks.source import Annotated, Problem
@@ -37,6 +39,9 @@ MAX_ID_CHARACTERS = 64
 """The longest video id, which is a partition key and the name of files."""
 MAX_ID_BYTES = 3 * MAX_ID_CHARACTERS
 """A file name has at most 255 bytes, and a Chinese character has 3 bytes in UTF-8."""
+SEGMENTS = "subtitles"
+"""The column of the subtitles of a video as a list of timed segments, if annotations have it."""
+_CONTRACT_VIDEO = "video_path"
 _LISTED = 10
 
 
@@ -48,7 +53,10 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
     """
     reader = _Reader(declaration, benchmark)
     for annotations, path in zip(declaration.annotations, files, strict=True):
-        rows = [_with_aliases(declaration, row) for row in read_rows(path, annotations.rows)]
+        rows = [
+            _with_aliases(declaration, _from_contract(declaration, row))
+            for row in read_rows(path, annotations.rows)
+        ]
         _check_columns(declaration, annotations, rows, path)
         for number, row in enumerate(rows, start=1):
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
@@ -60,6 +68,7 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
         ambiguous_answers=reader.ambiguous_answers,
         unmatched=tuple(reader.unmatched),
         problems=tuple(reader.problems or _problems_of_all(declaration, questions, files)),
+        segments=reader.segments,
         advice=_advice(declaration),
         files=tuple(files),
     )
@@ -120,6 +129,7 @@ class _Reader:
     inexact_answers: int = 0
     ambiguous_answers: int = 0
     unmatched: list[Problem] = field(default_factory=list)
+    segments: dict[str, list[object]] = field(default_factory=dict)
     _videos: dict[str, Footage] = field(default_factory=dict)
     _rows_of: Counter[str] = field(default_factory=Counter)
 
@@ -146,6 +156,8 @@ class _Reader:
         footage = self._footage(row, annotations)
         video_id = _file_stem(row, columns.video_id) or self._video_id(footage)
         self._rows_of[video_id] += 1
+        if isinstance(segments := row.get(SEGMENTS), list) and segments:
+            self.segments.setdefault(video_id, segments)
         answer = text_in(row[columns.answer])
         if answer is None and self.declaration.size.questions_per_video is not None:
             raise ValueError(f"`{columns.answer}` is empty")
@@ -221,12 +233,20 @@ class _Reader:
         return name
 
     def _facets(self, row: Cells) -> dict[str, FacetValue]:
-        """The facets that a row has a value for."""
-        facets = {
-            name: value
-            for facet, spec in self.declaration.columns_of_facets.items()
-            for name, value in _values(facet, spec, row.get(spec.column or facet))
+        """The facets that a row has a value for.
+
+        A facet may be empty if the row has a value of one that is derived from it.
+        """
+        given = {
+            facet.derivation.facet: {facet.column: row[facet.column]}
+            for facet in self.declaration.declared_facets
+            if facet.derivation is not None and row.get(facet.column) in (facet.values or ())
         }
+        facets: dict[str, FacetValue] = {}
+        for facet, spec in self.declaration.columns_of_facets.items():
+            cell = row.get(spec.column or facet)
+            is_given = facet in given and text_in(cell) is None
+            facets |= given[facet] if is_given else _values(facet, spec, cell)
         grouping = self.declaration.grouping
         if grouping is None or grouping.chain is None:
             return facets
@@ -276,6 +296,24 @@ def _file_stem(row: Cells, column: str | None) -> str | None:
 
 def _is_too_long(name: str) -> bool:
     return len(name) > MAX_ID_CHARACTERS or len(name.encode()) > MAX_ID_BYTES
+
+
+def _from_contract(declaration: Declaration, row: Cells) -> Cells:
+    """`row` with the declared columns, if it is an input record of the benchmark contract.
+
+    The contract has a path of the video, and neither its YouTube id nor its address. Its options
+    may be a map by letter, or have no letters.
+    """
+    columns = declaration.columns
+    row = with_dataset_names(row, declaration.declared_facets)
+    if columns.video is not None or _CONTRACT_VIDEO not in row:
+        return row
+    absent = {name: None for name in (columns.url, columns.question_id) if name is not None}
+    stem = PurePosixPath(text_in(row[_CONTRACT_VIDEO]) or "").stem
+    files = {columns.youtube_id: stem} if columns.youtube_id is not None else {}
+    if columns.options_are is OptionsKind.LIST and isinstance(columns.options, str):
+        row[columns.options] = lettered(options_in(row.get(columns.options)))
+    return {**absent, **files, **row}
 
 
 def _with_aliases(declaration: Declaration, row: Cells) -> Cells:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from upath import UPath
@@ -49,7 +49,7 @@ class Annotated:
     rows in `problems` and `unmatched`: published questions whose answer is none of their options.
     `inexact_answers` is the number of answers that equal an option except for case and spaces, and
     `ambiguous_answers` that of answers that equal several options. `advice` says what to do about
-    the problems.
+    the problems. `segments` are the subtitles in the annotations, by video id.
     """
 
     questions: Sequence[Question]
@@ -60,6 +60,7 @@ class Annotated:
     problems: tuple[Problem, ...] = ()
     advice: str = ""
     files: tuple[MediaFile, ...] = ()
+    segments: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
     def require(self) -> Sequence[Question]:
         """The questions.

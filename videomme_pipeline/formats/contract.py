@@ -8,20 +8,11 @@ values (perception, reasoning, temporal), and the dataset's `task_type` is `task
 
 from collections.abc import Mapping, Sequence
 
+from videomme_pipeline.benchmarks.facets import CONTRACT_NAMES
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.formats.dataset_rows import dataset_row, renamed
 from videomme_pipeline.formats.results_format import ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-
-_NAMES = {"sub_category": "subcategory", "task_type": "task_category"}
-"""The contract's names by the dataset's."""
-_DATASET_NAMES = {ours: theirs for theirs, ours in _NAMES.items()}
-
-
-def _read(row: Row) -> list[Row]:
-    """`row` with the dataset's names. Without `task_category`, `task_type` is the dataset's."""
-    others = {name: value for name, value in row.items() if name != "task_type"}
-    return [renamed(others if "task_category" in row else row, _DATASET_NAMES)]
 
 
 def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
@@ -34,7 +25,7 @@ def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) 
             "extracted_answer": row.extracted_answer,
             "is_correct": row.is_correct,
             "num_frames": row.num_frames,
-            **renamed(dataset_row(question), _NAMES),
+            **renamed(dataset_row(question), CONTRACT_NAMES),
             **_task_type(question),
         }
         for question in questions
@@ -51,6 +42,6 @@ def _task_type(question: Question) -> Row:
 FORMAT = ResultsFormat(
     name="contract",
     recognizes=lambda row: "example_id" in row and "raw_output" in row,
-    read=_read,
+    read=lambda row: [row],
     rows=_rows,
 )

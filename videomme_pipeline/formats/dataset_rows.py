@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import list_in
-from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_derived
+from videomme_pipeline.benchmarks.columns import list_in, options_in
+from videomme_pipeline.benchmarks.facets import (
+    Facets,
+    FacetValue,
+    with_dataset_names,
+    with_derived,
+)
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.formats.results_format import Row
@@ -139,8 +144,9 @@ def text_of(row: Row, column: str) -> str | None:
 def _facets(row: Row, benchmark: str) -> Facets:
     """The declared facets that `row` has: those of `benchmark`, or else of any other one."""
     declared = find_benchmark(benchmark)
+    row = with_dataset_names(row, declared.facets)
     others = (facet for other in registered_benchmarks() for facet in other.published_facets)
-    kinds = {facet.column: facet.kind for facet in (*others, *declared.published_facets)}
+    kinds = {facet.column: facet.kind for facet in (*others, *declared.facets)}
     closed: dict[str, Sequence[FacetValue]] = {"duration": tuple(Duration)}
     if declared.group_facet is not None:
         closed[declared.group_facet] = declared.facet(declared.group_facet).values or ()
@@ -163,8 +169,10 @@ def _facet(
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """The options from a list, a text with one per line (v2), or a list written as text."""
+    """The options from a list, a map, a text with one per line (v2), or a list as text."""
     value = row.get("options")
+    if isinstance(value, Mapping):
+        value = options_in(value)
     if isinstance(value, str) and value.lstrip().startswith("["):
         if len(value) > _LONGEST_LIST or not isinstance(listed := list_in(value), list):
             raise ValueError(f"`options` is not a list: {value[:60]!r}")

@@ -41,11 +41,11 @@ class TemplateName(StrEnum):
     """The Chinese README of Video-MME."""
 
     CONTRACT_V1 = "contract_v1"
-    """`contract_v1_exact` with a line above the subtitles that the contract does not have. It is
-    kept for evaluations that use it, and is the prompt of evaluation files without `prompt`."""
+    """The benchmark contract's template, and the prompt of evaluation files without `prompt`.
+    Without subtitles it has no subtitle paragraph."""
 
     CONTRACT_V1_EXACT = "contract_v1_exact"
-    """The benchmark contract's template. Without subtitles it has no subtitle paragraph."""
+    """Another name of `contract_v1`."""
 
     LMMS_EVAL = "lmms_eval"
     """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, and the
@@ -309,5 +309,7 @@ def _after_frame(
 
 @cache
 def _published_text(name: str) -> str:
-    file = files("videomme_pipeline.prompts").joinpath("templates", f"{name}.txt")
+    file = files("videomme_pipeline.prompts").joinpath(
+        "templates", f"{name.removesuffix('_exact')}.txt"
+    )
     return file.read_text(encoding="utf-8")

@@ -49,8 +49,8 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u200e\u200f\u2060\x00"))
 _VTT_TIME_TAG = re.compile(r"<[\d:.]+>")
 _JSON_LISTS = ("segments", "chunks", "body", "subtitles")
 _JSON_TEXTS = ("text", "line", "content")
-_JSON_STARTS = ("start_time", "start", "from")
-_JSON_ENDS = ("end_time", "end", "to")
+_JSON_STARTS = ("start_time", "start_seconds", "start", "from")
+_JSON_ENDS = ("end_time", "end_seconds", "end", "to")
 _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 
 
