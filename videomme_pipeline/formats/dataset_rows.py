@@ -10,12 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import list_in, options_in
-from videomme_pipeline.benchmarks.facets import (
-    Facets,
-    FacetValue,
-    with_dataset_names,
-    with_derived,
-)
+from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.formats.results_format import Row
