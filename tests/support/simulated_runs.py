@@ -17,7 +17,13 @@ from scipy.optimize import brentq
 
 from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.question import Duration, Letter
-from videomme_pipeline.scoring.nightly.alarm import Counts, DropEvidence, RunCounts, watch
+from videomme_pipeline.scoring.nightly.alarm import (
+    FIRST_WEIGHT,
+    Counts,
+    DropEvidence,
+    RunCounts,
+    watch,
+)
 from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
@@ -108,8 +114,9 @@ def simulate_alarms(
     histories: int,
     budget: float,
     seed: int,
+    baselines: int = 1,
 ) -> SimulatedAlarms:
-    """Simulate a baseline and `runs` runs. From run `changes_at` on, accuracy is lower."""
+    """Simulate the baselines and `runs` nightly runs. From `changes_at` on, accuracy is lower."""
     alarms, alarms_of_t_test, delays = [], [], []
     for number in range(histories):
         generator = np.random.default_rng([seed, number])
@@ -120,12 +127,13 @@ def simulate_alarms(
                 (generator.random(chances.shape) >= (chances if run < changes_at else lower))
                 .sum(axis=1)
                 .astype(np.int64)
-                for run in range(runs + 1)
+                for run in range(1 - baselines, runs + 1)
             ]
         )
-        states = watch(_measure_of(wrong), np.ones_like(wrong, bool), budget)
+        valid = np.ones_like(wrong, bool)
+        states = watch(_measure_of(wrong), valid, budget, baselines=baselines)[baselines - 1 :]
         alarms.append(sum(state.is_new for state in states))
-        alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[1:]))
+        alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[baselines:]))
         if changes_at > 1 and states[changes_at - 2].in_alarm:
             continue
         after = states[changes_at - 1 :]
@@ -150,9 +158,13 @@ def optimal_power(
     drop: float,
     runs: int,
     budget: float,
+    baselines: int | None = None,
     histories: int = 4_000,
 ) -> float:
     """The share of drops that the best possible test reports within `runs` runs of the drop.
+
+    With `baselines`, the drop begins in the first run, and the test knows that and everything but
+    the true accuracy, of which it has that many runs. Otherwise:
 
     It knows the true accuracy, the noise and the size of the drop, and spends the whole budget.
     With this knowledge, no test has a shorter delay than the CUSUM of the likelihood ratios
@@ -160,6 +172,8 @@ def optimal_power(
     """
     generator = np.random.default_rng(9)
     shift = drop / benchmark.noise
+    if baselines is not None:
+        return _power_from_the_first_run(generator, shift, runs, budget, baselines)
     unchanged = _cusum(generator.standard_normal((histories, int(6 * budget))), shift)
     threshold = brentq(lambda level: _run_length(unchanged, level) - budget, 0, 20, xtol=1e-3)
     scores = generator.standard_normal((histories, 20 + runs))
@@ -167,6 +181,24 @@ def optimal_power(
     evidence = _cusum(scores, shift)
     quiet = (evidence[:, :20] < threshold).all(axis=1)
     return float((evidence[quiet, 20:] >= threshold).any(axis=1).mean())
+
+
+def _power_from_the_first_run(
+    generator: np.random.Generator, shift: float, runs: int, budget: float, baselines: int
+) -> float:
+    """The power of the likelihood ratio of this drop, with equal false alarms in each run."""
+    before = baselines + np.arange(runs)
+    shifts = shift * baselines / np.sqrt(before * (before + 1))
+    scores = generator.standard_normal((20_000, runs))
+    unchanged, dropped = (
+        np.cumsum(shifts * (scores + mean) - shifts**2 / 2, axis=1) for mean in (0, shifts)
+    )
+    quiet, missed = np.ones(len(scores), bool), np.ones(len(scores), bool)
+    for run in range(runs):
+        threshold = np.quantile(unchanged[quiet, run], 1 - 1 / budget)
+        quiet &= unchanged[:, run] < threshold
+        missed &= dropped[:, run] < threshold
+    return float(1 - missed.mean())
 
 
 def _cusum(scores: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
@@ -196,7 +228,7 @@ def simulate_thresholds(
     too few are left, the threshold stays the same.
     """
     generator = np.random.default_rng(5)
-    evidences = [DropEvidence() for _ in range(histories)]
+    evidences = [DropEvidence(FIRST_WEIGHT) for _ in range(histories)]
     quiet = np.ones((len(budgets), histories), bool)
     thresholds = np.zeros((len(budgets), runs))
     for run in range(runs):
@@ -328,6 +360,7 @@ def _row(
     return scored(
         f"{video:03d}-{position + 1}",
         outcome,
+        benchmark="videomme_v2" if v2 else "videomme",
         video_id=f"{video:03d}",
         extracted_answer=letter if answered else None,
         **labels,

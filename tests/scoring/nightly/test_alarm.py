@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from tests.support.simulated_runs import SimulatedBenchmark, optimal_power, simulate_alarms
 from videomme_pipeline.scoring.nightly.alarm import (
+    FIRST_WEIGHT,
     DropEvidence,
     distribution_of_sum,
     exchangeability_test,
@@ -195,6 +196,52 @@ def test_a_run_without_answers_does_not_end_an_alarm() -> None:
     states = watch(lambda runs: wrong[runs], valid, 60)
     assert [run for run, state in enumerate(states, start=1) if state.in_alarm] == [12, 13, 14, 15]
     assert [run for run, state in enumerate(states, start=1) if state.is_new] == [12]
+
+
+def test_repeats_of_the_baseline_are_the_reference_of_the_first_nightly_run() -> None:
+    wrong = (np.random.default_rng(12).random((5, 300)) < 0.3).astype(np.int64)
+    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60, baselines=3)
+    assert [state.alarm_at for state in states] == [threshold_for(60, run) for run in (1, 2, 1, 2)]
+    assert states[2].reference == (0, 1, 2)
+    alone = DropEvidence(FIRST_WEIGHT)
+    test = exchangeability_test(wrong[:4], np.ones((4, 300), bool))
+    alone.add(3, test.mid_p_value, 3)
+    assert states[2].evidence == alone.total, "the evidence of the repeats does not count"
+
+
+def test_a_baseline_that_its_own_repeats_contradict_is_reported_in_the_first_nightly_run() -> None:
+    generator = np.random.default_rng(13)
+    wrong = (generator.random((5, 300)) < 0.3).astype(np.int64)
+    wrong[1:] = (generator.random((4, 300)) < 0.6).astype(np.int64)
+    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60, baselines=3)
+    assert [state.in_alarm for state in states] == [True] * 4
+    assert [state.is_new for state in states] == [True, False, True, False]
+
+
+def test_a_drop_in_the_first_run_has_more_weight_but_no_earlier_date() -> None:
+    evidence = DropEvidence(FIRST_WEIGHT)
+    for run, p_value in enumerate((0.5, 0.5, 0.001), start=1):
+        evidence.add(run, p_value, run)
+    by_start = np.exp(evidence.log_ratios).mean(axis=1)
+    assert evidence.total == pytest.approx(by_start.sum() + (FIRST_WEIGHT - 1) * by_start[0])
+    assert evidence.likeliest_start == 3
+
+
+@pytest.mark.slow
+def test_a_drop_from_the_first_run_is_found_almost_as_often_as_three_baselines_allow() -> None:
+    benchmark = SimulatedBenchmark(videos=100)
+    found = simulate_alarms(
+        benchmark,
+        drop=0.02,
+        changes_at=1,
+        runs=21,
+        histories=100,
+        budget=75,
+        seed=2,
+        baselines=3,
+    )
+    optimum = optimal_power(benchmark, drop=0.02, runs=21, budget=60, baselines=3)
+    assert found.power >= 0.82 * optimum
 
 
 @pytest.mark.slow

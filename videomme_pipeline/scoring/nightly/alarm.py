@@ -13,7 +13,8 @@ runs of a video are exchangeable: every order of them is equally likely. The tes
    1961), because totals are whole numbers and the ordinary one is too large on average.
 2. The alarm. The evidence is a sum of likelihood ratios, one for every run at which the model may
    have changed (Shiryaev, 1963; Roberts, 1966; for e-values Shin, Ramdas & Rinaldo, "E-detectors",
-   NEJSDS). Each ratio bets on a lasting drop that began in this run. Runs of an unnoticed drop are
+   NEJSDS). Each ratio bets on a lasting drop that began in this run; the
+   bet on the first run counts more (`FIRST_WEIGHT`). Runs of an unnoticed drop are
    part of the reference, which makes later runs of the drop look less bad. The ratio expects that:
    with r runs before the drop among the k runs of the reference, a drop by d standard errors of
    one run shifts the normal score of the p-value by d × r / sqrt(k × (k + 1)). Therefore small
@@ -38,17 +39,22 @@ from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE
 DROPS = (0.5, 1.0, 2.0, 3.0)
 """Drops that the evidence bets on in equal parts, in standard errors of one run."""
 
+FIRST_WEIGHT = 20.0
+"""The weight of the bets that the drop began in the first nightly run, against 1 for any other run.
+More can have changed since the baseline than between two nightly runs, and only the baseline shows
+such a drop, so that its evidence grows slowly."""
+
 UNNOTICED_RUNS = 60
 """The latest runs at which an unnoticed change may have begun."""
 
 THRESHOLD_RUNS = (1, 2, 4, 8, 16, 32, 64)
 THRESHOLDS: Mapping[float, Sequence[float]] = {
-    2: (0.7, 0.8, 1.1, 1.2, 1.2, 1.2, 1.2),
-    5: (1.4, 1.7, 2.4, 3.0, 3.3, 3.5, 3.5),
-    20: (3.6, 4.5, 6.7, 9.1, 11.3, 12.3, 12.3),
-    60: (7.9, 9.5, 14.4, 20.5, 27.1, 32.7, 32.7),
-    180: (17.6, 21.2, 35.7, 50.7, 65.6, 83.6, 91.2),
-    720: (53.3, 62.0, 96.9, 155.0, 197.0, 280.0, 310.0),
+    2: (11.0, 6.8, 4.4, 2.9, 2.3, 2.3, 2.3),
+    5: (22.7, 14.8, 10.1, 7.4, 6.0, 4.6, 4.4),
+    20: (59.0, 41.2, 28.0, 21.2, 18.7, 17.5, 15.0),
+    60: (125.6, 92.3, 63.3, 46.1, 40.8, 41.6, 40.5),
+    180: (269.0, 215.1, 142.9, 113.0, 92.4, 97.3, 103.0),
+    720: (864.5, 689.8, 474.0, 364.5, 300.9, 329.4, 334.9),
 }
 """The evidence that raises an alarm in the runs `THRESHOLD_RUNS`, by the mean number of runs to a
 false alarm. Each threshold is a quantile of the evidence in 30,000 simulated histories without an
@@ -79,7 +85,8 @@ class AlarmState:
     `p_value` is the probability that a run of an unchanged model is at least as bad as this run.
     `evidence` is the sum of the likelihood ratios. An evidence of `alarm_at` raises an alarm. While
     `in_alarm`, `since` is the run at which the change most likely began. `is_new` is True for the
-    run that raised the alarm. `reference` has the earlier runs that this run was compared with.
+    run that raised the alarm, and for the first nightly run if a repeat of the baseline raised it.
+    `reference` has the earlier runs that this run was compared with.
     """
 
     p_value: float
@@ -160,17 +167,22 @@ def threshold_for(budget: float, run: int) -> float:
 class DropEvidence:
     """Evidence for a lasting drop.
 
+    `first_weight` is the weight of a drop that began in the first run that is added.
     `log_ratios[i, j]` is the log likelihood ratio of a drop of size `DROPS[j]` that began in the
     i-th of the last `UNNOTICED_RUNS` runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_weight: float = 1.0) -> None:
+        self._first_weight = first_weight
+        self._weights: list[float] = []
         self._starts: list[int] = []
         self._runs_before: list[int] = []
         self.log_ratios = np.zeros((0, len(DROPS)))
 
     def add(self, run: int, mid_p_value: float, reference_runs: int) -> None:
         """Add a run that was compared with `reference_runs` runs."""
+        weight = 1.0 if self._starts else self._first_weight
+        self._weights = [*self._weights, weight][-UNNOTICED_RUNS:]
         self._starts = [*self._starts, run][-UNNOTICED_RUNS:]
         self._runs_before = [*self._runs_before, reference_runs][-UNNOTICED_RUNS:]
         ratios = np.concatenate((self.log_ratios, np.zeros((1, len(DROPS)))))[-UNNOTICED_RUNS:]
@@ -181,8 +193,9 @@ class DropEvidence:
 
     @property
     def total(self) -> float:
-        """The sum of the likelihood ratios. Without a drop, the expected sum grows by 1 per run."""
-        return float(self._by_start().sum())
+        """The weighted sum of the likelihood ratios. Its expectation is the sum of the weights if
+        nothing changed."""
+        return float(self._by_start() @ self._weights)
 
     @property
     def likeliest_start(self) -> int:
@@ -194,24 +207,31 @@ class DropEvidence:
         return by_start
 
 
-def watch(measure: RunCounts, valid: Mask, budget: float) -> list[AlarmState]:
-    """The state after each nightly run. `valid` has a row per run, the baseline first.
+def watch(
+    measure: RunCounts, valid: Mask, budget: float, *, baselines: int = 1
+) -> list[AlarmState]:
+    """The state after each run but the first. `valid` has a row per run, the `baselines` first.
 
-    `budget` is the mean number of runs to a false alarm.
+    `budget` is the mean number of runs to a false alarm. Repeats of the baseline are tested like
+    nightly runs. The evidence of the nightly runs then starts from zero, so that a drop that begins
+    in the first of them is compared with all repeats, and needs no more evidence than without them.
 
     Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
     with the runs before it. After an alarm has ended, the evidence starts from zero.
     """
-    reference, evidence, states = [0], DropEvidence(), list[AlarmState]()
+    reference, evidence, states = [0], DropEvidence(FIRST_WEIGHT), list[AlarmState]()
     since: int | None = None
     for run in range(1, len(valid)):
+        is_first = run == baselines
+        evidence = DropEvidence(FIRST_WEIGHT) if is_first else evidence
+        alarm_at = threshold_for(budget, run - baselines + 1 if run >= baselines else run)
         before = tuple(reference)
         runs = [*before, run]
         test = exchangeability_test(measure(runs), valid[runs])
         was_in_alarm = since is not None
         if not was_in_alarm:
             evidence.add(run, test.mid_p_value, len(before))
-            if evidence.total >= threshold_for(budget, run):
+            if evidence.total >= alarm_at:
                 since = evidence.likeliest_start
                 reference = [earlier for earlier in reference if earlier < since]
         elif valid[run].any() and test.p_value > RECOVERED_ABOVE:
@@ -222,9 +242,9 @@ def watch(measure: RunCounts, valid: Mask, budget: float) -> list[AlarmState]:
             AlarmState(
                 p_value=test.p_value,
                 evidence=evidence.total,
-                alarm_at=threshold_for(budget, run),
+                alarm_at=alarm_at,
                 in_alarm=since is not None,
-                is_new=since is not None and not was_in_alarm,
+                is_new=since is not None and (is_first or not was_in_alarm),
                 since=since,
                 reference=before,
             )

@@ -102,7 +102,7 @@ def assess(
     against_baseline = _compared(current, baseline)
     budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]
-    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budgets)
+    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budgets, baselines)
     findings: list[NightlyFinding] = []
     for check in NightlyCheck:
         if not _applies(check, spec, history):
@@ -116,7 +116,7 @@ def assess(
             states = (
                 accuracy_states
                 if check is NightlyCheck.ACCURACY
-                else watch_check(check, history, budgets)
+                else watch_check(check, history, budgets, baselines)
             )
             budget = budgets[check]
             findings.append(
@@ -151,10 +151,10 @@ def runs_per_false_alarm(
 
 
 def watch_check(
-    check: NightlyCheck, history: History, budgets: Mapping[NightlyCheck, float]
+    check: NightlyCheck, history: History, budgets: Mapping[NightlyCheck, float], baselines: int = 1
 ) -> list[AlarmState]:
-    """The states of one test for every nightly run, within the budget of that test."""
-    return watch(*_measure(check, history), budgets[check])
+    """The states of one test for every run but the first, within the budget of that test."""
+    return watch(*_measure(check, history), budgets[check], baselines=baselines)
 
 
 def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:

@@ -45,7 +45,7 @@ compare a number with a fixed limit.
 Small drops of the score are the hardest to detect and need most of the budget. Another model or a
 broken reader changes so many answers that a small share is enough."""
 
-RULE_VERSION = 4
+RULE_VERSION = 5
 """Version of the rules, stored with every finding. Raise it when a verdict can change."""
 
 _DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | dict.fromkeys(
