@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -42,13 +42,13 @@ def complete_benchmark(typed: str) -> list[str]:
     return sorted(name for name in {*_NAMES, *own} if name.startswith(typed))
 
 
+def evaluation_argument(metavar: str, text: str) -> Any:
+    """The argument for the names of evaluations, which the shell can complete."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete_evaluation)
+
+
 EvaluationNames = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="EVALUATION",
-        help="Names of evaluation files.",
-        autocompletion=complete_evaluation,
-    ),
+    list[str] | None, evaluation_argument("EVALUATION", "Names of evaluation files.")
 ]
 BenchmarkNames = Annotated[
     list[str] | None,
@@ -82,6 +82,10 @@ AllowUndecided = Annotated[
 MaxFailed = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
 ]
+Annotations = Annotated[
+    Path | None, typer.Option(help="File of the dataset, for results files without options.")
+]
+FileReader = Annotated[str, typer.Option(help="Answer reader for the files.")]
 JUnitFile = Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 

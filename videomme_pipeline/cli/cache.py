@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import AsJson
-from videomme_pipeline.cli.context import note, open_project, out, print_json
+from videomme_pipeline.cli.context import note, open_project, print_json, show
 
 commands = typer.Typer(no_args_is_help=True, help="List what is stored, and free disk space.")
 
@@ -18,10 +18,7 @@ def cache_ls(as_json: AsJson = False) -> None:
     from videomme_pipeline.reports.terminal.shelves import show_shelves
 
     shelves = [asdict(shelf) for shelf in DataFolder(open_project()).shelves()]
-    if as_json:
-        print_json(shelves)
-    else:
-        show_shelves(out, shelves)
+    show(shelves, show_shelves, as_json=as_json)
 
 
 @commands.command("gc", epilog="Example: videomme cache gc --dry-run")

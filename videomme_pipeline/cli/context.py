@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -46,17 +46,26 @@ def announce(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print `value` on standard output as indented JSON."""
-    write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    write(json.dumps(value, indent=2, ensure_ascii=False, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def show(value: Any, show_text: "Callable[[PlainConsole, Any], None]", *, as_json: bool) -> None:
+    """Print `value` as JSON or, with `show_text`, as text."""
+    if as_json:
+        print_json(value)
+    else:
+        show_text(out, value)
 
 
 def end_with_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
     """Print the findings of a check, and exit with status 1 if a finding is a failure."""
     from videomme_pipeline.reports.terminal.runs import show_doctor
 
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        show_doctor(out, findings)
+    show(findings, show_doctor, as_json=as_json)
     if any(finding.verdict == "failed" for finding in findings):
         raise typer.Exit(1)
 

@@ -10,16 +10,18 @@ import typer
 
 from videomme_pipeline.cli.arguments import (
     AllowUndecided,
+    Annotations,
     AsJson,
     BenchmarkName,
     FailIfVerdict,
+    FileReader,
     JUnitFile,
     Margin,
     MaxFailed,
     choice,
-    complete_evaluation,
+    evaluation_argument,
 )
-from videomme_pipeline.cli.context import announce, err, own_store, print_json, write
+from videomme_pipeline.cli.context import announce, err, note, own_store, print_json, write
 from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
@@ -35,20 +37,10 @@ FAILED, WRONG_USAGE, UNDECIDED, NOT_EVALUATED = 1, 2, 3, 4
 @commands.command(epilog="Example: videomme gate main.json candidate.json --margin 2")
 def gate(
     baseline: Annotated[
-        str,
-        typer.Argument(
-            metavar="BASELINE",
-            help="Name of an evaluation, or results file.",
-            autocompletion=complete_evaluation,
-        ),
+        str, evaluation_argument("BASELINE", "Name of an evaluation, or results file.")
     ],
     candidate: Annotated[
-        str,
-        typer.Argument(
-            metavar="CANDIDATE",
-            help="Another one of the same benchmark.",
-            autocompletion=complete_evaluation,
-        ),
+        str, evaluation_argument("CANDIDATE", "Another one of the same benchmark.")
     ],
     margin: Margin = 2.0,
     fail_if: FailIfVerdict = "worse",
@@ -60,10 +52,8 @@ def gate(
     max_failed: MaxFailed = 0.1,
     junit: JUnitFile = None,
     benchmark: BenchmarkName = "videomme",
-    reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
-    annotations: Annotated[
-        Path | None, typer.Option(help="File of the dataset, for results files without options.")
-    ] = None,
+    reader: FileReader = "strict",
+    annotations: Annotations = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide if a candidate is as good as a baseline.
@@ -106,7 +96,7 @@ def not_evaluated(
     """Print the error, and write the files of CI unless the usage was wrong."""
     from videomme_pipeline.reports.gate import junit_error
 
-    err.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+    note(f"Error: {error}")
     if isinstance(error, ConfigurationError):
         return typer.Exit(WRONG_USAGE)
     _write_junit(junit, junit_error(baseline, candidate, str(error)))
@@ -153,12 +143,7 @@ def _write_junit(path: Path | None, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        err.print(
-            f"Error: cannot write --junit {path} ({error.strerror}); choose another path",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        note(f"Error: cannot write --junit {path} ({error.strerror}); choose another path")
         raise typer.Exit(WRONG_USAGE) from error
 
 

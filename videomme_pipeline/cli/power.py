@@ -1,13 +1,12 @@
 """The command `power`: which differences a comparison can detect."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, complete_evaluation
-from videomme_pipeline.cli.context import open_project, out, own_store, print_json
+from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, evaluation_argument
+from videomme_pipeline.cli.context import open_project, own_store, show
 from videomme_pipeline.cli.stored_scores import stored_scores
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, LicenseNotAcceptedError
 
@@ -22,9 +21,8 @@ commands = typer.Typer()
 def power(
     evaluation: Annotated[
         str | None,
-        typer.Argument(
-            help="Name of an evaluation that has scores, for its size and its noise.",
-            autocompletion=complete_evaluation,
+        evaluation_argument(
+            "EVALUATION", "Name of an evaluation that has scores, for its size and its noise."
         ),
     ] = None,
     against: Annotated[
@@ -93,10 +91,7 @@ def power(
         for number_of_videos, number_of_questions in sizes
         for share in discordances
     ]
-    if as_json:
-        print_json([asdict(analysis) for analysis in analyses])
-    else:
-        show_power(out, analyses)
+    show(analyses, show_power, as_json=as_json)
 
 
 def _answered(evaluation: str) -> "list[ScoredQuestion]":

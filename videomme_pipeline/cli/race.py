@@ -1,6 +1,5 @@
 """The command `race`: asks two evaluations only as long as their difference is unknown."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,7 @@ from videomme_pipeline.cli.arguments import (
     Margin,
     MaxFailed,
     choice,
-    complete_evaluation,
+    evaluation_argument,
 )
 from videomme_pipeline.cli.context import note, open_for_run
 from videomme_pipeline.cli.gate import not_evaluated, report, status_of
@@ -28,19 +27,9 @@ commands = typer.Typer()
 
 @commands.command(epilog="Example: videomme race smoke-random smoke-embedded --margin 2")
 def race(
-    baseline: Annotated[
-        str,
-        typer.Argument(
-            metavar="BASELINE", help="An evaluation.", autocompletion=complete_evaluation
-        ),
-    ],
+    baseline: Annotated[str, evaluation_argument("BASELINE", "An evaluation.")],
     candidate: Annotated[
-        str,
-        typer.Argument(
-            metavar="CANDIDATE",
-            help="Another one with the same questions.",
-            autocompletion=complete_evaluation,
-        ),
+        str, evaluation_argument("CANDIDATE", "Another one with the same questions.")
     ],
     margin: Margin = 2.0,
     fail_if: FailIfVerdict = "worse",
@@ -88,7 +77,7 @@ def race(
         failed=last.failed,
     )
     status = status_of(decision, rule, allow_undecided=allow_undecided)
-    details = {"stop": last.stop, "looks": [asdict(look) for look in looks]}
+    details = {"stop": last.stop, "looks": looks}
     report("Race", decision, status, junit, details if as_json else None)
     raise typer.Exit(status)
 

@@ -11,10 +11,10 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkNames,
     EvaluationNames,
-    complete_evaluation,
+    evaluation_argument,
     known_name,
 )
-from videomme_pipeline.cli.context import announce, note, open_project, out, print_json, write
+from videomme_pipeline.cli.context import announce, note, open_project, out, show, write
 from videomme_pipeline.cli.stored_scores import (
     open_findings,
     print_findings,
@@ -127,10 +127,7 @@ def leaderboard(
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
     rows = across_rows(cells, benchmarks or names, average=average)
-    if as_json:
-        print_json(rows)
-    else:
-        show_across(out, rows)
+    show(rows, show_across, as_json=as_json)
 
 
 @commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')
@@ -164,19 +161,13 @@ def sql(
             ) from error
         except duckdb.Error as error:
             raise ConfigurationError(f"DuckDB: {error}") from error
-    if as_json:
-        print_json(rows)
-    else:
-        show_rows(out, rows)
+    show(rows, show_rows, as_json=as_json)
 
 
 @commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
 def export(
     evaluation: Annotated[
-        str,
-        typer.Argument(
-            help="Name of an evaluation that has scores.", autocompletion=complete_evaluation
-        ),
+        str, evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
     ],
     form: Annotated[
         str,

@@ -21,6 +21,7 @@ from videomme_pipeline.cli.context import (
     out,
     print_json,
     program,
+    show,
 )
 from videomme_pipeline.cli.stored_scores import open_findings
 from videomme_pipeline.errors import listed
@@ -148,22 +149,16 @@ def status(
             {
                 "partition": state.name,
                 "state": state.freshness,
-                "reasons": [asdict(reason) for reason in state_reasons],
+                "reasons": state_reasons,
             }
             for state, state_reasons in explained
         ]
         if explain is not None:
             print_json(rows)
         else:
-            failures = [asdict(group) for group in failure_groups(states)]
-            print_json(
-                {
-                    "assets": counts(states),
-                    "causes": causes,
-                    "failures": failures,
-                    "not_fresh": rows,
-                }
-            )
+            failures = failure_groups(states)
+            assets = {"assets": counts(states), "causes": causes}
+            print_json({**assets, "failures": failures, "not_fresh": rows})
         return
     if explain is None:
         show_counts(out, [state.value for state in Freshness], counts(states), causes)
@@ -198,10 +193,7 @@ def nightly(
         timezone = read_nightly(project.configuration).timezone
         run_date = date or nightly_date(datetime.now(UTC), timezone)
         reports = run_nightly(project, instance, evaluations or [], run_date)
-    if as_json:
-        print_json([asdict(report) for report in reports])
-    else:
-        show_nightly_runs(out, reports)
+    show(reports, show_nightly_runs, as_json=as_json)
     if any(f.severity == "error" for report in reports for f in report.findings if not f.passed):
         raise typer.Exit(1)
 
@@ -237,7 +229,7 @@ def _show_plan(
         estimates = [asdict(build) for build in estimate(states, history)]
         costs = estimate_costs(pending_requests(states))
     if as_json:
-        print_json({"build": estimates, "requests": [asdict(cost) for cost in costs]})
+        print_json({"build": estimates, "requests": costs})
     elif not estimates:
         note("Everything is fresh. A run would build nothing.")
     else:
@@ -252,7 +244,7 @@ def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
         "run_id": refreshed.run_id,
         "built": refreshed.built,
         "stopped_by": refreshed.stopped_by,
-        "failures": [asdict(group) for group in failure_groups(refreshed.not_fresh)],
+        "failures": failure_groups(refreshed.not_fresh),
         "not_fresh": [state.name for state in refreshed.not_fresh],
         "left_to_other_runs": [state.name for state in refreshed.left_to_others],
     }

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import (
+    Annotations,
     AsJson,
     BenchmarkName,
+    FileReader,
     JudgeName,
     choice,
-    complete_evaluation,
+    evaluation_argument,
     known_name,
 )
 from videomme_pipeline.cli.context import (
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-Annotations = Annotated[
-    Path | None, typer.Option(help="File of the dataset, for results files without options.")
-]
 Durations = Annotated[
     str,
     typer.Option("--video_duration_type", help="Video-MME: durations to score, comma-separated."),
@@ -192,24 +191,10 @@ def _renamed_columns(columns: Sequence[str]) -> dict[str, str]:
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
 def compare(
-    a: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="Name of an evaluation, or results file.",
-            autocompletion=complete_evaluation,
-        ),
-    ],
-    b: Annotated[
-        str,
-        typer.Argument(
-            metavar="B",
-            help="Another one of the same benchmark.",
-            autocompletion=complete_evaluation,
-        ),
-    ],
+    a: Annotated[str, evaluation_argument("A", "Name of an evaluation, or results file.")],
+    b: Annotated[str, evaluation_argument("B", "Another one of the same benchmark.")],
     benchmark: BenchmarkName = "videomme",
-    reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
+    reader: FileReader = "strict",
     track: Annotated[
         str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
     ] = "unknown",
