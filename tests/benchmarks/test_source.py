@@ -1,7 +1,6 @@
 """The license gate, the selection of videos, and the files of a user's own copy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +85,10 @@ def test_the_terms_come_from_the_benchmark() -> None:
 
 
 def test_a_license_without_acceptance_needs_no_setting() -> None:
-    free = replace(OWN, license=OWN_LICENSE.model_copy(update={"needs_acceptance": False}))
+    license_ = OWN_LICENSE.model_copy(update={"needs_acceptance": False})
+    free = OWN.model_copy(update={"license": license_})
     assert free.open_source(BenchmarkSettings(), Path()).name == "house"
-    without = replace(OWN, license=None)
+    without = OWN.model_copy(update={"license": None})
     assert without.open_source(BenchmarkSettings(), Path()).name == "house"
 
 

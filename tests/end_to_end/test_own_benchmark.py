@@ -5,7 +5,6 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -94,7 +93,7 @@ HOUSE = Benchmark(
     is_public=True,
 )
 
-NARROW_HOUSE = replace(HOUSE, name="narrow_house", letters=tuple(Letter)[:4])
+NARROW_HOUSE = HOUSE.model_copy(update={"name": "narrow_house", "letters": tuple(Letter)[:4]})
 """The same benchmark with a mistake: the answer E is not one of its letters."""
 
 # The tests.

@@ -5,12 +5,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
 from videomme_pipeline.demo.smoke.questions import questions
@@ -299,4 +299,4 @@ def test_a_model_with_a_long_name_is_a_configuration_error(folder: Path) -> None
 @pytest.mark.parametrize("name", ["b" * 101, "../b", "", "a b"])
 def test_a_benchmark_with_an_unusable_name_is_not_declared(name: str) -> None:
     with pytest.raises(ValueError, match="at most 100 characters"):
-        replace(find_benchmark("smoke"), name=name)
+        Benchmark(**dict(find_benchmark("smoke")) | {"name": name})

@@ -77,9 +77,8 @@ def test_a_chosen_subset_is_a_warning_and_an_incomplete_one_blocks() -> None:
 
 
 def test_a_benchmark_without_a_size_is_unknown() -> None:
-    finding = found(
-        CitationCheck.RELEASE, evidence(benchmark=replace(find_benchmark("videomme"), size=Size()))
-    )
+    unsized = find_benchmark("videomme").model_copy(update={"size": Size()})
+    finding = found(CitationCheck.RELEASE, evidence(benchmark=unsized))
     assert finding.status is Status.UNKNOWN
 
 
@@ -224,8 +223,10 @@ def test_scores_without_the_file_about_their_videos_are_unknown() -> None:
 
 def cases() -> Mapping[str, CitationEvidence]:
     """Evidence for which the checks find different things."""
-    undeclared = replace(evidence().benchmark, size=Size())
-    no_number = replace(evidence().benchmark, size=Size(videos=4, questions_per_video=3))
+    undeclared = evidence().benchmark.model_copy(update={"size": Size()})
+    no_number = evidence().benchmark.model_copy(
+        update={"size": Size(videos=4, questions_per_video=3)}
+    )
     without_plan = [video(video_id, planned_frames=None, frame_tokens=None) for video_id in VIDEOS]
     two_failed = [replace(row, outcome=Outcome.FAILED) for row in changed(0)[:2]]
     frames = [replace(row, num_frames=7) for row in changed(0)[:8]]

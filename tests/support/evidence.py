@@ -14,9 +14,8 @@ from videomme_pipeline.scoring.citation_checks import Answer, CitationEvidence, 
 from videomme_pipeline.scoring.scored_question import Outcome
 
 VIDEOS = ("001", "002", "003", "004")
-BENCHMARK = replace(
-    find_benchmark("videomme"),
-    size=Size(videos=4, questions_per_video=3, videos_with_subtitles=3),
+BENCHMARK = find_benchmark("videomme").model_copy(
+    update={"size": Size(videos=4, questions_per_video=3, videos_with_subtitles=3)}
 )
 
 

@@ -1,9 +1,9 @@
 """A benchmark: everything that differs from one benchmark to the next."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -58,51 +58,61 @@ class PublishedPrompt(Spec):
     system: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class DeclaredFacts(Spec):
+    """The facts about a benchmark that its file and the benchmark itself state alike."""
+
+    title: str
+    license: License | None = None
+    """None for data that is drawn on this machine, or is the user's own."""
+    crossings: tuple[tuple[str, str], ...] = ()
+    """Pairs of facets with a common breakdown."""
+    strata: tuple[str, ...] = ()
+    """Facets whose values a subset represents in proportion."""
+    grouping: Grouping | None = None
+    """The rule by which the questions on one video share one score. Facets and the headline score
+    are then about groups."""
+    mean_of: str | None = None
+    """The facet over whose values the headline score is the mean of the accuracies. Without it,
+    the headline score is the accuracy, or the group score."""
+    size: Size = Size()
+    prompt: str = "contract_v1"
+    """The prompt that `videomme init` suggests."""
+    alignment: str = "window-500"
+    """The alignment that `videomme init` suggests."""
+    reader: str = "strict"
+    """The published reader, which official reports use."""
+    bibtex: str | None = None
+    """The paper to cite with a score, as a BibTeX entry."""
+    is_public: bool = False
+    """True if questions and frames may be shown to anyone."""
+    export_columns: tuple[str, ...] | None = None
+    """The columns of a question in exported results files, in order, if not all."""
+
+
+class Benchmark(DeclaredFacts):
     """One benchmark.
 
     `facets` are in display order. The first one divides the benchmark into the fewest parts.
-    `crossings` are pairs of facets that have a common breakdown. A subset of the videos represents
-    the facets in `strata` in proportion. `letters` are those of the question with the most options.
-    If `is_public` is true, questions and frames may be shown to anyone. Benchmarks about the same
-    videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests.
-    `prompts` are the published prompts by the names with which an evaluation selects them. `reader`
-    is the published one, which official reports use.
+    `letters` are those of the question with the most options. Benchmarks about the same videos
+    share a `media_folder`. `prompts` are the published prompts by the names with which an
+    evaluation selects them.
     """
 
     name: str
-    title: str
     source: Callable[[str, BenchmarkSettings, Path], Source]
     """The class of its source, or a function that returns one. `open_source` calls it with the name
     of the benchmark, the user's settings and the media folder."""
     facets: tuple[Facet, ...]
-    license: License | None = None
-    """None for data that is drawn on this machine, or is the user's own."""
-    crossings: tuple[tuple[str, str], ...] = ()
-    strata: tuple[str, ...] = ()
-    export_columns: tuple[str, ...] | None = None
     letters: tuple[Letter, ...] = tuple(Letter)[:4]
-    grouping: Grouping | None = None
-    """The rule by which the questions on one video share one score, if they do."""
     has_text_cells: bool = False
     """True if the dataset has all options, and each number, as one text."""
-    mean_of: str | None = None
-    """The facet over whose values the headline score is the mean of the accuracies. Without it,
-    the headline score is the accuracy, or the group score."""
-    size: Size = field(default_factory=Size)
-    is_public: bool = False
     media_folder: str | None = None
-    prompt: str = "contract_v1"
-    prompts: Mapping[str, PublishedPrompt] = field(default_factory=dict)
-    alignment: str = "window-500"
-    reader: str = "strict"
-    bibtex: str | None = None
-    """The paper to cite with a score, as a BibTeX entry."""
+    prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
     repository: str | None = None
     """Dataset repository on the Hugging Face Hub that scores are filed under, if there is one."""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
         if not is_name(self.name):
             raise ValueError(
                 f"benchmark {self.name!r}: use letters, digits, `.`, `_`, `-` in its name, at most "
@@ -123,6 +133,7 @@ class Benchmark:
             raise ValueError(f"benchmark {self.name}: facet {unknown[0]!r} is not declared")
         if self.letters != tuple(Letter)[: len(self.letters)]:
             raise ValueError(f"benchmark {self.name}: `letters` must be A, B, C … in order")
+        return self
 
     def open_source(self, settings: BenchmarkSettings, folder: Path) -> Source:
         """Open the source of its questions and videos. Nothing is fetched or read yet.

@@ -8,10 +8,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark, License, PublishedPrompt, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark, DeclaredFacts, PublishedPrompt
 from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, column_of
 from videomme_pipeline.benchmarks.facets import Derivation, Facet, Measure
-from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import parse_spec, read_yaml
@@ -87,15 +86,13 @@ class AnnotationFile(Spec):
     """The frame rate, if each video is a folder of pictures."""
 
 
-class Declaration(Spec):
+class Declaration(DeclaredFacts):
     """One benchmark of multiple-choice questions on videos."""
 
-    title: str
     folder: Path | None = None
     """Your folder with the annotations and the videos, for a benchmark that is not published."""
     hub: HubSpec | None = None
     """The origin of a published benchmark."""
-    license: License | None = None
     annotations: tuple[AnnotationFile, ...]
     """The annotation files, or the path of the only one."""
     videos: RelativePath = "."
@@ -107,29 +104,9 @@ class Declaration(Spec):
     letters: int = Field(default=4, ge=2, le=len(Letter))
     """The largest number of options of a question."""
     facets: Mapping[str, FacetSpec | None] = Field(default_factory=dict)
-    crossings: tuple[tuple[str, str], ...] = ()
-    """Pairs of facets with a common breakdown."""
-    strata: tuple[str, ...] = ()
-    """Facets whose values a subset represents in proportion."""
-    grouping: Grouping | None = None
-    """The rule by which the questions on one video share one score. Facets and the headline score
-    are then about groups."""
-    mean_of: str | None = None
-    """The facet over whose values the headline score is the mean of the accuracies. Without it,
-    the headline score is the accuracy, or the group score."""
-    size: Size = Size()
-    prompt: str = "contract_v1"
-    """The prompt that `videomme init` suggests."""
     published_prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
     """The published prompts by their sources (`authors`, `lmms_eval`, `vlmevalkit`). An evaluation
     selects one as `<benchmark>.<source>`, and the first one also by the name of the benchmark."""
-    alignment: str = "window-500"
-    reader: str = "strict"
-    bibtex: str | None = None
-    is_public: bool = False
-    """True if questions and frames may be shown to anyone."""
-    export_columns: tuple[str, ...] | None = None
-    """The columns of a question in exported results files, in order, if not all."""
 
     @model_validator(mode="before")
     @classmethod
@@ -204,30 +181,21 @@ class Declaration(Spec):
         prompts = {f"{name}.{key}": prompt for key, prompt in self.published_prompts.items()}
         default = dict(zip([name], self.published_prompts.values(), strict=False))
         try:
-            return Benchmark(
-                name=name,
-                title=self.title,
-                source=source,
-                facets=self.declared_facets,
-                license=self.license,
-                crossings=self.crossings,
-                strata=self.strata,
-                export_columns=self.export_columns,
-                letters=tuple(Letter)[: self.letters],
-                grouping=self.grouping,
-                has_text_cells=self.columns.options_are is OptionsKind.LINES,
-                mean_of=self.mean_of,
-                size=self.size,
-                is_public=self.is_public,
-                prompt=name if default else self.prompt,
-                prompts=default | prompts,
-                alignment=self.alignment,
-                reader=self.reader,
-                bibtex=self.bibtex,
-                repository=self.hub.repository if self.hub else None,
-            )
+            facets = self.declared_facets
         except ValueError as error:
             raise ConfigurationError(f"{path}: {error}; correct the file") from error
+        own = {
+            "name": name,
+            "source": source,
+            "facets": facets,
+            "letters": tuple(Letter)[: self.letters],
+            "has_text_cells": self.columns.options_are is OptionsKind.LINES,
+            "prompt": name if default else self.prompt,
+            "prompts": default | prompts,
+            "repository": self.hub.repository if self.hub else None,
+        }
+        shared = {name: getattr(self, name) for name in DeclaredFacts.model_fields}
+        return parse_spec(shared | own, Benchmark, str(path))
 
 
 def _facets(column: str, spec: FacetSpec, measure: Measure) -> list[Facet]:

@@ -157,7 +157,8 @@ def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
         for place, domain in enumerate(["Knowledge", "Knowledge", "Knowledge", "Multilingual"])
     ]
     worse = [rows[0], *(replace(row, is_correct=False) for row in rows[1:])]
-    with registered(replace(find_benchmark("videomme"), name="own", mean_of="domain")):
+    changes = {"name": "own", "mean_of": "domain"}
+    with registered(find_benchmark("videomme").model_copy(update=changes)):
         found = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
     assert found.mean_over is not None
     assert found.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)

@@ -165,7 +165,7 @@ def test_the_command_shows_the_numbers_of_the_docs() -> None:
 
 
 def test_a_size_that_is_not_known_must_be_given() -> None:
-    with registered(replace(SMOKE, name="own", size=Size())):
+    with registered(SMOKE.model_copy(update={"name": "own", "size": Size()})):
         failed = videomme("power", "--benchmark", "own").failed_with
     assert failed.endswith("give --videos and --questions")
 

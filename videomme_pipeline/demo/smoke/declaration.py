@@ -9,7 +9,6 @@ score on them only shows that the pipeline works.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -73,18 +72,18 @@ class SmokeSource(Source):
 
 def _smoke(name: str, title: str) -> Benchmark:
     """A smoke benchmark, with the facets and the rules of the published one that it is like."""
-    return replace(
-        find_benchmark(PUBLISHED_AS[name]),
-        name=name,
-        title=title,
-        source=SmokeSource,
-        license=None,
-        bibtex=None,
-        repository=None,
-        size=SIZES[name],
-        is_public=True,
-        media_folder="smoke",
-    )
+    changes = {
+        "name": name,
+        "title": title,
+        "source": SmokeSource,
+        "license": None,
+        "bibtex": None,
+        "repository": None,
+        "size": SIZES[name],
+        "is_public": True,
+        "media_folder": "smoke",
+    }
+    return find_benchmark(PUBLISHED_AS[name]).model_copy(update=changes)
 
 
 SMOKE = _smoke("smoke", "Smoke benchmark")
