@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one turn instead of five")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
-    names = [each.name for each in CLIPS]
+    names = [clip.name for clip in CLIPS]
     parser.add_argument("--clip", choices=names, default=QUICK[0].name, help="which clip to copy")
     parser.add_argument("--workers", type=int, default=2, help="number of workers and of children")
     arguments = parser.parse_args()
@@ -80,7 +80,9 @@ def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
         spec = DaskSpec(address=cluster.address)
         with connect(spec, shared, no_message) as dask:
             here = psutil.Process()
-            started = [psutil.Process(each.pid) for each in (cluster.scheduler, *cluster.workers)]
+            started = [
+                psutil.Process(process.pid) for process in (cluster.scheduler, *cluster.workers)
+            ]
             ways = {
                 "local": Way(LocalWorkers(workers), [here]),
                 "dask": Way(dask, [here, *started]),

@@ -87,13 +87,15 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     arguments = parser.parse_args()
     predictions = [predict(videos, workers) for videos in VIDEOS for workers in WORKERS]
-    for each in predictions:
-        print(f"{each.videos:,} videos on {each.workers} cores: {each.hours:.2f} hours")
-        for name, value in asdict(each).items():
+    for predicted in predictions:
+        print(
+            f"{predicted.videos:,} videos on {predicted.workers} cores: {predicted.hours:.2f} hours"
+        )
+        for name, value in asdict(predicted).items():
             shown = f"{value:,.2f}" if isinstance(value, float) else value
             print(f"    {name:20} {shown}")
     if arguments.json:
-        print(json.dumps([asdict(each) for each in predictions]))
+        print(json.dumps([asdict(predicted) for predicted in predictions]))
 
 
 if __name__ == "__main__":

@@ -65,12 +65,12 @@ def main() -> None:
 def measure(video_count: int) -> Iterator[dict[str, float]]:
     """Yield figures by name."""
     speeds: dict[Schedule, float] = {}
-    with served(1) as one:
-        ask(one, 4, Schedule.TOGETHER, seed=9)  # the first requests load what vLLM needs
+    with served(1) as single:
+        ask(single, 4, Schedule.TOGETHER, seed=9)  # the first requests load what vLLM needs
         for number, schedule in enumerate(Schedule):
             began, began_cpu = time.monotonic(), time.process_time()
-            with Load(one.urls[0]) as load:
-                responses = ask(one, video_count, schedule, seed=number)
+            with Load(single.urls[0]) as load:
+                responses = ask(single, video_count, schedule, seed=number)
             seconds, cpu_seconds = time.monotonic() - began, time.process_time() - began_cpu
             latencies = sum(response.served.latency_seconds or 0.0 for response in responses)
             tokens = sum(response.usage.prompt_tokens or 0 for response in responses)

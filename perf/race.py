@@ -100,15 +100,15 @@ def false_verdicts(races: int) -> dict[str, float]:
     """The share of races between two runs of one model that found a difference, by look."""
     looks = plan_looks(VIDEOS)
     chance = np.random.default_rng(1)
-    found: Counter[float] = Counter()
+    counts: Counter[float] = Counter()
     flips = []
     for _ in range(races):
         baseline, candidate = simulate(chance, REPEAT_NOISE)
         flips.append(float(np.mean(baseline != candidate)))
         result = race(baseline, candidate, looks, 0.0, futility=False)
         if result.verdict is not Verdict.UNDECIDED:
-            found[result.share] += 1
-    shares = np.cumsum([found[look.share] for look in looks]) / races
+            counts[result.share] += 1
+    shares = np.cumsum([counts[look.share] for look in looks]) / races
     until = {f"until {look.videos} videos": float(s) for look, s in zip(looks, shares, strict=True)}
     return {"flips": float(np.mean(flips)), **until}
 

@@ -23,14 +23,14 @@ def test_tests_import_nothing_from_perf() -> None:
 
 
 def test_perf_imports_only_the_support_of_tests() -> None:
-    found = [item for item in imports("perf") if item[1].split(".")[0] == "tests"]
-    assert found
-    assert [item for item in found if not item[1].startswith("tests.support")] == []
+    imported = [item for item in imports("perf") if item[1].split(".")[0] == "tests"]
+    assert imported
+    assert [item for item in imported if not item[1].startswith("tests.support")] == []
 
 
 def test_test_modules_import_each_other_only_through_support() -> None:
-    found = [item for item in imports("tests") if item[1].startswith("tests.")]
-    assert [item for item in found if not item[1].startswith("tests.support")] == []
+    imported = [item for item in imports("tests") if item[1].startswith("tests.")]
+    assert [item for item in imported if not item[1].startswith("tests.support")] == []
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

@@ -101,8 +101,8 @@ def test_a_question_may_have_fourteen_options(tmp_path: Path) -> None:
 
 def test_rows_with_hidden_answers_are_counted_and_left_out(tmp_path: Path) -> None:
     rows = [ROW, {**ROW, "answer": None}, {**ROW, "answer": "NA"}]
-    found = read(tmp_path, rows, {**COLUMNS, "hidden_answers": ["NA"]})
-    assert (len(found.questions), found.hidden, found.problems) == (1, 2, ())
+    annotated = read(tmp_path, rows, {**COLUMNS, "hidden_answers": ["NA"]})
+    assert (len(annotated.questions), annotated.hidden, annotated.problems) == (1, 2, ())
 
 
 def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:
         {**ROW, "video": "../a.mp4"},
         {**ROW, "options": list("abcdef")},
     ]
-    found = read(
+    annotated = read(
         tmp_path,
         [{"id": n, **row} for n, row in enumerate(rows, 10)],
         {**COLUMNS, "question_id": "id"},
     )
-    assert [(problem.row, problem.message) for problem in found.problems] == [
+    assert [(problem.row, problem.message) for problem in annotated.problems] == [
         ("q.json, row 2, question 11", "the answer 'Purple' matches none of the options A, B, C"),
         ("q.json, row 3, question 12", "`options` must have at least two options, found ['Red']"),
         (
@@ -128,7 +128,7 @@ def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:
         ("q.json, row 5, question 14", "6 options, but `letters` is 4; raise it"),
     ]
     with pytest.raises(AnnotationError, match="row 2, question 11: the answer 'Purple'"):
-        found.require()
+        annotated.require()
 
 
 def test_a_repeated_question_id_is_reported(tmp_path: Path) -> None:

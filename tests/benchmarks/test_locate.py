@@ -20,7 +20,7 @@ def touch(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "layout",
     [
         "data/-abcDEF_123.mp4",  # the hub's archives, and this project
         "data/-abcDEF_123.MP4",
@@ -31,20 +31,20 @@ def touch(path: Path) -> Path:
         "-abcDEF_123.mp4",
     ],
 )
-def test_v1_videos_are_found(place: str, tmp_path: Path) -> None:
-    path = touch(tmp_path / place)
+def test_v1_videos_are_found(layout: str, tmp_path: Path) -> None:
+    path = touch(tmp_path / layout)
     media = index_media([tmp_path, tmp_path / "videomme"])
     assert locate_video(media, V1) == path
 
 
-@pytest.mark.parametrize("place", ["videos/001.mp4", "video/001.mp4", "data/001.mp4", "001.mp4"])
-def test_v2_videos_are_found(place: str, tmp_path: Path) -> None:
-    path = touch(tmp_path / place)
+@pytest.mark.parametrize("layout", ["videos/001.mp4", "video/001.mp4", "data/001.mp4", "001.mp4"])
+def test_v2_videos_are_found(layout: str, tmp_path: Path) -> None:
+    path = touch(tmp_path / layout)
     assert locate_video(index_media([tmp_path]), V2) == path
 
 
 @pytest.mark.parametrize(
-    ("video", "place"),
+    ("video", "layout"),
     [
         (V1, "subtitle/-abcDEF_123.srt"),
         (V1, "subtitles/-abcDEF_123.srt"),
@@ -52,8 +52,8 @@ def test_v2_videos_are_found(place: str, tmp_path: Path) -> None:
         (V2, "subtitle/subtitle/001.jsonl"),  # lmms-eval's v2 cache
     ],
 )
-def test_subtitles_are_found(video: VideoReference, place: str, tmp_path: Path) -> None:
-    path = touch(tmp_path / place)
+def test_subtitles_are_found(video: VideoReference, layout: str, tmp_path: Path) -> None:
+    path = touch(tmp_path / layout)
     assert index_media([tmp_path]).subtitles.get(video.file_stem) == path
 
 
@@ -99,13 +99,13 @@ def test_files_in_an_object_store_are_found_as_on_disk(tmp_path: Path) -> None:
         touch(tmp_path / name)
     remote, local = index_media([bucket]), index_media([tmp_path])
     for kind in ("videos", "subtitles"):
-        found = {
+        located = {
             stem: str(file)[len(str(bucket)) :] for stem, file in getattr(remote, kind).items()
         }
         on_disk = {
             stem: str(file)[len(str(tmp_path)) :] for stem, file in getattr(local, kind).items()
         }
-        assert found == on_disk
+        assert located == on_disk
     assert {name: len(files) for name, files in unused_files(remote).items()} == {"": 1, "a": 1}
     assert {name: len(files) for name, files in unused_files(local).items()} == {"": 1, "a": 1}
 
@@ -131,5 +131,5 @@ def test_folders_are_read_once_for_any_number_of_videos(tmp_path: Path) -> None:
     media = index_media([tmp_path])
     for path in paths:
         path.unlink()
-    found = [locate_video(media, VideoReference(path.stem, None)) for path in paths]
-    assert found == paths
+    files = [locate_video(media, VideoReference(path.stem, None)) for path in paths]
+    assert files == paths

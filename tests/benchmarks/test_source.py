@@ -172,7 +172,7 @@ def test_source_folder_needs_a_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "layout",
     [
         "videomme/test-00000-of-00001.parquet",
         "test-00000-of-00001.parquet",
@@ -181,17 +181,17 @@ def test_source_folder_needs_a_folder() -> None:
         "hub/datasets--lmms-eval--Video-MME/snapshots/ead1408/videomme/test-00000-of-00001.parquet",
     ],
 )
-def test_v1_annotations_are_found_where_tools_put_them(place: str, tmp_path: Path) -> None:
-    path = write(tmp_path / place)
+def test_v1_annotations_are_found_where_tools_put_them(layout: str, tmp_path: Path) -> None:
+    path = write(tmp_path / layout)
     assert opened(V1_BENCHMARK, own_copy(tmp_path)).stored_annotations() == (path,)
 
 
 @pytest.mark.parametrize(
-    "place",
+    "layout",
     ["test.parquet", "hub/datasets--MME-Benchmarks--Video-MME-v2/snapshots/6e4/test.parquet"],
 )
-def test_v2_annotations_are_found_where_tools_put_them(place: str, tmp_path: Path) -> None:
-    path = write(tmp_path / place)
+def test_v2_annotations_are_found_where_tools_put_them(layout: str, tmp_path: Path) -> None:
+    path = write(tmp_path / layout)
     assert opened(V2_BENCHMARK, own_copy(tmp_path)).stored_annotations() == (path,)
 
 

@@ -73,7 +73,7 @@ def test_json_annotations_have_the_same_questions(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "problem"),
     [
         ("{", "not a table of questions"),
         ("\x80", r"line 1 is not UTF-8 \(byte 0x80\); save the file as UTF-8"),
@@ -87,11 +87,11 @@ def test_json_annotations_have_the_same_questions(name: str, tmp_path: Path) -> 
     ],
 )
 def test_the_error_for_unusable_json_annotations_says_what_they_are(
-    text: str, found: str, tmp_path: Path
+    text: str, problem: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "questions.json"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(AnnotationError, match=found):
+    with pytest.raises(AnnotationError, match=problem):
         read("videomme", path)
 
 
@@ -147,7 +147,7 @@ def test_an_id_that_cannot_name_a_file_is_rejected(youtube_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "problem"),
     [
         ({"answer": "E"}, "the answer 'E' matches none of the options A, B, C, D"),
         ({"answer": ""}, "`answer` is empty"),
@@ -164,11 +164,11 @@ def test_an_id_that_cannot_name_a_file_is_rejected(youtube_id: str) -> None:
         ({"question": None}, "`question` must be a text, found None"),
     ],
 )
-def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], found: str) -> None:
+def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         read("videomme", one_video(**changes), videos=1)
     assert "question 001-1" in str(caught.value)
-    assert found in str(caught.value)
+    assert problem in str(caught.value)
     assert str(V1.hub.revision) in str(caught.value)
 
 

@@ -148,7 +148,7 @@ def test_spaces_in_a_group_structure_do_not_matter(published: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "problem"),
     [
         ({"group_structure": "[4,3,2,1]"}, "`group_structure` of a logic group"),
         ({"group_structure": None}, "`group_structure` of a logic group"),
@@ -157,11 +157,11 @@ def test_spaces_in_a_group_structure_do_not_matter(published: str) -> None:
         ({"video_id": "../001"}, "`video_id` cannot name a file"),
     ],
 )
-def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], found: str) -> None:
+def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         read("videomme_v2", one_group(**changes), videos=1)
     assert "question 001-1" in str(caught.value)
-    assert found in str(caught.value)
+    assert problem in str(caught.value)
     assert str(V2.hub.revision) in str(caught.value)
 
 

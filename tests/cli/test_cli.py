@@ -156,10 +156,10 @@ def test_a_run_lists_what_it_built_and_the_scores(built: Built) -> None:
 
 def test_a_plan_and_a_run_as_json(built: Built) -> None:
     assert videomme("run", "--dry-run", "--json").json == {"build": [], "requests": []}
-    found = videomme("run", "few", "--json").json
-    assert (found["run_id"], found["failures"], found["not_fresh"]) == (None, [], [])
-    assert [row["evaluation"] for row in found["scores"]] == ["few"]
-    assert {row["evaluation"] for row in found["citation"]} == {"few"}
+    result = videomme("run", "few", "--json").json
+    assert (result["run_id"], result["failures"], result["not_fresh"]) == (None, [], [])
+    assert [row["evaluation"] for row in result["scores"]] == ["few"]
+    assert {row["evaluation"] for row in result["citation"]} == {"few"}
 
 
 def test_a_second_run_reports_everything_fresh(built: Built) -> None:
@@ -174,10 +174,10 @@ def test_progress_is_plain_lines_without_a_terminal(built: Built) -> None:
 
 
 def test_status_counts_the_fresh_partitions_of_a_fresh_project(built: Built) -> None:
-    found = videomme("status", "--json").json
-    assert found["not_fresh"] == []
-    assert found["assets"]["videomme/responses"] == {"fresh": 4}
-    assert found["assets"]["videomme/scores"] == {"fresh": 2}
+    status = videomme("status", "--json").json
+    assert status["not_fresh"] == []
+    assert status["assets"]["videomme/responses"] == {"fresh": 4}
+    assert status["assets"]["videomme/scores"] == {"fresh": 2}
 
 
 def test_status_of_one_evaluation_counts_only_what_it_needs(built: Built) -> None:
@@ -185,13 +185,13 @@ def test_status_of_one_evaluation_counts_only_what_it_needs(built: Built) -> Non
 
 
 def test_status_has_a_reason_for_every_partition_that_is_not_fresh(empty: Path) -> None:
-    found = videomme("status", "--json").json
-    assert {state["state"] for state in found["not_fresh"]} == {"missing"}
-    assert {reason["cause"] for s in found["not_fresh"] for reason in s["reasons"]} >= {
+    status = videomme("status", "--json").json
+    assert {state["state"] for state in status["not_fresh"]} == {"missing"}
+    assert {reason["cause"] for s in status["not_fresh"] for reason in s["reasons"]} >= {
         "never built",
         "upstream",
     }
-    assert found["causes"]["videomme/questions"] == {"never built": 1}
+    assert status["causes"]["videomme/questions"] == {"never built": 1}
     header, questions, *_ = videomme("status").out.splitlines()
     assert header.split("\t")[-1] == "because"
     assert questions.split("\t")[-1] == "never built (1)"
@@ -202,8 +202,8 @@ def test_status_has_a_reason_for_every_partition_that_is_not_fresh(empty: Path) 
 def test_status_explains_the_named_partitions(built: Built) -> None:
     shown = videomme("status", "--explain", "videomme/prompts few|002")
     assert shown.out == "videomme/prompts few|002: fresh\n"
-    found = videomme("status", "--explain", "002", "--json").json
-    assert {state["state"] for state in found} == {"fresh"}
+    partitions = videomme("status", "--explain", "002", "--json").json
+    assert {state["state"] for state in partitions} == {"fresh"}
     assert "did you mean `few`" in videomme("status", "--explain", "fwe").failed_with
     message = videomme("status", "--explain", "zzz").failed_with
     assert message.partition("known: ")[2].startswith("questions, videos, frames, ")
@@ -521,11 +521,11 @@ def test_the_official_report_of_v2_equals_that_of_the_official_script() -> None:
 @pytest.mark.parametrize("path", [V1_RESPONSES, V2_RESPONSES], ids=["v1", "v2"])
 def test_score_as_json_has_every_breakdown(path: Path) -> None:
     benchmark = "videomme_v2" if path is V2_RESPONSES else "videomme"
-    found = videomme("score", str(path), "-b", benchmark, "--report", "json").json
-    overall = found["breakdowns"]["overall"][0]
-    assert overall["responses"] == found["questions"] > 0
+    report = videomme("score", str(path), "-b", benchmark, "--report", "json").json
+    overall = report["breakdowns"]["overall"][0]
+    assert overall["responses"] == report["questions"] > 0
     assert 0 < overall["accuracy"] < 1
-    assert bool(found["group_breakdowns"]) == (benchmark == "videomme_v2")
+    assert bool(report["group_breakdowns"]) == (benchmark == "videomme_v2")
 
 
 @pytest.mark.parametrize(

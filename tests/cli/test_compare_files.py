@@ -35,11 +35,11 @@ def test_b_is_compared_with_a(
     worse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = videomme(*(str(worse) if word == "WORSE" else word for word in command)).json
-    assert (found["evaluation_a"], found["evaluation_b"]) == (str(LOG), str(worse))
-    assert found["accuracy"]["difference"]["mean"] == pytest.approx(-1 / 6)
-    assert (found["won"], found["lost"]) == ([], ["001-1"])
-    assert found["changed_settings"] == []
+    comparison = videomme(*(str(worse) if word == "WORSE" else word for word in command)).json
+    assert (comparison["evaluation_a"], comparison["evaluation_b"]) == (str(LOG), str(worse))
+    assert comparison["accuracy"]["difference"]["mean"] == pytest.approx(-1 / 6)
+    assert (comparison["won"], comparison["lost"]) == ([], ["001-1"])
+    assert comparison["changed_settings"] == []
 
 
 def test_the_terminal_shows_the_same_direction(worse: Path) -> None:

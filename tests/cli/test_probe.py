@@ -36,37 +36,37 @@ def probe(folder: Path) -> Probe:
         entries = {"served": {"base_url": server.base_url, **entry}}
         (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
         ended = videomme("probe", "served", "--json")
-        found = {item["check"]: (item["verdict"], item["message"]) for item in ended.json}
-        assert ended.status == ("failed" in {verdict for verdict, _ in found.values()})
-        return found
+        findings = {item["check"]: (item["verdict"], item["message"]) for item in ended.json}
+        assert ended.status == ("failed" in {verdict for verdict, _ in findings.values()})
+        return findings
 
     return probe
 
 
 def test_a_model_that_sees_and_reads_all_pictures_passes(probe: Probe) -> None:
     with ModelServer(answer=lambda _: "40") as server:
-        found = probe(server, profile="vllm")
+        findings = probe(server, profile="vllm")
         assert server.request_count == 5
-    assert {verdict for verdict, _ in found.values()} <= {"ok", "warning"}
-    assert "4 pictures add 340 prompt tokens" in found["pictures"][1]
-    assert found["number of pictures"] == ("ok", "all 40 of 40 arrive")
-    assert found["answer"][0] == "ok"
-    assert "scales every picture to one size" in found["size of pictures"][1]
+    assert {verdict for verdict, _ in findings.values()} <= {"ok", "warning"}
+    assert "4 pictures add 340 prompt tokens" in findings["pictures"][1]
+    assert findings["number of pictures"] == ("ok", "all 40 of 40 arrive")
+    assert findings["answer"][0] == "ok"
+    assert "scales every picture to one size" in findings["size of pictures"][1]
 
 
 def test_dropped_pictures_are_counted(probe: Probe) -> None:
     with ModelServer(image_limit=32) as server:
-        found = probe(server)
-    verdict, message = found["number of pictures"]
+        findings = probe(server)
+    verdict, message = findings["number of pictures"]
     assert verdict == "failed"
     assert "about 32 of 40 pictures arrive" in message
 
 
 def test_pictures_that_are_ignored_are_reported(probe: Probe) -> None:
     with ModelServer(image_limit=0) as server:
-        found = probe(server)
-    assert found["pictures"][0] == "failed"
-    assert "does not see them" in found["pictures"][1]
+        findings = probe(server)
+    assert findings["pictures"][0] == "failed"
+    assert "does not see them" in findings["pictures"][1]
 
 
 def test_a_model_without_vision_answers_only_text(probe: Probe) -> None:
@@ -74,18 +74,18 @@ def test_a_model_without_vision_answers_only_text(probe: Probe) -> None:
         return Fault.NO_VISION if asked_before else None
 
     with ModelServer(faults=refuse_pictures) as server:
-        found = probe(server)
-    assert found["text"][0] == "ok"
-    assert found["pictures"][0] == "failed"
-    assert "accepts no pictures" in found["pictures"][1]
+        findings = probe(server)
+    assert findings["text"][0] == "ok"
+    assert findings["pictures"][0] == "failed"
+    assert "accepts no pictures" in findings["pictures"][1]
 
 
 @pytest.mark.parametrize(("answer", "verdict"), [("41 seconds", "ok"), ("5", "warning")])
 def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str) -> None:
     with ModelServer(answer=lambda _: answer) as server:
-        found = probe(server, profile="vllm", frames_as="video")
+        findings = probe(server, profile="vllm", frames_as="video")
         times = server.requests[-1].body["media_io_kwargs"]["video"]["frames_indices"]
-    assert found["times"][0] == verdict
+    assert findings["times"][0] == verdict
     assert times[4] == 41 * 30
 
 
@@ -108,7 +108,7 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     reports = {"/version": {"version": "0.32.0"}}
     answer, limit = "41", 336 if profile == "vllm" else 100
     with ModelServer(answer=lambda _: answer, reports=reports, image_limit=limit) as server:
-        found = probe(server, profile=profile, frames_as="native", tokens_per_frame=85)
+        findings = probe(server, profile=profile, frames_as="native", tokens_per_frame=85)
         bodies = [item.body for item in server.requests]
     contents = [body["messages"][0]["content"] for body in bodies]
     videos = [
@@ -118,26 +118,26 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     ]
     assert [frames_of(body) for body in videos] == [336] * sent
     assert [rejection(profile, body) for body in videos] == [None] * sent
-    assert [found[f"frames of {sampling}"][0] for sampling in samplings] == verdicts
+    assert [findings[f"frames of {sampling}"][0] for sampling in samplings] == verdicts
     if profile == "vllm":
-        assert "about 336 of 8 arrive" in found["frames of fps_based-4-max-8"][1]
-    assert found["times"][0] == "ok"
+        assert "about 336 of 8 arrive" in findings["frames of fps_based-4-max-8"][1]
+    assert findings["times"][0] == "ok"
 
 
 def test_the_endpoints_of_a_pool_are_compared(probe: Probe) -> None:
     reports = {"/version": {"version": "1"}}
-    with ModelServer(reports=reports) as one, ModelServer(image_limit=32, reports=reports) as two:
-        found = probe(one, profile="vllm", base_url=[one.base_url, two.base_url])
-        assert found["number of pictures"][0] == "ok"
-        verdict, message = found[f"endpoint {two.base_url}"]
+    with ModelServer(reports=reports) as first, ModelServer(image_limit=32, reports=reports) as two:
+        findings = probe(first, profile="vllm", base_url=[first.base_url, two.base_url])
+        assert findings["number of pictures"][0] == "ok"
+        verdict, message = findings[f"endpoint {two.base_url}"]
         assert verdict == "failed"
         assert "about 32 of 40 pictures arrive" in message
-        assert "version 1, model unknown" in found["server"][1]
+        assert "version 1, model unknown" in findings["server"][1]
         two.image_limit = None
         two.reports = {"/version": {"version": "2"}}
-        found = probe(one, profile="vllm", base_url=[one.base_url, two.base_url])
-        assert found[f"endpoint {two.base_url}"][0] == "ok"
-        assert "version 2 instead of 1" in found["server"][1]
+        findings = probe(first, profile="vllm", base_url=[first.base_url, two.base_url])
+        assert findings[f"endpoint {two.base_url}"][0] == "ok"
+        assert "version 2 instead of 1" in findings["server"][1]
 
 
 def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_pa
         assert {result.task: result.value for result in values} == {n: 2 * n for n in range(20)}
         environments = environments_of_jobs()
         assert environments
-        assert not [each for each in environments if "canary" in each.values()]
+        assert not [environment for environment in environments if "canary" in environment.values()]
         tasks = [(tmp_path / "log", number) for number in range(10)]
         results = run_tasks(log_and_wait, tasks, workers=workers, limits=MINUTE)
         next(results)

@@ -76,10 +76,10 @@ def test_smoke_v2_has_relevance_and_every_logic_structure() -> None:
     assert {question.facets["level"] for question in questions} == {1, 2, 3}
 
 
-@pytest.mark.parametrize(("benchmark", "each"), [("smoke", 18), ("smoke_v2", 5)])
-def test_letters_are_balanced(benchmark: str, each: int) -> None:
+@pytest.mark.parametrize(("benchmark", "per_letter"), [("smoke", 18), ("smoke_v2", 5)])
+def test_letters_are_balanced(benchmark: str, per_letter: int) -> None:
     count = Counter(question.answer for question in smoke.questions(benchmark))
-    assert all(abs(number - each) <= 1 for number in count.values())
+    assert all(abs(number - per_letter) <= 1 for number in count.values())
 
 
 @pytest.mark.parametrize("benchmark", ["smoke", "smoke_v2"])

@@ -146,7 +146,7 @@ def test_a_selection_of_videos_is_in_the_fingerprint_and_the_settings(
     part = read(folder, "part", dict(GOOD) | {"subset": subset})
     assert long.specification == whole.specification | {"duration": "long"}
     assert part.specification == whole.specification | {"subset": subset}
-    assert len({each.fingerprint for each in (whole, long, part)}) == 3
+    assert len({selected.fingerprint for selected in (whole, long, part)}) == 3
     assert Selection.stored_in(part.specification) == part.selection
     with_subtitles = read(folder, "w", dict(GOOD) | {"duration": "long", "subtitles": "none"})
     assert with_subtitles.pairing == long.pairing

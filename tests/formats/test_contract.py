@@ -19,9 +19,9 @@ def exported() -> list[dict[str, Any]]:
 
 def test_every_line_begins_with_the_columns_of_the_contract() -> None:
     columns = ["example_id", "raw_output", "extracted_answer", "is_correct", "num_frames"]
-    found = exported()
-    assert [list(row)[:5] for row in found] == [columns] * len(ROWS)
-    assert [[row[name] for name in columns[1:]] for row in found] == [
+    rows = exported()
+    assert [list(row)[:5] for row in rows] == [columns] * len(ROWS)
+    assert [[row[name] for name in columns[1:]] for row in rows] == [
         [row.raw_output, row.extracted_answer, row.is_correct, row.num_frames] for row in ROWS
     ]
 

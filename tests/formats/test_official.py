@@ -115,8 +115,8 @@ def test_the_template_may_have_trailing_commas(tmp_path: Path) -> None:
     with pytest.raises(json.JSONDecodeError):
         json.loads(path.read_text())
     options = ScoreOptions(reader=ReaderName.OFFICIAL_V1, durations=(Duration.SHORT,))
-    found = score_file(path, options)
-    assert len(found.rows) == 2
+    scored = score_file(path, options)
+    assert len(scored.rows) == 2
     assert report("short", path, ["task_type"]).count("Counting Problem") == 2
 
 

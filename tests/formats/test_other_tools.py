@@ -77,8 +77,8 @@ def test_annotations_of_another_order_are_noticed(tmp_path: Path) -> None:
 
 def test_the_whole_log_of_an_older_lmms_eval_is_read() -> None:
     """Three answers are about the first video, because that version sent it with each question."""
-    found = outcomes(RESULTS / "lmms_eval_older.json")
-    assert found == [*OUTCOMES[:3], "incorrect", "incorrect", "correct"]
+    older = outcomes(RESULTS / "lmms_eval_older.json")
+    assert older == [*OUTCOMES[:3], "incorrect", "incorrect", "correct"]
 
 
 @pytest.mark.parametrize(

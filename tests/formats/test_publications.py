@@ -63,8 +63,8 @@ def test_an_evaluation_without_an_answer_has_instances_and_no_aggregate() -> Non
 def test_instances_score_like_the_evaluation_with_all_repeats(tmp_path: Path) -> None:
     path = tmp_path / "instances"
     path.write_text(PUBLICATIONS["every_eval_ever_instances"](V1))
-    found = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1)).rows
-    assert [(row.question_id, row.repeat, row.outcome, row.facets) for row in found] == [
+    scored_rows = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1)).rows
+    assert [(row.question_id, row.repeat, row.outcome, row.facets) for row in scored_rows] == [
         (row.question_id, row.repeat, row.outcome, row.facets) for row in ROWS
     ]
 

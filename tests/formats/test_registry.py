@@ -45,8 +45,8 @@ def test_a_written_file_scores_like_its_evaluation(
 ) -> None:
     path = tmp_path / f"results{form.suffix}"
     path.write_text(write_results(questions_of(rows), rows, form))
-    found = score_file(path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1))
-    assert compared(found.rows) == compared(rows)
+    report = score_file(path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1))
+    assert compared(report.rows) == compared(rows)
 
 
 @pytest.mark.parametrize("form", WRITTEN.values(), ids=WRITTEN)
@@ -56,8 +56,8 @@ def test_a_file_of_a_blocked_score_has_the_reason_and_scores_the_same(
 ) -> None:
     path = tmp_path / f"results{form.suffix}"
     path.write_text(write_results(questions_of(rows), rows, form, not_citable="2 failed"))
-    found, _ = read_rows_of(path)
-    assert {row["not_citable"] for row in found} == {"2 failed"}
+    objects, _ = read_rows_of(path)
+    assert {row["not_citable"] for row in objects} == {"2 failed"}
     scored_again = score_file(
         path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1)
     )
@@ -120,8 +120,8 @@ def test_a_registered_format_is_recognized_read_and_written(
     monkeypatch.setitem(cast(dict[str, ResultsFormat], FORMATS), custom.name, custom)
     path = tmp_path / "results.json"
     path.write_text(write_results(questions_of(V1), V1, custom))
-    found = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1))
-    assert [row.outcome for row in found.rows] == [row.outcome for row in V1]
+    report = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1))
+    assert [row.outcome for row in report.rows] == [row.outcome for row in V1]
 
 
 def test_rows_of_another_benchmark_are_rejected() -> None:

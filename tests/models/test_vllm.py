@@ -202,13 +202,13 @@ async def test_the_server_reports_itself_and_the_options_of_serve_are_known(
 
 
 def test_the_defaults_that_vllm_takes_from_the_weights_are_known(served: Served) -> None:
-    known = json.loads(served.serve.server_identity(None).generation_config or "{}")
+    settings = json.loads(served.serve.server_identity(None).generation_config or "{}")
     (log,) = served.folder.glob("*.log")
     overridden = re.search(r"overridden by .*?(\{.*?\})", log.read_text("utf-8"))
     assert overridden is not None
     defaults = ast.literal_eval(overridden[1])
     assert defaults == {"repetition_penalty": 1.05, "top_k": 20}
-    assert defaults.items() <= known.items()
+    assert defaults.items() <= settings.items()
 
 
 @dataclass(frozen=True)
@@ -398,8 +398,8 @@ async def test_sound_arrives_beside_the_frames(hearing: Served) -> None:
         reply = await hearing.ask(replace(silent, frames=heard), audio=True)
         counts.append(reply.usage.prompt_tokens or 0)
         assert reply.warning is None
-    one, two, four = counts
-    assert (two - one, four - two) == (TOKENS_PER_SECOND, 2 * TOKENS_PER_SECOND)
+    one_second, two, four = counts
+    assert (two - one_second, four - two) == (TOKENS_PER_SECOND, 2 * TOKENS_PER_SECOND)
 
 
 def sound_of(seconds: int) -> bytes:

@@ -230,7 +230,7 @@ def test_three_hosts_that_run_the_same_evaluations_do_everything_once(
         hosts = Hosts(tmp_path, database.url, server, concurrent_runs=concurrent_runs)
         commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
         ended = [command.finish() for command in commands]
-        assert [each.status for each in ended] == [0, 0, 0], ended
+        assert [ended_run.status for ended_run in ended] == [0, 0, 0], ended
         assert (server.request_count, len(server.request_counts)) == (REQUESTS, REQUESTS)
         assert set(hosts.extractions().values()) == {1}
         assert len(hosts.extractions()) == 3
@@ -258,7 +258,7 @@ def test_a_killed_host_and_cut_connections_cost_only_requests_in_flight(tmp_path
         time.sleep(3)
         database.start()
         ended = [command.finish() for command in commands]
-        assert [each.status for each in ended[1:]] == [0, 0], ended
+        assert [ended_run.status for ended_run in ended[1:]] == [0, 0], ended
         assert len(server.request_counts) == REQUESTS
         assert server.request_count <= REQUESTS + CONCURRENCY
 
@@ -282,7 +282,7 @@ def test_two_hosts_with_their_own_disks_share_a_folder_and_a_database(tmp_path: 
             for number, name in enumerate(names)
         ]
         ended = [host.finish() for host in hosts]
-        assert [each.status for each in ended] == [0, 0], ended
+        assert [ended_run.status for ended_run in ended] == [0, 0], ended
         assert server.request_count == REQUESTS
         assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
         environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}

@@ -138,9 +138,9 @@ def test_every_damaged_file_is_rebuilt_without_asking_a_model(
     assert again.status == 0
     assert "Everything is fresh" in again.err
     assert {p.stem: read_rows(p, ScoredQuestion) for p in store.score_files()} == scores
-    said = f"{status.err}{run.err}{caplog.text}"
+    output = f"{status.err}{run.err}{caplog.text}"
     # The DuckDB file is only built again, and the log of the hashes may still contain them all.
-    assert damage is removed or path.name in said or kind in ("DuckDB file", "hashes.sqlite")
+    assert damage is removed or path.name in output or kind in ("DuckDB file", "hashes.sqlite")
 
 
 @pytest.mark.slow

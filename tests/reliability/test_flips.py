@@ -151,10 +151,10 @@ def flip(kind: Kind, count: int, chance: random.Random) -> Counter[str]:
     intact = kind.read()
     assert intact not in MISSING
     outcomes = Counter[str]()
-    places = range(len(content))[-kind.tail_bytes :]
+    positions = range(len(content))[-kind.tail_bytes :]
     for _ in range(count):
         changed = bytearray(content)
-        changed[chance.choice(places)] ^= 1 << chance.randrange(8)
+        changed[chance.choice(positions)] ^= 1 << chance.randrange(8)
         kind.path.write_bytes(changed)
         outcomes[outcome(kind, intact)] += 1
         _remove(kind.path)

@@ -57,9 +57,9 @@ TEXTS = st.text(max_size=400)
 
 def packed(html: str, part: str) -> Any:
     """The data of the page in `part` (summary or details)."""
-    found = re.search(rf'id="data-{part}">([^<]*)<', html)
-    assert found is not None
-    return json.loads(gzip.decompress(b64decode(found[1])))
+    match = re.search(rf'id="data-{part}">([^<]*)<', html)
+    assert match is not None
+    return json.loads(gzip.decompress(b64decode(match[1])))
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +110,14 @@ def test_every_comparison_equals_scoring_compare(store: Store, v1: dict[str, Any
     pairs = [set(pair) for pair in combinations(one_track, 2)] + [{"model-a", "model-a-subtitles"}]
     assert sorted(map(sorted, compared)) == sorted(map(sorted, pairs))
     for shown in v1["comparisons"]:
-        found = compare(rows[shown["a"]], rows[shown["b"]])
-        assert shown["overall"]["difference"] == round(found.accuracy.difference.mean, 7)
-        assert shown["overall"]["p"] == pytest.approx(found.accuracy.p_value, rel=1e-3)
+        comparison = compare(rows[shown["a"]], rows[shown["b"]])
+        assert shown["overall"]["difference"] == round(comparison.accuracy.difference.mean, 7)
+        assert shown["overall"]["p"] == pytest.approx(comparison.accuracy.p_value, rel=1e-3)
         assert {
             (row["value"], row["difference"], row["significant"]) for row in shown["marginals"]
         } == {
             (marginal.value, round(marginal.difference.difference.mean, 7), marginal.significant)
-            for marginal in found.marginals
+            for marginal in comparison.marginals
         }
 
 
@@ -128,8 +128,8 @@ def test_many_evaluations_are_compared_by_subset_only_with_the_best_of_their_tra
     monkeypatch.setattr(comparisons, "MOST_PAIRS", 4)
     evaluations = evaluations_of(store, "videomme")
     facets = dict.fromkeys(("duration", "domain", "sub_category", "task_type"), "")
-    found = comparisons.comparisons(evaluations, [3, 1, 2, 0, 4], facets)
-    assert {(one["a"], one["b"]): one["marginals"] is not None for one in found} == {
+    compared = comparisons.comparisons(evaluations, [3, 1, 2, 0, 4], facets)
+    assert {(entry["a"], entry["b"]): entry["marginals"] is not None for entry in compared} == {
         **dict.fromkeys([(0, 3), (1, 3), (2, 3), (3, 4)], True),
     }
 

@@ -166,11 +166,11 @@ def test_chance_and_the_best_baseline_are_lines_in_the_charts(
     )
     expect(page.get_by_text("chance 25.0%")).to_be_visible()
     expect(page.get_by_text(f"best baseline (blind) {100 * overall:.1f}%")).to_be_visible()
-    place = "lines => lines.map(line => parseFloat(line.getAttribute('x1')))"
+    positions = "lines => lines.map(line => parseFloat(line.getAttribute('x1')))"
     visit.turn("breakdowns")
     row = page.locator("tr", has=page.get_by_role("link", name="short", exact=True))
-    assert row.locator(".reference.chance").evaluate_all(place) == [25.0]
-    assert row.locator(".reference.blind").evaluate_all(place) == [round(100 * short, 5)]
+    assert row.locator(".reference.chance").evaluate_all(positions) == [25.0]
+    assert row.locator(".reference.blind").evaluate_all(positions) == [round(100 * short, 5)]
 
 
 def test_the_chart_of_the_leaderboard_is_zoomed_to_the_evaluations_and_the_references(
@@ -226,20 +226,21 @@ def test_every_pair_of_evaluations_is_in_the_matrix(
     rows = table_rows(page, "Wins and losses")
     names = [row[0].partition(" ")[2] for row in rows]
     for name, row in [(names[0], rows[0]), (names[-1], rows[-1])]:
-        found = {other: compare(scored(store, other), scored(store, name)) for other in names}
+        compared = {other: compare(scored(store, other), scored(store, name)) for other in names}
         for other, cell in zip(names, row[3:], strict=True):
             if other == name:
                 assert not cell
                 continue
-            difference = 100 * found[other].accuracy.difference.mean
+            difference = 100 * compared[other].accuracy.difference.mean
             assert f"{difference:+.1f}".replace("-", "−") in cell
-            assert cell.endswith(f"{len(found[other].won)} : {len(found[other].lost)}")
-            significant = found[other].accuracy.p_value < 0.05
+            assert cell.endswith(f"{len(compared[other].won)} : {len(compared[other].lost)}")
+            significant = compared[other].accuracy.p_value < 0.05
             assert (cell[0] in "▲▼") == significant
         better = [
             other
             for other in names
-            if found[other].accuracy.p_value < 0.05 and found[other].accuracy.difference.mean > 0
+            if compared[other].accuracy.p_value < 0.05
+            and compared[other].accuracy.difference.mean > 0
         ]
         assert row[1] == str(len(better))
 
@@ -256,8 +257,8 @@ def test_the_pareto_line_connects_what_no_cheaper_evaluation_equals(
     )
     best = [
         name
-        for place, (name, accuracy) in enumerate(prices)
-        if all(accuracy > other for _, other in prices[:place])
+        for number, (name, accuracy) in enumerate(prices)
+        if all(accuracy > other for _, other in prices[:number])
     ]
     expect(chart.locator("line.path")).to_have_count(len(best) - 1)
     expect(chart.locator(".mark.hollow")).to_have_count(len(prices) - len(best))
@@ -386,7 +387,7 @@ def test_the_folder_page_shows_the_frames(visit: Visit, folder_file: Path) -> No
     page = visit.open(folder_file, "question?id=001-1&show=model-a-subtitles")
     pictures = page.get_by_role("img", name="Frame ")
     expect(pictures).to_have_count(8)
-    assert [pictures.nth(place).get_attribute("viewBox") for place in (0, 7)] == [
+    assert [pictures.nth(number).get_attribute("viewBox") for number in (0, 7)] == [
         *("0 0 256 144", "1792 0 256 144"),
     ]
     sheet = page.evaluate(
@@ -579,11 +580,11 @@ def test_axe_finds_nothing(visit: Visit, small_file: Path, scheme: str) -> None:
     page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
     for view in VIEWS:
         visit.turn(view)
-        found = page.evaluate(
+        violations = page.evaluate(
             """async () => (await axe.run({resultTypes: ["violations"]})).violations
                 .map(found => [found.id, found.nodes[0].html.slice(0, 200)])"""
         )
-        assert found == [], view
+        assert violations == [], view
 
 
 def test_the_page_fits_a_phone(visit: Visit, page_file: Path, hostile_file: Path) -> None:

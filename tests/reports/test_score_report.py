@@ -16,26 +16,26 @@ V2 = score_rows(v2_evaluation(1), ScoreOptions(benchmark="videomme_v2"))
 
 
 def test_json_has_every_breakdown_with_both_denominators() -> None:
-    found = json.loads(render(V1, ReportKind.JSON))
-    overall = found["breakdowns"]["overall"][0]
+    report = json.loads(render(V1, ReportKind.JSON))
+    overall = report["breakdowns"]["overall"][0]
     assert overall["accuracy"] == overall["correct"] / overall["responses"]
     assert overall["accuracy_of_answered"] == overall["correct"] / (
         overall["correct"] + overall["incorrect"]
     )
     assert overall["accuracy_low"] < overall["accuracy"] < overall["accuracy_high"]
-    assert [cell["duration"] for cell in found["breakdowns"]["by_duration"]] == [
+    assert [cell["duration"] for cell in report["breakdowns"]["by_duration"]] == [
         "short",
         "medium",
         "long",
     ]
-    assert set(found["breakdowns"]["by_duration_and_task_type"][0]) >= {"duration", "task_type"}
-    assert sum(found["outcomes"].values()) == found["questions"] == 90
+    assert set(report["breakdowns"]["by_duration_and_task_type"][0]) >= {"duration", "task_type"}
+    assert sum(report["outcomes"].values()) == report["questions"] == 90
 
 
 def test_json_of_v2_has_the_keys_of_the_official_rating_file() -> None:
-    found = json.loads(render(V2, ReportKind.JSON))
-    assert list(found)[:3] == ["final_rating", "second_head_rating", "third_head_rating"]
-    assert list(found["final_rating"]) == [
+    report = json.loads(render(V2, ReportKind.JSON))
+    assert list(report)[:3] == ["final_rating", "second_head_rating", "third_head_rating"]
+    assert list(report["final_rating"]) == [
         "level_1",
         "level_2",
         "level_3",
@@ -44,8 +44,8 @@ def test_json_of_v2_has_the_keys_of_the_official_rating_file() -> None:
         "logic_score",
         "total",
     ]
-    overall = found["group_breakdowns"]["group_score_overall"][0]
-    assert overall["group_score"] == pytest.approx(found["final_rating"]["total"])
+    overall = report["group_breakdowns"]["group_score_overall"][0]
+    assert overall["group_score"] == pytest.approx(report["final_rating"]["total"])
 
 
 @pytest.mark.parametrize("kind", sorted(set(ReportKind) - {ReportKind.OFFICIAL}))

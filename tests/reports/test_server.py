@@ -91,14 +91,14 @@ def test_a_sheet_has_the_frames_in_cells_of_one_size(server: PageServer) -> None
     assert (answer.status, answer.headers["Content-Type"]) == (200, "image/jpeg")
     with Image.open(io.BytesIO(answer.content)) as sheet:
         assert sheet.size == (8 * 256, 144)
-        for place in range(8):
-            red, _, blue = sheet.getpixel((256 * place + 128, 72))  # type: ignore[misc]
-            assert abs(red - 30 * place) < 12
-            assert abs(blue - (255 - 30 * place)) < 12
+        for number in range(8):
+            red, _, blue = sheet.getpixel((256 * number + 128, 72))  # type: ignore[misc]
+            assert abs(red - 30 * number) < 12
+            assert abs(blue - (255 - 30 * number)) < 12
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "span"),
+    ("requested", "status", "span"),
     [
         ("bytes=0-99", 206, range(100)),
         ("bytes=255000-", 206, range(255_000, 256_000)),
@@ -114,9 +114,9 @@ def test_a_sheet_has_the_frames_in_cells_of_one_size(server: PageServer) -> None
     ids=lambda value: str(value)[:30],
 )
 def test_a_video_is_served_in_ranges(
-    server: PageServer, wanted: str, status: int, span: range
+    server: PageServer, requested: str, status: int, span: range
 ) -> None:
-    answer = get(server, "/videos/videomme/001", Range=wanted)
+    answer = get(server, "/videos/videomme/001", Range=requested)
     assert (answer.status, answer.content) == (status, VIDEO[span.start : span.stop])
     if status == 206:
         assert answer.headers["Content-Range"] == f"bytes {span.start}-{span.stop - 1}/256000"
@@ -194,7 +194,7 @@ def test_ctrl_c_ends_the_server(data: Store, tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert process.stderr is not None
-    address = next(found for line in process.stderr if (found := re.search(r":(\d+)/", line)))
+    address = next(match for line in process.stderr if (match := re.search(r":(\d+)/", line)))
     connection = HTTPConnection("127.0.0.1", int(address[1]), timeout=10)
     connection.request("GET", "/")
     assert connection.getresponse().status == 200

@@ -28,7 +28,7 @@ from videomme_pipeline.responses.journal_tables import JournalDatabase, Session
 @pytest.fixture(
     params=["sqlite", pytest.param("postgres", marks=[pytest.mark.slow, needs_postgres])]
 )
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> JournalDatabase:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> JournalDatabase:
     """An empty journal, once per kind of database."""
     if request.param == "sqlite":
         return SqliteJournal(tmp_path / "journal")
@@ -37,29 +37,29 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> JournalDatabase:
     return PostgresJournal(url)
 
 
-def test_a_stored_answer_equals_the_received_one(place: JournalDatabase) -> None:
-    with Journal(place) as journal:
+def test_a_stored_answer_equals_the_received_one(database: JournalDatabase) -> None:
+    with Journal(database) as journal:
         committed(journal.record(attempt("a"), answer("a")))
-    with Journal(place) as journal:
+    with Journal(database) as journal:
         unanswered = [not_asked("a"), not_asked("b")]
         assert journal.stored_responses(unanswered) == {"a": answer("a")}
         assert journal.attempts(["a"]) == [attempt("a")]
 
 
 def test_a_failure_is_stored_as_an_attempt_and_does_not_settle_the_request(
-    place: JournalDatabase,
+    database: JournalDatabase,
 ) -> None:
     failed = attempt("a", status=500, failure=FailureKind.SERVER_ERROR, error="HTTP 500")
-    with Journal(place) as journal:
+    with Journal(database) as journal:
         committed(journal.record(failed, None))
         assert journal.settled(["a"]) == set()
         assert journal.attempts(["a"]) == [failed]
 
 
-def test_a_refusal_settles_a_request_without_an_answer(place: JournalDatabase) -> None:
+def test_a_refusal_settles_a_request_without_an_answer(database: JournalDatabase) -> None:
     reply = Reply(text="", usage=Usage(prompt_tokens=7))
     refusal = ResponseFailure(FailureKind.REFUSED, "no", reply=reply)
-    with Journal(place) as journal:
+    with Journal(database) as journal:
         failed = not_asked("a").with_failure(refusal, SERVED)
         committed(journal.record(attempt("a", failure=FailureKind.REFUSED), failed))
         stored = journal.stored_responses([not_asked("a")])["a"]
@@ -68,8 +68,8 @@ def test_a_refusal_settles_a_request_without_an_answer(place: JournalDatabase) -
     assert stored.usage.prompt_tokens == 7
 
 
-def test_one_request_serves_every_evaluation_that_sends_it(place: JournalDatabase) -> None:
-    with Journal(place) as journal:
+def test_one_request_serves_every_evaluation_that_sends_it(database: JournalDatabase) -> None:
+    with Journal(database) as journal:
         committed(journal.record(attempt("a"), answer("a")))
         stored = journal.stored_responses([not_asked("a", evaluation="other")])["a"]
     assert (stored.evaluation, stored.raw_output) == ("other", "B")
@@ -86,8 +86,8 @@ def test_a_body_is_stored_once(tmp_path: Path) -> None:
         assert connection.execute("select body from responses").fetchall() == [("B, I think",)]
 
 
-def test_the_first_answer_is_never_replaced(place: JournalDatabase) -> None:
-    with Journal(place) as journal:
+def test_the_first_answer_is_never_replaced(database: JournalDatabase) -> None:
+    with Journal(database) as journal:
         committed(journal.record(attempt("a"), answer("a", "B")))
         committed(journal.record(attempt("a"), answer("a", "C")))
         assert journal.stored_responses([not_asked("a")]) == {"a": answer("a", "B")}
@@ -95,9 +95,9 @@ def test_the_first_answer_is_never_replaced(place: JournalDatabase) -> None:
 
 
 def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(
-    place: JournalDatabase,
+    database: JournalDatabase,
 ) -> None:
-    with Journal(place) as journal:
+    with Journal(database) as journal:
         committed(journal.record(attempt("a"), None))
         committed(journal.record(attempt("a"), answer("a")))
         committed(journal.record(attempt("b", evaluation="other"), answer("b")))
@@ -105,8 +105,8 @@ def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(
         assert journal.spent_dollars("none") == 0.0
 
 
-def test_a_claim_excludes_others_until_it_expires(place: JournalDatabase) -> None:
-    with Journal(place) as first, Journal(place) as second:
+def test_a_claim_excludes_others_until_it_expires(database: JournalDatabase) -> None:
+    with Journal(database) as first, Journal(database) as second:
         assert first.claim(["a", "b"], NOW, 60) == {"a", "b"}
         assert second.claim(["a", "b", "c"], NOW, 60) == {"c"}
         first.release(["b"])
@@ -117,17 +117,17 @@ def test_a_claim_excludes_others_until_it_expires(place: JournalDatabase) -> Non
         assert second.claim(["a"], later + timedelta(seconds=60), 60) == {"a"}
 
 
-def test_an_answered_request_cannot_be_claimed(place: JournalDatabase) -> None:
-    with Journal(place) as first, Journal(place) as second:
+def test_an_answered_request_cannot_be_claimed(database: JournalDatabase) -> None:
+    with Journal(database) as first, Journal(database) as second:
         first.claim(["a"], NOW, 60)
         committed(first.record(attempt("a"), answer("a")))
         assert second.claim(["a"], NOW, 60) == set()
 
 
-def test_closing_releases_claims(place: JournalDatabase) -> None:
-    with Journal(place) as first:
+def test_closing_releases_claims(database: JournalDatabase) -> None:
+    with Journal(database) as first:
         first.claim(["a"], NOW, 60)
-    with Journal(place) as second:
+    with Journal(database) as second:
         assert second.claim(["a"], NOW, 60) == {"a"}
 
 
@@ -200,8 +200,8 @@ def test_the_thread_of_an_open_journal_does_not_keep_the_process_alive(tmp_path:
         assert [t.daemon for t in threading.enumerate() if t.name == "journal"] == [True]
 
 
-def test_a_record_is_stored_even_if_the_caller_stops_waiting(place: JournalDatabase) -> None:
-    with Journal(place) as journal:
+def test_a_record_is_stored_even_if_the_caller_stops_waiting(database: JournalDatabase) -> None:
+    with Journal(database) as journal:
         for number in range(50):
             journal.record(attempt(str(number)), answer(str(number))).cancel()
         committed(journal.record(attempt("last"), answer("last")))

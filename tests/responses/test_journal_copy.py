@@ -23,18 +23,18 @@ NAMES = [f"{number:03}" for number in range(600)]
 @pytest.fixture
 def source(tmp_path: Path) -> SqliteJournal:
     """A journal with a failed and a successful attempt at each request."""
-    place = SqliteJournal(tmp_path / "journal.sqlite")
-    with Journal(place, flushes_every_commit=False) as journal:
+    database = SqliteJournal(tmp_path / "journal.sqlite")
+    with Journal(database, flushes_every_commit=False) as journal:
         for name in NAMES:
             failed = attempt(name, failure=FailureKind.MALFORMED, body="not\0text", status=500)
             journal.record(failed, None)
             last = journal.record(attempt(name), answer(name))
         committed(last)
-    return place
+    return database
 
 
-def everything(place: JournalDatabase) -> tuple[object, ...]:
-    with Journal(place) as journal:
+def everything(database: JournalDatabase) -> tuple[object, ...]:
+    with Journal(database) as journal:
         stored = journal.stored_responses(not_asked(name) for name in NAMES)
         return stored, journal.attempts(NAMES), journal.spent_dollars("test")
 

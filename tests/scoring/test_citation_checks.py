@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "citation_findings.txt"
 
 
 def found(check: CitationCheck, stored: CitationEvidence) -> CitationFindingRow:
-    (finding,) = (one for one in findings(stored, None) if one.check_name is check)
+    (finding,) = (row for row in findings(stored, None) if row.check_name is check)
     return finding
 
 
@@ -39,7 +39,7 @@ def changed(number: int, **facts: Any) -> list[Answer]:
 
 def test_a_complete_evaluation_passes_every_check() -> None:
     every = {check: Status.OK for check in CitationCheck if check is not CitationCheck.SAMENESS}
-    assert {one.check_name: one.status for one in findings(evidence(), None)} == every
+    assert {row.check_name: row.status for row in findings(evidence(), None)} == every
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_frames_without_a_stored_plan_are_unknown() -> None:
 def test_an_evaluation_without_frames_has_no_check_of_frames() -> None:
     blind = [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS]
     videos = [video(video_id, planned_frames=0, frame_tokens=0) for video_id in VIDEOS]
-    checks = {one.check_name for one in findings(evidence(blind, videos), None)}
+    checks = {row.check_name for row in findings(evidence(blind, videos), None)}
     without = {CitationCheck.FRAMES, CitationCheck.PROMPT_TOKENS, CitationCheck.LETTERS}
     assert not checks & without
 
@@ -188,8 +188,8 @@ def test_a_strong_preference_for_a_letter_is_a_warning() -> None:
 
     def answers(always_a: float) -> list[Answer]:
         return [
-            answer(asked, extracted_answer=Letter.A if place < always_a * 200 else asked.answer)
-            for place, asked in enumerate(questions)
+            answer(asked, extracted_answer=Letter.A if index < always_a * 200 else asked.answer)
+            for index, asked in enumerate(questions)
         ]
 
     biased = evidence(answers(0.4), questions=questions)
@@ -230,7 +230,7 @@ def cases() -> Mapping[str, CitationEvidence]:
     without_plan = [video(video_id, planned_frames=None, frame_tokens=None) for video_id in VIDEOS]
     two_failed = [replace(row, outcome=Outcome.FAILED) for row in changed(0)[:2]]
     frames = [replace(row, num_frames=7) for row in changed(0)[:8]]
-    tokens = [replace(row, prompt_tokens=10 * place) for place, row in enumerate(changed(0))]
+    tokens = [replace(row, prompt_tokens=10 * index) for index, row in enumerate(changed(0))]
     unlike = [
         video(video_id, video_hash="older", subtitle_hash="older", questions_fingerprint="older")
         for video_id in VIDEOS
@@ -297,8 +297,8 @@ def test_each_finding_says_what_is_wrong_and_what_to_do() -> None:
     lines: list[str] = []
     for name, stored in cases().items():
         lines.append(f"# {name}")
-        for one in findings(stored, None):
-            if name == "complete" or one not in complete:
-                lines.append(f"{one.check_name} {one.status}: {one.summary}")
-                lines.extend([f"    {one.advice}"] if one.advice else [])
+        for row in findings(stored, None):
+            if name == "complete" or row not in complete:
+                lines.append(f"{row.check_name} {row.status}: {row.summary}")
+                lines.extend([f"    {row.advice}"] if row.advice else [])
     assert "\n".join(lines) + "\n" == GOLDEN.read_text(encoding="utf-8")

@@ -109,5 +109,5 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 def _shares(reader: ReaderName, rows: list[dict[str, Any]]) -> list[str]:
     """Percentages of agreement, false letters, wrong letters and missed letters."""
-    found = counts((letter_read(reader, row), row["intended"]) for row in rows)
-    return [f"{100 * count / len(rows):.1f}" for count in found.values()]
+    agreement = counts((letter_read(reader, row), row["intended"]) for row in rows)
+    return [f"{100 * count / len(rows):.1f}" for count in agreement.values()]

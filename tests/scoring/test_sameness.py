@@ -13,7 +13,7 @@ from videomme_pipeline.scoring.sameness import is_same, sameness_findings
 from videomme_pipeline.scoring.scored_question import Outcome
 
 LETTERS = tuple(Letter)[:4]
-QUESTIONS = [question(f"{place // 3:03d}", place % 3 + 1) for place in range(900)]
+QUESTIONS = [question(f"{number // 3:03d}", number % 3 + 1) for number in range(900)]
 
 
 SUMMARY = (
@@ -49,8 +49,8 @@ def evaluation(
 ) -> CitationEvidence:
     """An evaluation with these letters. Equal `requests` have equal fingerprints."""
 
-    def row(place: int, letter: Letter | None) -> Answer:
-        asked = QUESTIONS[place]
+    def row(number: int, letter: Letter | None) -> Answer:
+        asked = QUESTIONS[number]
         right = letter == asked.answer
         outcome = Outcome.CORRECT if right else Outcome.INCORRECT
         return answer(
@@ -65,7 +65,7 @@ def evaluation(
         evaluation=name,
         questions=QUESTIONS,
         question_fingerprints={},
-        answers=[row(place, letter) for place, letter in enumerate(letters)],
+        answers=[row(number, letter) for number, letter in enumerate(letters)],
         specification={"model": {"name": "m"}, "sampling": {"frames": frames}},
     )
 
@@ -76,39 +76,39 @@ def finding_of(*evaluations: CitationEvidence) -> CheckResult:
 
 def test_the_same_answers_to_other_frames_block_both() -> None:
     letters = letters_of(1, accuracy=0.55)
-    found = sameness_findings(
+    findings = sameness_findings(
         [
             evaluation("eight", letters),
             evaluation("sixteen", with_changes(letters, 0.001), frames=16),
             evaluation("other", letters_of(2, accuracy=0.55), frames=32),
         ]
     )
-    assert [found[name].status for name in ("eight", "sixteen")] == [Status.BLOCKED] * 2
-    assert found["other"].status is Status.OK
-    assert found["eight"].summary == SUMMARY
+    assert [findings[name].status for name in ("eight", "sixteen")] == [Status.BLOCKED] * 2
+    assert findings["other"].status is Status.OK
+    assert findings["eight"].summary == SUMMARY
 
 
 def test_every_pair_is_compared_and_only_by_answers_that_both_stored() -> None:
     letters = letters_of(1, accuracy=0.55)
     other, eight = evaluation("other", letters_of(2, accuracy=0.55)), evaluation("eight", letters)
     answers = [
-        replace(row, outcome=Outcome.FAILED) if place < 50 else row
-        for place, row in enumerate(evaluation("sixteen", letters, frames=16).answers)
+        replace(row, outcome=Outcome.FAILED) if number < 50 else row
+        for number, row in enumerate(evaluation("sixteen", letters, frames=16).answers)
     ]
     sixteen = replace(evaluation("sixteen", [], frames=16), answers=answers)
-    found = sameness_findings([other, eight, sixteen])
-    assert found["other"].status is Status.OK
-    assert found["sixteen"].status is Status.BLOCKED
-    assert f"({len(QUESTIONS) - 50:,} in all" in found["eight"].summary
+    findings = sameness_findings([other, eight, sixteen])
+    assert findings["other"].status is Status.OK
+    assert findings["sixteen"].status is Status.BLOCKED
+    assert f"({len(QUESTIONS) - 50:,} in all" in findings["eight"].summary
 
 
 def test_requests_that_are_not_stored_are_unknown() -> None:
     letters = letters_of(1, accuracy=0.55)
     eight, sixteen = evaluation("eight", letters), evaluation("sixteen", letters, frames=16)
     answers = [replace(row, request_fingerprint=None) for row in sixteen.answers]
-    found = sameness_findings([eight, replace(sixteen, answers=answers)])
-    assert [found[name].status for name in ("eight", "sixteen")] == [Status.OK, Status.UNKNOWN]
-    assert found["sixteen"].summary == "the fingerprints of its requests are not stored"
+    findings = sameness_findings([eight, replace(sixteen, answers=answers)])
+    assert [findings[name].status for name in ("eight", "sixteen")] == [Status.OK, Status.UNKNOWN]
+    assert findings["sixteen"].summary == "the fingerprints of its requests are not stored"
 
 
 def test_a_real_change_of_a_few_percent_passes() -> None:

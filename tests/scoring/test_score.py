@@ -91,5 +91,5 @@ def test_a_row_has_the_facts_of_question_response_and_reading() -> None:
         "request_fingerprint": "f",
         "warning": "4 frames arrived",
     }
-    found = to_values(score("Apples."))
-    assert {column: found[column] for column in expected} == expected
+    values = to_values(score("Apples."))
+    assert {column: values[column] for column in expected} == expected

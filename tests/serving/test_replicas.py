@@ -78,7 +78,7 @@ def test_a_replica_that_dies_is_started_again_at_its_address(
     first, second = replicas.urls
     processes = with_children([server_at(first), server_at(second)])
     assert len(processes) == 4
-    assert [each.environ()["CUDA_VISIBLE_DEVICES"] for each in processes[:2]] == ["3", "5"]
+    assert [process.environ()["CUDA_VISIBLE_DEVICES"] for process in processes[:2]] == ["3", "5"]
     processes[0].kill()
     wait_for(lambda: not is_answering(first))
     assert is_answering(second)
@@ -87,7 +87,7 @@ def test_a_replica_that_dies_is_started_again_at_its_address(
     processes += with_children([server_at(first), server_at(second)])
     replicas.close()
     psutil.wait_procs(processes, timeout=20)
-    assert [each for each in processes if each.is_running()] == []
+    assert [process for process in processes if process.is_running()] == []
 
 
 @pytest.mark.slow
@@ -109,4 +109,4 @@ def test_servers_end_when_the_process_that_started_them_is_killed(tmp_path: Path
         assert len(processes) == 2
         parent.kill()
     psutil.wait_procs(processes, timeout=20)
-    assert [each for each in processes if each.is_running()] == []
+    assert [process for process in processes if process.is_running()] == []

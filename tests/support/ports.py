@@ -14,9 +14,9 @@ def free_ports(count: int) -> list[int]:
     """`count` different ports that no server has."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [bound.getsockname()[1] for bound in sockets]
 
 
 def wait_until_open(port: int) -> None:

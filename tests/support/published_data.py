@@ -41,7 +41,11 @@ def release(name: str, revision: str | None = None) -> Release:
 
 def values(column: str) -> tuple[str, ...]:
     """The declared values of a facet of Video-MME."""
-    (facet,) = [each for each in declared("videomme").declared_facets if each.column == column]
+    (facet,) = [
+        candidate
+        for candidate in declared("videomme").declared_facets
+        if candidate.column == column
+    ]
     return tuple(map(str, facet.values or ()))
 
 

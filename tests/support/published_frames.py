@@ -47,7 +47,8 @@ def main() -> None:
     cases = json.load(sys.stdin)
     results: dict[str, Any] = {
         "numbers": {
-            rule: [numbers(rule, *case) for case in each] for rule, each in cases["numbers"].items()
+            rule: [numbers(rule, *case) for case in arguments]
+            for rule, arguments in cases["numbers"].items()
         },
         "sizes": [size(*case) for case in cases["sizes"]],
         "videos": [video(path, Path(folder)) for path, folder in cases["videos"]],
@@ -161,7 +162,7 @@ def _resized(pictures: Any, width: int, height: int) -> Any:
 
 
 def _pillow(pictures: Any, side: int) -> Any:
-    images = [Image.fromarray(each.permute(1, 2, 0).numpy()) for each in pictures]
+    images = [Image.fromarray(picture.permute(1, 2, 0).numpy()) for picture in pictures]
     arrays = [np.asarray(image.resize((side, side), Image.Resampling.BICUBIC)) for image in images]
     return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
 

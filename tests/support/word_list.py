@@ -68,7 +68,6 @@ NAMES = frozenset({"held", "told", "anew", "behind", "look_again"})
 
 VARIABLES = frozenset({"each", "found", "known", "one", "place", "places", "said", "wanted"})
 """Names of variables and arguments that do not say what they contain. Functions may have them."""
-WITH_NAMED_VARIABLES = ("videomme_pipeline/", "assets/")
 
 FIRST_WORD = re.compile(r'^\s*"""(What|How|Whether|Who|Of each)\b')
 """First words of docstrings that name nothing."""
@@ -79,9 +78,7 @@ _REPLACEMENTS = tuple((re.compile(word, re.IGNORECASE), instead) for word, inste
 
 def offenders(name: str, text: str) -> Iterator[tuple[int, str]]:
     """Line number and explanation of each unwanted word in the file `name`."""
-    names = set(_names(text)) if name.endswith(".py") else set()
-    if name.endswith(".py") and name.startswith(WITH_NAMED_VARIABLES):
-        names |= set(_variables(text))
+    names = {*_names(text), *_variables(text)} if name.endswith(".py") else set()
     is_dataset = name.startswith(DATASET_FILES)
     for number, line in enumerate(text.splitlines(), start=1):
         checked = DATASET_WORDS.sub("", line) if is_dataset else line

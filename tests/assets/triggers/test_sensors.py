@@ -195,10 +195,10 @@ def test_a_dead_run_is_ended(instance: dg.DagsterInstance) -> None:
     run = instance.create_run_for_job(idle)
     dead = replace(RunProcess.here(run_id=run.run_id), started=1.0)
     instance.add_run_tags(run.run_id, {PROCESS_TAG: dead.as_json()})
-    for said in (f"ended {run.run_id}", "no run is dead"):
+    for message in (f"ended {run.run_id}", "no run is dead"):
         skipped = dead_runs_sensor()(dg.build_sensor_context(instance=instance))
         assert isinstance(skipped, dg.SkipReason)
-        assert skipped.skip_message == said
+        assert skipped.skip_message == message
 
 
 def test_an_alert_that_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,8 @@ def observed(draw: st.DrawFn) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def test_the_p_value_equals_the_enumeration_of_all_orders(
     data: tuple[NDArray[np.int64], NDArray[np.bool_]],
 ) -> None:
-    found = exchangeability_test(*data)
-    assert (found.p_value, found.mid_p_value) == pytest.approx(by_enumeration(*data))
+    result = exchangeability_test(*data)
+    assert (result.p_value, result.mid_p_value) == pytest.approx(by_enumeration(*data))
 
 
 def test_slow_parts_of_scipy_are_imported_on_first_use() -> None:
@@ -68,8 +68,8 @@ def test_the_first_run_is_the_sign_flip_test() -> None:
     values = np.stack([baseline, run])
     two_sided = sign_flip_test(run - baseline).p_value
     if (run - baseline).sum() > 0:
-        found = exchangeability_test(values, np.ones_like(values, bool))
-        assert found.p_value == pytest.approx(two_sided / 2)
+        result = exchangeability_test(values, np.ones_like(values, bool))
+        assert result.p_value == pytest.approx(two_sided / 2)
     else:
         pytest.fail("the seed must draw a run that is worse")
 
@@ -138,7 +138,7 @@ def test_the_threshold_meets_the_budget(budget: int) -> None:
 
 
 def test_unchanged_runs_alarm_about_as_often_as_the_budget_allows() -> None:
-    found = simulate_alarms(
+    alarms = simulate_alarms(
         SimulatedBenchmark(videos=60),
         drop=0.0,
         changes_at=1,
@@ -147,13 +147,13 @@ def test_unchanged_runs_alarm_about_as_often_as_the_budget_allows() -> None:
         budget=60,
         seed=4,
     )
-    assert found.runs == 600
-    assert 2 <= found.alarms <= 20, "the budget is 10"
+    assert alarms.runs == 600
+    assert 2 <= alarms.alarms <= 20, "the budget is 10"
 
 
 def test_a_detectable_drop_is_reported_within_two_runs() -> None:
     benchmark = SimulatedBenchmark(videos=100)
-    found = simulate_alarms(
+    alarms = simulate_alarms(
         benchmark,
         drop=benchmark.detectable_drop,
         changes_at=11,
@@ -162,8 +162,8 @@ def test_a_detectable_drop_is_reported_within_two_runs() -> None:
         budget=60,
         seed=5,
     )
-    assert found.median_delay <= 2
-    assert found.missed == 0
+    assert alarms.median_delay <= 2
+    assert alarms.missed == 0
 
 
 def test_a_model_that_never_flips_never_alarms() -> None:
@@ -230,7 +230,7 @@ def test_a_drop_in_the_first_run_has_more_weight_but_no_earlier_date() -> None:
 @pytest.mark.slow
 def test_a_drop_from_the_first_run_is_found_almost_as_often_as_three_baselines_allow() -> None:
     benchmark = SimulatedBenchmark(videos=100)
-    found = simulate_alarms(
+    result = simulate_alarms(
         benchmark,
         drop=0.02,
         changes_at=1,
@@ -241,7 +241,7 @@ def test_a_drop_from_the_first_run_is_found_almost_as_often_as_three_baselines_a
         baselines=3,
     )
     optimum = optimal_power(benchmark, drop=0.02, runs=21, budget=60, baselines=3)
-    assert found.power >= 0.82 * optimum
+    assert result.power >= 0.82 * optimum
 
 
 @pytest.mark.slow
@@ -251,11 +251,11 @@ def test_a_lasting_drop_is_found_almost_as_often_as_by_the_best_possible_test(
 ) -> None:
     """The drop begins after 10 runs. The accuracy test has 16 of 20 shares of the budget."""
     benchmark = SimulatedBenchmark(videos=100)
-    found = simulate_alarms(
+    alarms = simulate_alarms(
         benchmark, drop=drop, changes_at=11, runs=31, histories=100, budget=75, seed=2
     )
     optimum = optimal_power(benchmark, drop=drop, runs=21, budget=60)
-    assert found.power >= (share - 0.05) * optimum, "0.05 for the error of the simulation"
+    assert alarms.power >= (share - 0.05) * optimum, "0.05 for the error of the simulation"
 
 
 def test_a_drop_that_began_slowly_is_dated_to_its_beginning() -> None:

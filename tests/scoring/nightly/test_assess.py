@@ -84,10 +84,10 @@ def test_a_drop_in_one_task_type_is_reported() -> None:
         wrong(row) if row.facets["task_type"] == task else row for row in observations[-1].rows
     ]
     report = assess([*observations[:-1], Observation(name="current", rows=broken)], AlarmSpec())
-    found = {finding.check: finding for finding in report.findings}
-    assert not found[NightlyCheck.MARGINALS].passed
-    assert f"task_type {task}" in found[NightlyCheck.MARGINALS].summary
-    assert found[NightlyCheck.MARGINALS].is_new
+    by_check = {finding.check: finding for finding in report.findings}
+    assert not by_check[NightlyCheck.MARGINALS].passed
+    assert f"task_type {task}" in by_check[NightlyCheck.MARGINALS].summary
+    assert by_check[NightlyCheck.MARGINALS].is_new
 
 
 def test_a_drop_in_group_scores_fails_the_group_score_check() -> None:
@@ -96,9 +96,9 @@ def test_a_drop_in_group_scores_fails_the_group_score_check() -> None:
         wrong(row) if row.question_id.endswith("-1") else row for row in observations[-1].rows
     ]
     report = assess([*observations[:-1], Observation(name="current", rows=firsts)], AlarmSpec())
-    found = {finding.check: finding for finding in report.findings}
-    assert not found[NightlyCheck.GROUP_SCORE].passed
-    assert "points against the baseline" in found[NightlyCheck.GROUP_SCORE].summary
+    by_check = {finding.check: finding for finding in report.findings}
+    assert not by_check[NightlyCheck.GROUP_SCORE].passed
+    assert "points against the baseline" in by_check[NightlyCheck.GROUP_SCORE].summary
 
 
 def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
@@ -108,10 +108,10 @@ def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
         for row in observations[-1].rows
     ]
     report = assess([*observations[:-1], Observation(name="current", rows=other)], AlarmSpec())
-    found = {finding.check: finding for finding in report.findings}
-    assert found[NightlyCheck.ACCURACY].passed
-    assert not found[NightlyCheck.FLIPS].passed
-    assert found[NightlyCheck.FLIPS].severity is Severity.WARN
+    by_check = {finding.check: finding for finding in report.findings}
+    assert by_check[NightlyCheck.ACCURACY].passed
+    assert not by_check[NightlyCheck.FLIPS].passed
+    assert by_check[NightlyCheck.FLIPS].severity is Severity.WARN
 
 
 def test_limits_apply_to_rates_and_ratios() -> None:
@@ -209,7 +209,7 @@ def slow_and_expensive(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
 
 
 def half_wrong(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
-    return [wrong(row) if place % 2 else row for place, row in enumerate(rows)]
+    return [wrong(row) if number % 2 else row for number, row in enumerate(rows)]
 
 
 def failed(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
@@ -246,9 +246,9 @@ def test_the_findings_of_every_situation_are_those_of_the_golden_file() -> None:
     lines = []
     for situation, runs in SITUATIONS.items():
         days = [Observation(name=f"day {day}", rows=rows) for day, rows in enumerate(runs)]
-        found = assess(days, AlarmSpec())
-        lines.append(f"# {situation}: {found.evaluation}, {found.date}")
-        for finding in found.findings:
+        assessment = assess(days, AlarmSpec())
+        lines.append(f"# {situation}: {assessment.evaluation}, {assessment.date}")
+        for finding in assessment.findings:
             result = "passed" if finding.passed else "failed again"
             measures = ", ".join(f"{key} {value:.4g}" for key, value in finding.measures.items())
             lines += [
@@ -291,9 +291,9 @@ def test_the_simulation_counts_the_new_findings_of_assessments() -> None:
     benchmark, spec = SimulatedBenchmark(videos=20), AlarmSpec()
     observations = draw_runs(np.random.default_rng(5), benchmark, 8, v2=False)
     for rows in observations[5:]:
-        for place, row in enumerate(rows):
-            if place % 2:
-                rows[place] = replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
+        for number, row in enumerate(rows):
+            if number % 2:
+                rows[number] = replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
     counted = new_alarms(observations, spec)
     assert any(counted["accuracy"])
     named = [Observation(name=f"{n:02d}", rows=rows) for n, rows in enumerate(observations)]
@@ -314,7 +314,7 @@ def test_all_tests_together_meet_the_budget_if_nothing_changes(
 ) -> None:
     """More than `most` false alarms have a probability of at most 1 in 200."""
     benchmark = SimulatedBenchmark(videos=30)
-    found = simulate_checks(benchmark, runs=runs, histories=histories, seed=6, v2=False)
-    assert set(found.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
-    assert found.allowed == histories * runs / 60
-    assert found.false_alarms <= most
+    alarms = simulate_checks(benchmark, runs=runs, histories=histories, seed=6, v2=False)
+    assert set(alarms.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
+    assert alarms.allowed == histories * runs / 60
+    assert alarms.false_alarms <= most

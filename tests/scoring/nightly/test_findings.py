@@ -14,9 +14,9 @@ def test_findings_are_stored_with_the_version_of_the_rules(tmp_path: Path) -> No
     store, rows = Store.at(tmp_path), v1_evaluation(1)
     runs = [Observation(name=name, rows=rows) for name in ("baseline", "2026-11-20")]
     write_findings(store, "videomme", assess(runs, AlarmSpec()), "f")
-    found = read_findings(store, "videomme", "made-up", "2026-11-20")
-    assert found
-    assert {finding.rule_version for finding in found} == {RULE_VERSION}
+    stored = read_findings(store, "videomme", "made-up", "2026-11-20")
+    assert stored
+    assert {finding.rule_version for finding in stored} == {RULE_VERSION}
 
 
 def test_a_nightly_run_that_was_never_assessed_has_no_findings(tmp_path: Path) -> None:

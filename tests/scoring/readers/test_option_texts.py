@@ -106,11 +106,11 @@ def read(response: str, options: Sequence[str]) -> Reading:
     return read_answer(ReaderName.STRICT, response, letters=letters, options=options)
 
 
-def check_every_form(texts: list[str], ending: str, published: bool, place: int) -> None:
+def check_every_form(texts: list[str], ending: str, published: bool, index: int) -> None:
     """Check that one of `texts` is read as its own letter in all forms."""
     pairs = list(zip(Letter, texts, strict=False))
     options = [f"{letter}. {text}" if published else text for letter, text in pairs]
-    letter, text = pairs[place % len(pairs)]
+    letter, text = pairs[index % len(pairs)]
     for form in FORMS.values():
         response = ending.join(
             (form.format(letter=letter, text=text, lower=letter.lower(), low=text.lower()), "")
@@ -127,18 +127,18 @@ ARGUMENTS = (OPTIONS, st.sampled_from(ENDINGS), st.booleans(), st.integers(0, 13
 @given(*ARGUMENTS)
 @settings(max_examples=40)
 def test_every_option_is_read_as_its_own_letter(
-    texts: list[str], ending: str, published: bool, place: int
+    texts: list[str], ending: str, published: bool, index: int
 ) -> None:
-    check_every_form(texts, ending, published, place)
+    check_every_form(texts, ending, published, index)
 
 
 @pytest.mark.slow
 @given(*ARGUMENTS)
 @settings(max_examples=3_000)
 def test_every_option_is_read_as_its_own_letter_in_many_examples(
-    texts: list[str], ending: str, published: bool, place: int
+    texts: list[str], ending: str, published: bool, index: int
 ) -> None:
-    check_every_form(texts, ending, published, place)
+    check_every_form(texts, ending, published, index)
 
 
 FRUIT = ("A. Apples.", "B. Pears.", "C. Plums.", "D. Figs.")
@@ -319,8 +319,8 @@ def test_a_final_value_is_compared_as_a_whole_and_a_rejected_option_is_no_answer
 def test_values_in_three_languages_are_read_without_a_false_letter() -> None:
     rows = labelled_responses(GOLDEN / "value_forms.jsonl")
     assert len(rows) == 300
-    found = counts((letter_read(ReaderName.STRICT, row), row["intended"]) for row in rows)
-    assert found == {"right": 300, "false": 0, "wrong": 0, "missed": 0}
+    agreement = counts((letter_read(ReaderName.STRICT, row), row["intended"]) for row in rows)
+    assert agreement == {"right": 300, "false": 0, "wrong": 0, "missed": 0}
 
 
 def test_a_long_explanation_without_a_conclusion_is_not_read() -> None:

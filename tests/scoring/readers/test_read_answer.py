@@ -320,15 +320,15 @@ def test_any_text_is_read_as_an_offered_letter_or_none_with_a_valid_span(
     ),
 )
 def test_wrapping_a_clear_answer_does_not_change_it(
-    wanted: Letter, form: str, space: str, wrapper: str
+    intended: Letter, form: str, space: str, wrapper: str
 ) -> None:
-    response = space + wrapper.format(form.format(wanted)) + space
-    assert letter(ReaderName.STRICT, response) == wanted
+    response = space + wrapper.format(form.format(intended)) + space
+    assert letter(ReaderName.STRICT, response) == intended
 
 
 @given(st.text(alphabet="abcdefgh ABCD.,\n", max_size=80), st.sampled_from(FOUR))
-def test_closed_reasoning_never_changes_the_letter(thought: str, wanted: Letter) -> None:
-    assert letter(ReaderName.STRICT, f"<think>{thought}</think>{wanted}") == wanted
+def test_closed_reasoning_never_changes_the_letter(thought: str, intended: Letter) -> None:
+    assert letter(ReaderName.STRICT, f"<think>{thought}</think>{intended}") == intended
 
 
 _UNITS = [

@@ -62,5 +62,5 @@ def test_a_reading_has_its_rule_and_its_characters(
 ) -> None:
     reading = read_strict(response, LETTERS, OPTIONS)
     assert (reading.letter, reading.rule) == (letter, rule)
-    found = None if reading.span is None else response[slice(*reading.span)]
-    assert found == characters
+    decisive = None if reading.span is None else response[slice(*reading.span)]
+    assert decisive == characters

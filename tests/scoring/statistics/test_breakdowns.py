@@ -31,9 +31,9 @@ GOLDEN_SCORES = GOLDEN / "scores"
 
 
 def test_cells_of_a_breakdown_add_up_to_the_total() -> None:
-    found = breakdowns(find_benchmark("videomme"), v1_evaluation(1))
-    whole = found["overall"][0]
-    for cells in found.values():
+    by_name = breakdowns(find_benchmark("videomme"), v1_evaluation(1))
+    whole = by_name["overall"][0]
+    for cells in by_name.values():
         assert sum(cell.correct for cell in cells) == whole.correct
         assert sum(cell.failed for cell in cells) == whole.failed
         assert sum(cell.questions for cell in cells) == whole.questions
@@ -155,10 +155,10 @@ def test_every_value_of_a_facet_has_the_same_weight_in_its_mean() -> None:
         )
     ]
     unlabelled = scored("6-1", Outcome.INCORRECT)
-    found = mean_over([*rows, unlabelled], facet)
-    assert (found.mean, found.values, found.clusters) == (0.625, 5, 5)
+    mean = mean_over([*rows, unlabelled], facet)
+    assert (mean.mean, mean.values, mean.clusters) == (0.625, 5, 5)
     # Deviations in the linearized estimator: 0, 3/4, -1/4, -1/4, -1/4, each times 1/2 · 1/4.
-    assert found.standard_error == pytest.approx(((9 + 3) / 16 * 5 / 4) ** 0.5 / 8)
+    assert mean.standard_error == pytest.approx(((9 + 3) / 16 * 5 / 4) ** 0.5 / 8)
 
 
 def test_rows_without_any_answer_have_no_score() -> None:

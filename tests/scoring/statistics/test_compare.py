@@ -19,33 +19,33 @@ B = v1_evaluation(2, videos=90, evaluation="b")
 
 
 def test_an_evaluation_does_not_differ_from_itself() -> None:
-    found = compare(A, A)
-    assert found.accuracy.difference.mean == 0
-    assert found.accuracy.p_value == 1
-    assert found.flip_rate.mean == 0
-    assert (found.won, found.lost, found.different) == ((), (), ())
-    assert not any(marginal.significant for marginal in found.marginals)
+    comparison = compare(A, A)
+    assert comparison.accuracy.difference.mean == 0
+    assert comparison.accuracy.p_value == 1
+    assert comparison.flip_rate.mean == 0
+    assert (comparison.won, comparison.lost, comparison.different) == ((), (), ())
+    assert not any(marginal.significant for marginal in comparison.marginals)
 
 
 def test_swapping_the_sides_changes_only_the_sign() -> None:
-    one, other = compare(A, B), compare(B, A)
-    assert one.accuracy.difference.mean == pytest.approx(-other.accuracy.difference.mean)
-    assert one.accuracy.p_value == pytest.approx(other.accuracy.p_value)
-    assert (one.won, one.lost) == (other.lost, other.won)
+    forward, other = compare(A, B), compare(B, A)
+    assert forward.accuracy.difference.mean == pytest.approx(-other.accuracy.difference.mean)
+    assert forward.accuracy.p_value == pytest.approx(other.accuracy.p_value)
+    assert (forward.won, forward.lost) == (other.lost, other.won)
 
 
 def test_the_intervals_of_few_videos_are_those_of_scores() -> None:
     videos = sorted({row.video_id for row in A})[:3]
     few = [replace(row, evaluation="few") for row in A if row.video_id in videos]
-    found = compare(few, few).accuracy_a
+    accuracy = compare(few, few).accuracy_a
     (shown,) = breakdown(few, [])
-    assert (found.mean, found.low, found.high) == (
+    assert (accuracy.mean, accuracy.low, accuracy.high) == (
         shown.accuracy,
         shown.accuracy_low,
         shown.accuracy_high,
     )
-    assert found.high is not None
-    assert 0 < found.high < 1
+    assert accuracy.high is not None
+    assert 0 < accuracy.high < 1
 
 
 def test_the_51_marginals_of_v1_are_tested() -> None:
@@ -63,15 +63,15 @@ def test_a_real_drop_is_significant_only_in_its_domain() -> None:
         fails = row.facets["domain"] == "Knowledge" and row.is_correct
         return replace(row, outcome=Outcome.INCORRECT, is_correct=False) if fails else row
 
-    found = compare(A, [worse(row) for row in A])
-    significant = {marginal.value for marginal in found.marginals if marginal.significant}
+    comparison = compare(A, [worse(row) for row in A])
+    significant = {marginal.value for marginal in comparison.marginals if marginal.significant}
     assert "Knowledge" in significant
     assert "Life Record" not in significant
-    assert found.accuracy.p_value < 1e-3
-    assert not found.won
-    ranked = sorted(found.marginals, key=lambda marginal: marginal.difference.p_value)
+    assert comparison.accuracy.p_value < 1e-3
+    assert not comparison.won
+    ranked = sorted(comparison.marginals, key=lambda marginal: marginal.difference.p_value)
     raised = [51 * m.difference.p_value / rank for rank, m in enumerate(ranked, start=1)]
-    adjusted = [min(1, *raised[place:]) for place in range(51)]
+    adjusted = [min(1, *raised[start:]) for start in range(51)]
     assert [m.adjusted_p_value for m in ranked] == pytest.approx(adjusted)
 
 
@@ -96,21 +96,21 @@ def test_failed_requests_are_listed_and_not_compared() -> None:
         scored("002-1", Outcome.UNREADABLE),
         scored("004-1"),
     ]
-    found = compare(a, [replace(row, evaluation="other") for row in b])
-    assert (found.evaluation_a, found.evaluation_b) == ("made-up", "other")
-    assert (found.accuracy_a.mean, found.accuracy_b.mean) == (1, 0.5)
-    assert found.failed == ("001-1",)
-    assert found.accuracy.difference.values == 2
-    assert found.accuracy.difference.mean == -0.5
-    assert found.lost == ("002-1",)
-    assert found.different == ("001-1", "002-1")
-    assert (found.only_a, found.only_b) == (("003-1",), ("004-1",))
+    comparison = compare(a, [replace(row, evaluation="other") for row in b])
+    assert (comparison.evaluation_a, comparison.evaluation_b) == ("made-up", "other")
+    assert (comparison.accuracy_a.mean, comparison.accuracy_b.mean) == (1, 0.5)
+    assert comparison.failed == ("001-1",)
+    assert comparison.accuracy.difference.values == 2
+    assert comparison.accuracy.difference.mean == -0.5
+    assert comparison.lost == ("002-1",)
+    assert comparison.different == ("001-1", "002-1")
+    assert (comparison.only_a, comparison.only_b) == (("003-1",), ("004-1",))
 
 
 def test_v2_is_compared_by_group() -> None:
     a, b = v2_evaluation(1, groups=60, evaluation="a"), v2_evaluation(2, groups=60, evaluation="b")
-    found = compare(a, b)
-    assert found.group_score is not None
+    comparison = compare(a, b)
+    assert comparison.group_score is not None
     answered = {
         key.question_id
         for key in a
@@ -121,12 +121,12 @@ def test_v2_is_compared_by_group() -> None:
         [group.score for group in score_groups([r for r in rows if r.question_id in answered])[0]]
         for rows in (a, b)
     ]
-    assert found.group_score.difference.values == len(means[0])
-    assert found.group_score.difference.mean == pytest.approx(
+    assert comparison.group_score.difference.values == len(means[0])
+    assert comparison.group_score.difference.mean == pytest.approx(
         sum(means[1]) / len(means[1]) - sum(means[0]) / len(means[0])
     )
-    assert found.group_score.exact
-    assert {marginal.column for marginal in found.marginals} == {
+    assert comparison.group_score.exact
+    assert {marginal.column for marginal in comparison.marginals} == {
         "group_type",
         "level",
         "second_head",
@@ -135,42 +135,42 @@ def test_v2_is_compared_by_group() -> None:
 
 
 def test_a_single_question_is_compared_without_an_interval() -> None:
-    found = compare([scored("001-1")], [scored("001-1", Outcome.INCORRECT)])
-    assert (found.accuracy.difference.mean, found.accuracy.difference.low) == (-1, None)
-    assert found.p_value_mcnemar == 1
-    assert found.mean_over is None
+    comparison = compare([scored("001-1")], [scored("001-1", Outcome.INCORRECT)])
+    assert (comparison.accuracy.difference.mean, comparison.accuracy.difference.low) == (-1, None)
+    assert comparison.p_value_mcnemar == 1
+    assert comparison.mean_over is None
 
 
 def test_repeats_are_compared_with_repeats() -> None:
     a = [scored("001-1", repeat=0), scored("001-1", Outcome.INCORRECT, repeat=1)]
     b = [scored("001-1", repeat=0), scored("001-1", repeat=1)]
-    found = compare(a, b)
-    assert found.accuracy.difference.values == 2
-    assert found.won == ("001-1",)
-    assert found.p_value_mcnemar is None
+    comparison = compare(a, b)
+    assert comparison.accuracy.difference.values == 2
+    assert comparison.won == ("001-1",)
+    assert comparison.p_value_mcnemar is None
 
 
 def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
     """Two of three easy answers and one of one hard answer are lost: -2/3 and -1."""
     rows = [
-        scored(f"00{place}-1", benchmark="own", domain=domain)
-        for place, domain in enumerate(["Knowledge", "Knowledge", "Knowledge", "Multilingual"])
+        scored(f"00{number}-1", benchmark="own", domain=domain)
+        for number, domain in enumerate(["Knowledge", "Knowledge", "Knowledge", "Multilingual"])
     ]
     worse = [rows[0], *(replace(row, is_correct=False) for row in rows[1:])]
     changes = {"name": "own", "mean_of": "domain"}
     with registered(find_benchmark("videomme").model_copy(update=changes)):
-        found = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
-    assert found.mean_over is not None
-    assert found.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)
-    assert found.accuracy.difference.mean == -3 / 4
-    assert found.changed_settings == (ChangedSetting(key="seed", a="1", b="2"),)
+        comparison = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
+    assert comparison.mean_over is not None
+    assert comparison.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)
+    assert comparison.accuracy.difference.mean == -3 / 4
+    assert comparison.changed_settings == (ChangedSetting(key="seed", a="1", b="2"),)
 
 
 def test_changed_settings_have_dotted_keys() -> None:
     a = {"model": {"name": "m", "seed": 1}, "reader": "strict", "alignment": None}
     b = {"model": {"name": "m", "seed": 2}, "reader": "strict", "alignment": {"policy": "full"}}
-    found = {setting.key: (setting.a, setting.b) for setting in changed_settings(a, b)}
-    assert found == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
+    changed = {setting.key: (setting.a, setting.b) for setting in changed_settings(a, b)}
+    assert changed == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 
 
 def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:

@@ -29,51 +29,51 @@ LMMS_EVAL = json.loads((GOLDEN_SCORES / "lmms_eval_aggregate.json").read_text())
 
 A = [int(mark) for mark in "110111001100111000"]
 B = [int(mark) for mark in "100110011000111010"]
-CLUSTERS = [place // 3 for place in range(18)]
+CLUSTERS = [number // 3 for number in range(18)]
 
 small_sums = st.lists(st.integers(-3, 3), min_size=1, max_size=9)
 
 
 def test_the_cr1_error_and_interval_have_known_values() -> None:
-    found = clustered_mean(A, CLUSTERS)
-    assert found.mean == pytest.approx(0.5555556, abs=5e-8)
-    assert found.standard_error == pytest.approx(0.1648044, abs=5e-8)
-    assert found.low == pytest.approx(0.1319123, abs=5e-8)
-    assert found.high == pytest.approx(2 * 5 / 9 - 0.1319123, abs=1e-7)  # t is symmetric
-    assert (found.values, found.clusters) == (18, 6)
+    estimate = clustered_mean(A, CLUSTERS)
+    assert estimate.mean == pytest.approx(0.5555556, abs=5e-8)
+    assert estimate.standard_error == pytest.approx(0.1648044, abs=5e-8)
+    assert estimate.low == pytest.approx(0.1319123, abs=5e-8)
+    assert estimate.high == pytest.approx(2 * 5 / 9 - 0.1319123, abs=1e-7)  # t is symmetric
+    assert (estimate.values, estimate.clusters) == (18, 6)
 
 
 def test_the_cr1_error_of_unequal_clusters_has_a_known_value() -> None:
-    found = clustered_mean([int(mark) for mark in "1011011100"], "0001123333")
-    assert found.mean == pytest.approx(0.6)
-    assert found.standard_error == pytest.approx(0.0730297, abs=5e-8)
+    estimate = clustered_mean([int(mark) for mark in "1011011100"], "0001123333")
+    assert estimate.mean == pytest.approx(0.6)
+    assert estimate.standard_error == pytest.approx(0.0730297, abs=5e-8)
 
 
 def test_a_paired_difference_has_known_values() -> None:
-    found = paired_difference(A, B, CLUSTERS)
-    assert found.difference.mean == pytest.approx(0.0555556, abs=5e-8)
-    assert found.difference.standard_error == pytest.approx(0.1337955, abs=5e-8)
-    assert found.t_statistic == pytest.approx(0.4152274, abs=5e-8)
-    assert found.p_value_t == pytest.approx(0.6951923, abs=5e-8)
-    assert found.p_value == pytest.approx(1.0)
-    assert found.exact
+    difference = paired_difference(A, B, CLUSTERS)
+    assert difference.difference.mean == pytest.approx(0.0555556, abs=5e-8)
+    assert difference.difference.standard_error == pytest.approx(0.1337955, abs=5e-8)
+    assert difference.t_statistic == pytest.approx(0.4152274, abs=5e-8)
+    assert difference.p_value_t == pytest.approx(0.6951923, abs=5e-8)
+    assert difference.p_value == pytest.approx(1.0)
+    assert difference.exact
 
 
 def test_with_one_question_per_video_the_error_is_the_textbook_error() -> None:
-    found = clustered_mean(A, range(18))
-    assert found.standard_error == pytest.approx(stats.sem(A))
+    estimate = clustered_mean(A, range(18))
+    assert estimate.standard_error == pytest.approx(stats.sem(A))
     low, high = stats.t.interval(0.95, 17, np.mean(A), stats.sem(A))
-    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))
 
 
 def test_paired_t_without_clusters_equals_the_textbook_test() -> None:
     current, baseline = LMMS_EVAL["paired"]["current"], LMMS_EVAL["paired"]["baseline"]
-    found = paired_difference(current, baseline, range(len(current)))
+    difference = paired_difference(current, baseline, range(len(current)))
     theirs = LMMS_EVAL["paired"]["out"]
-    assert found.difference.mean == pytest.approx(theirs["mean_diff"])
-    assert found.difference.standard_error == pytest.approx(theirs["se_diff"])
-    assert found.t_statistic == pytest.approx(theirs["t_stat"])
-    assert found.p_value_t == pytest.approx(stats.ttest_rel(current, baseline).pvalue)
+    assert difference.difference.mean == pytest.approx(theirs["mean_diff"])
+    assert difference.difference.standard_error == pytest.approx(theirs["se_diff"])
+    assert difference.t_statistic == pytest.approx(theirs["t_stat"])
+    assert difference.p_value_t == pytest.approx(stats.ttest_rel(current, baseline).pvalue)
 
 
 @given(
@@ -85,12 +85,14 @@ def test_order_of_questions_does_not_matter(
     values: list[bool], labels: list[int], order: random.Random
 ) -> None:
     pairs = list(zip(values, labels, strict=False))
-    found = clustered_mean([value for value, _ in pairs], [label for _, label in pairs])
+    estimate = clustered_mean([value for value, _ in pairs], [label for _, label in pairs])
     order.shuffle(pairs)
     again = clustered_mean([value for value, _ in pairs], [label for _, label in pairs])
-    assert again.mean == pytest.approx(found.mean)
+    assert again.mean == pytest.approx(estimate.mean)
     assert again.standard_error == (
-        None if found.standard_error is None else pytest.approx(found.standard_error, abs=1e-12)
+        None
+        if estimate.standard_error is None
+        else pytest.approx(estimate.standard_error, abs=1e-12)
     )
 
 
@@ -101,8 +103,8 @@ def test_copies_within_a_video_do_not_shrink_the_error() -> None:
 
 
 def test_one_video_has_no_error() -> None:
-    found = clustered_mean([1, 0, 1], ["001"] * 3)
-    assert (found.standard_error, found.low, found.high) == (None, None, None)
+    estimate = clustered_mean([1, 0, 1], ["001"] * 3)
+    assert (estimate.standard_error, estimate.low, estimate.high) == (None, None, None)
 
 
 def test_no_values_and_unpaired_values_are_errors() -> None:
@@ -122,31 +124,31 @@ def brute_force(sums: list[float]) -> float:
 
 @given(sums=small_sums)
 def test_sign_flips_equal_the_enumeration_of_all_patterns(sums: list[int]) -> None:
-    found = sign_flip_test(sums)
-    assert found.exact
-    assert found.p_value == pytest.approx(brute_force([float(value) for value in sums]), abs=1e-9)
+    result = sign_flip_test(sums)
+    assert result.exact
+    assert result.p_value == pytest.approx(brute_force([float(value) for value in sums]), abs=1e-9)
 
 
 @given(sums=small_sums)
 def test_sums_without_a_unit_are_enumerated(sums: list[int]) -> None:
     odd = [value * 2**0.5 + (value > 0) * 0.1 for value in sums]
-    found = sign_flip_test(odd)
-    assert found.exact
-    assert found.p_value == pytest.approx(brute_force(odd), abs=1e-9)
+    result = sign_flip_test(odd)
+    assert result.exact
+    assert result.p_value == pytest.approx(brute_force(odd), abs=1e-9)
 
 
 def test_the_interval_of_equal_answers_is_the_exact_bound_on_the_share_of_videos() -> None:
-    found = paired_difference(A, A, CLUSTERS)
+    difference = paired_difference(A, A, CLUSTERS)
     bound = 1 - 0.05 ** (1 / 6)
-    assert (found.difference.low, found.difference.high) == pytest.approx((-bound, bound))
-    assert found.interval_kind is IntervalKind.EXACT
+    assert (difference.difference.low, difference.difference.high) == pytest.approx((-bound, bound))
+    assert difference.interval_kind is IntervalKind.EXACT
     assert stats.binomtest(0, 6).proportion_ci(0.9).high == pytest.approx(bound)
 
 
 def test_videos_that_all_differ_by_the_same_amount_claim_no_certainty() -> None:
-    found = paired_difference([1, 1, 0] * 2, [1, 0, 0] * 2, CLUSTERS[:6])
-    assert found.difference.standard_error == pytest.approx(0)
-    low, high = found.difference.low, found.difference.high
+    difference = paired_difference([1, 1, 0] * 2, [1, 0, 0] * 2, CLUSTERS[:6])
+    assert difference.difference.standard_error == pytest.approx(0)
+    low, high = difference.difference.low, difference.difference.high
     assert low is not None
     assert high is not None
     assert low < 0 < 1 / 3 < high < 1
@@ -154,13 +156,15 @@ def test_videos_that_all_differ_by_the_same_amount_claim_no_certainty() -> None:
 
 def test_the_interval_of_one_difference_is_not_narrower_than_that_of_none() -> None:
     videos = list(range(900))
-    none, one, three = (
+    none, single, three = (
         paired_difference([1] * 900, [0] * count + [1] * (900 - count), videos)
         for count in (0, 1, 3)
     )
-    widths = [(found.difference.high or 0) - (found.difference.low or 0) for found in (none, one)]
+    widths = [
+        (paired.difference.high or 0) - (paired.difference.low or 0) for paired in (none, single)
+    ]
     assert widths[1] >= widths[0] > 0.006
-    assert (one.interval_kind, three.interval_kind) == (
+    assert (single.interval_kind, three.interval_kind) == (
         IntervalKind.EXACT,
         IntervalKind.CLUSTERED_T,
     )
@@ -172,8 +176,8 @@ def test_the_exact_interval_covers_rare_differences() -> None:
         covered = 0
         for _ in range(400):
             differs = (chance.random(60) < share).astype(float)
-            found = paired_difference(differs, np.zeros(60), range(60)).difference
-            covered += (found.low or 0) <= share <= (found.high or 0)
+            estimate = paired_difference(differs, np.zeros(60), range(60)).difference
+            covered += (estimate.low or 0) <= share <= (estimate.high or 0)
         assert covered >= 0.93 * 400
 
 
@@ -181,17 +185,17 @@ def test_the_exact_interval_covers_rare_differences() -> None:
 def test_intervals_of_differences_contain_the_mean_and_are_possible(sums: list[int]) -> None:
     videos = [video for video in range(len(sums)) for _ in range(3)]
     values = [value for total in sums for value in _parts(total)]
-    found = paired_difference(values, np.zeros(len(values)), videos).difference
-    assert found.low is not None
-    assert found.high is not None
-    assert -1 <= found.low <= found.mean + 1e-12
-    assert found.mean - 1e-12 <= found.high <= 1
-    assert found.high - found.low > 0
+    estimate = paired_difference(values, np.zeros(len(values)), videos).difference
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert -1 <= estimate.low <= estimate.mean + 1e-12
+    assert estimate.mean - 1e-12 <= estimate.high <= 1
+    assert estimate.high - estimate.low > 0
 
 
 def _parts(total: int) -> list[int]:
     """Three differences of -1, 0 or 1 with this sum."""
-    return [(total > place) - (total < -place) for place in range(3)]
+    return [(total > limit) - (total < -limit) for limit in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -215,10 +219,10 @@ def test_sign_flips_of_single_questions_equal_mcnemar() -> None:
 
 def test_many_sums_without_a_unit_are_drawn_from_a_seed() -> None:
     sums = np.random.default_rng(1).normal(0.3, 1, 40)
-    found = sign_flip_test(sums, draws=9_999, seed=7)
-    assert not found.exact
-    assert found == sign_flip_test(sums, draws=9_999, seed=7)
-    assert found.p_value == pytest.approx(sign_flip_test(np.rint(sums * 1000)).p_value, abs=0.02)
+    result = sign_flip_test(sums, draws=9_999, seed=7)
+    assert not result.exact
+    assert result == sign_flip_test(sums, draws=9_999, seed=7)
+    assert result.p_value == pytest.approx(sign_flip_test(np.rint(sums * 1000)).p_value, abs=0.02)
     extreme = sign_flip_test(sums + 10, draws=3)
     assert extreme.p_value == 1 / 4, "the observed pattern is one of four"
 
@@ -227,9 +231,9 @@ def test_group_scores_have_an_exact_test() -> None:
     scores = [0, 6.25, 25, 56.25, 100, 100 / 12, 400 / 12, 700 / 12, 10, 20, 50]
     differences = np.random.default_rng(2).choice(scores, (2, 12))
     sums = (differences[0] - differences[1]).tolist()
-    found = sign_flip_test(sums, unit=100 / 240)
-    assert found.exact
-    assert found.p_value == pytest.approx(brute_force(sums), abs=1e-9)
+    result = sign_flip_test(sums, unit=100 / 240)
+    assert result.exact
+    assert result.p_value == pytest.approx(brute_force(sums), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -239,8 +243,8 @@ def test_comparisons_of_equal_models_reject_at_the_nominal_level(seed: int) -> N
     for _ in range(300):
         video = chance.normal(0, 1, 60).repeat(3)  # questions of a video are correlated
         right = chance.normal(0, 1, (2, 180)) + video > 0
-        found = paired_difference(right[0], right[1], np.arange(60).repeat(3).tolist())
-        rejected += found.p_value <= 0.05
+        difference = paired_difference(right[0], right[1], np.arange(60).repeat(3).tolist())
+        rejected += difference.p_value <= 0.05
     assert rejected <= stats.binom.ppf(0.9999, 300, 0.05)
 
 
@@ -274,18 +278,22 @@ def test_small_and_unanimous_cells_have_wilson_intervals() -> None:
 
 
 def test_large_cells_have_clustered_intervals_within_0_and_1() -> None:
-    estimate = clustered_mean([1] * 59 + [0], [place // 3 for place in range(60)])
-    found = accuracy_interval(estimate, estimate.values)
-    assert found.kind is IntervalKind.CLUSTERED_T
-    assert found.high == 1.0
-    assert found.low == estimate.low
+    estimate = clustered_mean([1] * 59 + [0], [number // 3 for number in range(60)])
+    interval = accuracy_interval(estimate, estimate.values)
+    assert interval.kind is IntervalKind.CLUSTERED_T
+    assert interval.high == 1.0
+    assert interval.low == estimate.low
 
 
 def test_group_score_intervals_are_clustered_and_within_0_and_100() -> None:
     estimate = clustered_mean([100, 100, 100, 25], range(4))
-    found = group_score_interval(estimate)
-    assert found is not None
-    assert (found.low, found.high, found.kind) == (estimate.low, 100.0, IntervalKind.CLUSTERED_T)
+    interval = group_score_interval(estimate)
+    assert interval is not None
+    assert (interval.low, interval.high, interval.kind) == (
+        estimate.low,
+        100.0,
+        IntervalKind.CLUSTERED_T,
+    )
 
 
 @pytest.mark.parametrize("scores", [[25.0], [100 / 12] * 7])

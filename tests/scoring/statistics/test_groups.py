@@ -113,11 +113,11 @@ def test_a_score_is_between_0_and_100_and_100_is_reached(
         assert value == 0
 
 
-@given(structure=structures, outcomes=four_outcomes, place=st.integers(0, 3))
+@given(structure=structures, outcomes=four_outcomes, index=st.integers(0, 3))
 def test_one_more_right_answer_never_lowers_the_score(
-    structure: str | None, outcomes: list[Outcome], place: int
+    structure: str | None, outcomes: list[Outcome], index: int
 ) -> None:
-    better = [CORRECT if number == place else before for number, before in enumerate(outcomes)]
+    better = [CORRECT if number == index else before for number, before in enumerate(outcomes)]
     assert score(structure, better) >= score(structure, outcomes)
 
 
@@ -134,7 +134,7 @@ def test_without_unreadable_answers_the_rules_agree(
 def test_a_relevance_score_does_not_depend_on_order(
     outcomes: tuple[Outcome, ...], order: list[int]
 ) -> None:
-    moved = [outcomes[place] for place in order]
+    moved = [outcomes[index] for index in order]
     assert score(None, moved) == score(None, outcomes)
 
 

@@ -39,8 +39,8 @@ def with_outcomes(rows: list[ScoredQuestion], right: list[bool]) -> list[ScoredQ
 
 
 def test_an_analysis_states_its_assumptions() -> None:
-    found = PowerAnalysis(questions=2_700, videos=900, discordance=0.12)
-    assert (found.correlation, found.alpha, found.power) == (0.2, 0.05, 0.8)
+    analysis = PowerAnalysis(questions=2_700, videos=900, discordance=0.12)
+    assert (analysis.correlation, analysis.alpha, analysis.power) == (0.2, 0.05, 0.8)
     assumed = {
         "questions": 90,
         "videos": 30,
@@ -49,8 +49,8 @@ def test_an_analysis_states_its_assumptions() -> None:
         "alpha": 0.01,
         "power": 0.9,
     }
-    found = PowerAnalysis(**assumed)  # type: ignore[arg-type]
-    assert {name: getattr(found, name) for name in assumed} == assumed
+    analysis = PowerAnalysis(**assumed)  # type: ignore[arg-type]
+    assert {name: getattr(analysis, name) for name in assumed} == assumed
     with pytest.raises(ScoringError, match=r"5 videos: with fewer than 6.*use more videos"):
         PowerAnalysis(questions=15, videos=5, discordance=0.12)
 
@@ -90,15 +90,15 @@ def test_no_difference_is_detectable_that_the_exact_test_cannot_reject() -> None
 
 
 def test_noise_is_measured_on_questions_that_both_answered() -> None:
-    found = measure_noise(A, B)
+    noise = measure_noise(A, B)
     others = {row.question_id: row for row in B}
     pairs = [
         (row.is_correct, others[row.question_id].is_correct)
         for row in A
         if Outcome.FAILED not in (row.outcome, others[row.question_id].outcome)
     ]
-    assert found.discordance == np.mean([one != other for one, other in pairs])
-    assert found.correlation < 0.2, "the made-up answers are independent"
+    assert noise.discordance == np.mean([first != other for first, other in pairs])
+    assert noise.correlation < 0.2, "the made-up answers are independent"
     with pytest.raises(ScoringError) as raised:
         measure_noise(A, [scored("999-1")])
     assert str(raised.value) == (
@@ -135,8 +135,8 @@ def noise_of(changes: str) -> Noise:
 def test_the_noise_of_few_questions_is_that_of_the_formula(
     changes: str, discordance: float, correlation: float
 ) -> None:
-    found = noise_of(changes)
-    assert (found.discordance, found.correlation) == pytest.approx((discordance, correlation))
+    noise = noise_of(changes)
+    assert (noise.discordance, noise.correlation) == pytest.approx((discordance, correlation))
 
 
 def test_questions_that_change_together_are_fully_correlated() -> None:
@@ -157,9 +157,9 @@ def test_two_repeats_are_compared_like_two_evaluations() -> None:
 
 
 def test_the_command_shows_the_numbers_of_the_docs() -> None:
-    found = videomme("power", "--benchmark", "videomme", "--json").json
-    assert [round(100 * one["effect"], 1) for one in found] == [1.4, 2.2, 3.2]
-    assert {(one["videos"], one["questions"]) for one in found} == {(900, 2_700)}
+    analyses = videomme("power", "--benchmark", "videomme", "--json").json
+    assert [round(100 * analysis["effect"], 1) for analysis in analyses] == [1.4, 2.2, 3.2]
+    assert {(analysis["videos"], analysis["questions"]) for analysis in analyses} == {(900, 2_700)}
     subset = videomme("power", "--videos", "90", "--discordance", "0.12", "--json").json
     assert (subset[0]["questions"], len(subset)) == (270, 1)
 
@@ -176,6 +176,9 @@ def test_a_configured_subset_follows_the_complete_benchmark(
     settings = "smoke: {subset: {videos: 12, stratify: [duration, domain], seed: 7}}"
     (tmp_path / "benchmarks.yaml").write_text(settings)
     monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(tmp_path))
-    found = videomme("power", "--benchmark", "smoke", "--discordance", "0.12", "--json").json
-    assert [(one["videos"], one["questions"]) for one in found] == [(24, 72), (12, 36)]
-    assert found[0]["effect"] < found[1]["effect"]
+    analyses = videomme("power", "--benchmark", "smoke", "--discordance", "0.12", "--json").json
+    assert [(analysis["videos"], analysis["questions"]) for analysis in analyses] == [
+        (24, 72),
+        (12, 36),
+    ]
+    assert analyses[0]["effect"] < analyses[1]["effect"]
