@@ -7,8 +7,10 @@ import sys
 import tomllib
 from graphlib import TopologicalSorter
 from importlib import import_module
+from pathlib import Path
 
 import grimp
+import pytest
 import yaml
 
 import videomme_pipeline
@@ -75,6 +77,17 @@ def test_importing_the_package_imports_no_module_of_the_package() -> None:
 
 def test_types_are_shipped() -> None:
     assert (ROOT / "videomme_pipeline" / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_pyright_knows_the_types_of_the_public_names(tmp_path: Path) -> None:
+    """`make lint` asks mypy about the same file."""
+    (tmp_path / "user.py").write_bytes((ROOT / "tests/support/typed_user.py").read_bytes())
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}', encoding="utf-8")
+    command = [sys.executable, "-m", "pyright", "-p", ".", "--pythonpath", sys.executable]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.startswith("0 errors, 0 warnings"), ended.stdout
 
 
 def test_the_docstring_of_errors_draws_the_actual_tree() -> None:

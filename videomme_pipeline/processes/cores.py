@@ -33,10 +33,10 @@ def _quota_of(cgroup: Path) -> Iterator[float]:
     """The quota of one cgroup. A process may not see its cgroup from inside of a container."""
     try:
         if (cgroup / "cpu.max").exists():
-            quota, period = (cgroup / "cpu.max").read_text().split()
+            quota, period = (cgroup / "cpu.max").read_text(encoding="ascii").split()
         else:
-            quota = (cgroup / "cpu.cfs_quota_us").read_text()
-            period = (cgroup / "cpu.cfs_period_us").read_text()
+            quota = (cgroup / "cpu.cfs_quota_us").read_text(encoding="ascii")
+            period = (cgroup / "cpu.cfs_period_us").read_text(encoding="ascii")
     except OSError:
         return
     if quota != "max" and int(quota) > 0:

@@ -295,6 +295,8 @@ async def test_a_model_that_is_killed_during_a_question_answers_the_next_request
     others = children()
     model = EmbeddedModel(folder)
     reply = await model.respond(example)
+    await model.close()  # the next one needs only the first child, because the facts are stored
+    assert await model.respond(example) == reply
     (child,) = children() - others
     child.suspend()  # so that the next question is certainly not answered yet
     asking = asyncio.create_task(model.respond(example))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,6 +41,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.processes.cores import usable_cores
 from videomme_pipeline.storage.publish import publish
 
 WEIGHTS = PackageFile(
@@ -60,8 +62,8 @@ class EmbeddedModel:
     """OCR, subtitles and SmolLM2-135M as a `VideoLLM`.
 
     Weights and the text read from frames are stored in `folder`. The first request loads the
-    model. One child process does all the work, so answers do not depend on the load. After a crash
-    the next request starts another one.
+    model. Each core reads pictures in a child process, and the first child computes all likelihoods,
+    so answers do not depend on the load. After a crash the next request starts another child.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class EmbeddedModel:
         self._folder = folder or Path.home() / ".cache" / "videomme" / "embedded"
         self._weights = weights
         self._time_limit_seconds = time_limit_seconds
-        self._child = Child()
+        self._children = tuple(Child() for _ in range(usable_cores()))
 
     @property
     def name(self) -> str:
@@ -98,15 +100,17 @@ class EmbeddedModel:
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._answer, request)
 
     async def close(self) -> None:
-        self._child.kill()
+        for child in self._children:
+            child.kill()
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-        self._child.close()
-        self._child = Child()
+        for child in self._children:
+            child.close()
+        self._children = tuple(Child() for _ in self._children)
         self.__dict__.pop("_worker")
 
     @cached_property
     def _worker(self) -> ThreadPoolExecutor:
-        """The thread that waits for the child."""
+        """The thread that waits for the children."""
         return ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded")
 
     def _answer(self, request: Request) -> Reply:
@@ -119,7 +123,7 @@ class EmbeddedModel:
             options={letter.value: question.option_text(letter) for letter in question.letters},
             evidence=evidence,
         )
-        scores = self._in_child(score_options, task)
+        scores = self._run(self._children[0], score_options, task)
         best = max(scores, key=lambda letter: scores[letter])
         lines = "\n".join(f"- {line}" for line in evidence) or "- nothing"
         table = ", ".join(f"{letter} {score:+.2f}" for letter, score in scores.items())
@@ -130,9 +134,9 @@ class EmbeddedModel:
             reported_model="SmolLM2-135M-Instruct.Q4_1",
         )
 
-    def _in_child(self, function: Callable[[Task], Value], task: Task) -> Value:
+    def _run(self, child: Child, function: Callable[[Task], Value], task: Task) -> Value:
         try:
-            return self._child.run(function, task, time_limit_seconds=self._time_limit_seconds)
+            return child.run(function, task, time_limit_seconds=self._time_limit_seconds)
         except ChildFailedError as error:
             raise ResponseFailure(FailureKind.SERVER_ERROR, f"embedded model: {error}") from error
 
@@ -147,8 +151,16 @@ class EmbeddedModel:
         path = self._folder / "facts" / f"{_frames_key(frames)}.json"
         with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
             return _from_json(path.read_bytes())
-        pictures = [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
-        facts = self._in_child(read_pictures, distinct(pictures))
+        pictures = distinct(
+            [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
+        )
+        count = min(len(self._children), len(pictures))
+        shares = [pictures[number::count] for number in range(count)]
+        with ThreadPoolExecutor(count) as threads:
+            read = threads.map(
+                lambda child, share: self._run(child, read_pictures, share), self._children, shares
+            )
+            facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
         publish(UPath(path), _to_json(facts))
         return facts
 

@@ -21,7 +21,7 @@ from pysubs2.formats.subrip import SubripFormat
 from videomme_pipeline.demo.smoke.scripts import Scene, Script
 
 GOP_FRAMES = 250
-ENCODER = {"preset": "superfast", "crf": "27", "threads": "1"}
+ENCODER = {"preset": "ultrafast", "bf": "2", "crf": "27", "threads": "1"}
 MOTION_SECONDS = 6.0
 CUE_SECONDS = 3.5
 GAP_SECONDS = 0.25
