@@ -62,8 +62,8 @@ class EmbeddedModel:
     """OCR, subtitles and SmolLM2-135M as a `VideoLLM`.
 
     Weights and the text read from frames are stored in `folder`. The first request loads the
-    model. Each core reads pictures in a child process, and the first child computes all likelihoods,
-    so answers do not depend on the load. After a crash the next request starts another child.
+    model. Child processes read the pictures, one per core. The first of them computes all
+    likelihoods, so answers do not depend on the load. A child that crashes is replaced.
     """
 
     def __init__(
