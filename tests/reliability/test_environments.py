@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import Finished, run
+from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -80,3 +81,23 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path, kibi
     assert full.err.count("Error:") == 1
     check_that_it_worked(run(tmp_path, "run"))
     shutil.rmtree(tmp_path / "data")
+
+
+@pytest.mark.slow
+def test_stored_results_and_files_can_be_read_on_systems_other_than_linux(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    assert run(tmp_path, "run").status == 0
+
+    def elsewhere(*arguments: str) -> Finished:
+        ended = run(
+            tmp_path, *arguments, PYTHONPATH=f"{ROOT / 'tests/support/without_linux'}:{ROOT}"
+        )
+        assert ended.status == 0, ended
+        return ended
+
+    (tmp_path / "results.json").write_text(elsewhere("export", "blind").out, encoding="utf-8")
+    assert "1 correct, 2 incorrect" in elsewhere("score", "results.json", "--skip_missing").out
+    assert "blind" in elsewhere("compare", "blind", "few-subtitles").out
+    elsewhere("report", "--output", "page.html")
+    assert "blind" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "blind" in elsewhere("sql", "select evaluation from leaderboard").out

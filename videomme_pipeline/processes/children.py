@@ -8,16 +8,15 @@ their parent ends, for any reason.
 and its children import the parent's main module first, which in a Dagster run is all of Dagster.
 """
 
-import contextlib
 import os
 import pickle
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -27,6 +26,9 @@ from typing import Any, TypeVar
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes.lifeline import end_with_parent
 from videomme_pipeline.processes.secrets import child_environment
+
+with suppress(ImportError):  # Windows, where this is not needed to score and compare files
+    import resource
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -118,7 +120,7 @@ class _Process:
 
     def run(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> Any:
         """Run one task as `Child.run` does. The process ends if the task has no result."""
-        with contextlib.suppress(ConnectionError):  # the child died; reading its result shows it
+        with suppress(ConnectionError):  # the child died; reading its result shows it
             self._connection.send((function, task))
         try:
             if self._connection.poll(limit_seconds):
@@ -175,7 +177,7 @@ def main() -> None:
     if len(sys.argv) > 3:
         limit = int(sys.argv[3])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    with Connection(int(sys.argv[2])) as parent, contextlib.suppress(EOFError):
+    with Connection(int(sys.argv[2])) as parent, suppress(EOFError):
         while True:
             function, task = parent.recv()
             parent.send(_do(function, task))
@@ -200,5 +202,5 @@ def _import_path() -> list[str]:
 
 def _prefer_this_process_as_oom_victim() -> None:
     """Ask Linux to kill this process rather than its parent when memory runs out."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -4,15 +4,17 @@ A lifeline is a pipe without data. The child has its reading end. When the paren
 closes the writing end and signals the child, even if native code in the child never returns.
 """
 
-import contextlib
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+with suppress(ImportError):  # Windows, where this is not needed to score and compare files
+    import fcntl
 
 
 def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
@@ -26,7 +28,7 @@ def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
     owner = -os.getpgrp() if with_group else os.getpid()
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, owner)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
+    with suppress(BlockingIOError):
         os.read(lifeline, 1)  # returns only if the parent has already ended
         os._exit(0)
 
@@ -64,7 +66,7 @@ class ProcessGroup:
     def stop(self, grace_seconds: float) -> None:
         """End all processes of the group: ask them with SIGTERM, and kill them after a while."""
         self._signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace_seconds)
         self._signal(signal.SIGKILL)
         self._process.wait()
@@ -73,7 +75,7 @@ class ProcessGroup:
             self._lifeline = None
 
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)  # the program is the leader of its group
 
 

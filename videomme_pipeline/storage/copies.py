@@ -8,12 +8,11 @@ remove the copies that a killed process left.
 """
 
 import errno
-import fcntl
 import os
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -29,6 +28,9 @@ from videomme_pipeline.storage.objects import (
     object_state,
     reaching,
 )
+
+with suppress(ImportError):  # Windows, where this is not needed to score and compare files
+    import fcntl
 
 FOLDER_VARIABLE = "VIDEOMME_CACHE"
 LIMIT_VARIABLE = "VIDEOMME_CACHE_GIGABYTES"
