@@ -70,3 +70,44 @@ def test_two_files_of_one_run_are_named(tmp_path: Path) -> None:
     assert note in videomme("compare", first, copy, "--json").json["same_answers"]
     assert note in videomme("score", copy, "--against", first).err
     assert videomme("compare", first, other, "--json").json["same_answers"] is None
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table with one column per model: `good` is always right, `bad` in one of three rows."""
+    path = tmp_path / "models.tsv"
+    rows = ["video_id\tquestion_id\tquestion\toptions\tanswer\tgood\tbad"]
+    for n in range(30):
+        bad = "B" if n % 3 else "A"
+        rows.append(f"{n // 3:03d}\t{n // 3:03d}-{n % 3}\tWhich?\t['a', 'b']\tA\tA\t{bad}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+COLUMNS = ("--columns", "prediction=good", "--columns-b", "prediction=bad")
+
+
+def test_two_models_in_one_table_are_compared(table: Path) -> None:
+    comparison = videomme("compare", str(table), str(table), *COLUMNS, "--json").json
+    assert comparison["evaluation_a"] == f"{table}, good"
+    assert comparison["evaluation_b"] == f"{table}, bad"
+    assert comparison["accuracy"]["difference"]["mean"] == pytest.approx(-2 / 3)
+
+
+def test_a_gate_reads_two_models_in_one_table(table: Path) -> None:
+    decided = videomme("gate", str(table), str(table), *COLUMNS, "--json")
+    assert (decided.status, decided.json["verdict"]) == (1, "worse")
+
+
+def test_columns_without_a_name_are_explained(table: Path) -> None:
+    ended = videomme("compare", str(table), str(table), "--columns-b", "bad")
+    assert "bad: write NAME=COLUMN, for example prediction=GPT-4o" in ended.failed_with
+
+
+def test_notes_count_questions_and_not_their_repeats(tmp_path: Path) -> None:
+    row = {"video_id": "001", "question": "Which?", "options": ["A. a", "B. b"], "answer": "A"}
+    rows = [{**row, "prediction": "A", "repeat": repeat} for repeat in range(5)]
+    path = tmp_path / "repeats.json"
+    path.write_text(json.dumps(rows))
+    notes = videomme("score", str(path), "--report", "json").json["notes"]
+    assert any(note.startswith("1 questions have the unknown domain") for note in notes)

@@ -72,6 +72,16 @@ JudgeName = Annotated[
         help="Model in models.yaml that reads the responses the strict reader cannot read.",
     ),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=COLUMN: a file has NAME (prediction, answer, options, …) in COLUMN, for example "
+        "prediction=GPT-4o in a table with one column per model. Repeatable."
+    ),
+]
+ColumnsOfSecond = Annotated[
+    list[str] | None, typer.Option("--columns-b", help="The same for the second file only.")
+]
 Margin = Annotated[float, typer.Option(min=0.0, help="Points that are no difference in practice.")]
 FailIfVerdict = Annotated[
     str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
@@ -111,6 +121,20 @@ def chosen_evaluations(
     names = [configuration.evaluation(name).name for name in evaluations or ()]
     names += [e.name for b in benchmarks or () for e in configuration.evaluations_of(b)]
     return list(dict.fromkeys(names))
+
+
+def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
+    """The file's columns by the names that they stand for.
+
+    Raises:
+        ConfigurationError: if a text is not NAME=COLUMN.
+    """
+    pairs = {column: column.partition("=") for column in columns or ()}
+    if wrong := [column for column, pair in pairs.items() if not pair[2]]:
+        raise ConfigurationError(
+            f"--columns {wrong[0]}: write NAME=COLUMN, for example prediction=GPT-4o"
+        )
+    return {name: column for name, _, column in pairs.values()}
 
 
 def choice(kinds: type[Kind], value: str, what: str) -> Kind:

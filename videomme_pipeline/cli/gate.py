@@ -13,6 +13,8 @@ from videomme_pipeline.cli.arguments import (
     Annotations,
     AsJson,
     BenchmarkName,
+    Columns,
+    ColumnsOfSecond,
     FailIfVerdict,
     FileReader,
     JUnitFile,
@@ -20,6 +22,7 @@ from videomme_pipeline.cli.arguments import (
     MaxFailed,
     choice,
     evaluation_argument,
+    renamed_columns,
 )
 from videomme_pipeline.cli.context import announce, err, note, own_store, print_json, write
 from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
@@ -54,6 +57,8 @@ def gate(
     benchmark: BenchmarkName = "videomme",
     reader: FileReader = "strict",
     annotations: Annotations = None,
+    columns: Columns = None,
+    columns_b: ColumnsOfSecond = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide if a candidate is as good as a baseline.
@@ -69,8 +74,15 @@ def gate(
     try:
         rule = choice(FailIf, fail_if, "rule for --fail-if")
         store = own_store()
-        options = file_options(store, benchmark, reader, annotations)
-        rows = [rows_and_settings(text, store, options)[0] for text in (baseline, candidate)]
+        names = renamed_columns(columns)
+        both = [
+            file_options(store, benchmark, reader, annotations, columns=chosen)
+            for chosen in (names, names | renamed_columns(columns_b))
+        ]
+        rows = [
+            rows_and_settings(text, store, options)[0]
+            for text, options in zip((baseline, candidate), both, strict=True)
+        ]
         decision = replace(
             decide(*rows, margin=margin, facets=facet or [], max_failed=max_failed),
             baseline=baseline,

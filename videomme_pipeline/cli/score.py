@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,14 @@ from videomme_pipeline.cli.arguments import (
     Annotations,
     AsJson,
     BenchmarkName,
+    Columns,
+    ColumnsOfSecond,
     FileReader,
     JudgeName,
     choice,
     evaluation_argument,
     known_name,
+    renamed_columns,
 )
 from videomme_pipeline.cli.context import (
     announce,
@@ -100,13 +103,7 @@ def score(
     results_file: Annotated[
         Path | None, typer.Option("--results_file", help="The same as the argument.")
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=COLUMN: the file has NAME (prediction, answer, options, …) in COLUMN, for "
-            "example prediction=GPT-4o in a table with one column per model. May be repeated."
-        ),
-    ] = None,
+    columns: Columns = None,
     annotations: Annotations = None,
     against: Annotated[
         Path | None,
@@ -140,12 +137,13 @@ def score(
         group_rule=choice(GroupRule, group_rule, "group rule"),
         durations=parse_durations(video_duration_type),
         skip_missing=skip_missing,
-        columns=_renamed_columns(columns or ()),
+        columns=renamed_columns(columns),
     )
     if against is not None:
         if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
             raise ConfigurationError("--against has no judge, Markdown or official report")
-        _show_comparison(str(against), str(file), store, options, as_json=kind is ReportKind.JSON)
+        as_json = kind is ReportKind.JSON
+        _show_comparison(str(against), str(file), store, options, {}, as_json=as_json)
         return
     ask_judge = _judge(judge, options.reader, file.stem) if judge else None
     scored = score_file(file, options, ask_judge)
@@ -175,20 +173,6 @@ def _one_file(responses: Path | None, results_file: Path | None) -> Path:
     return responses or results_file or Path()
 
 
-def _renamed_columns(columns: Sequence[str]) -> dict[str, str]:
-    """The file's columns by the names that they stand for.
-
-    Raises:
-        ConfigurationError: if a text is not NAME=COLUMN.
-    """
-    pairs = [column.partition("=") for column in columns]
-    if wrong := [column for column, pair in zip(columns, pairs, strict=True) if not pair[2]]:
-        raise ConfigurationError(
-            f"--columns {wrong[0]}: write NAME=COLUMN, for example prediction=GPT-4o"
-        )
-    return {name: column for name, _, column in pairs}
-
-
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
 def compare(
     a: Annotated[str, evaluation_argument("A", "Name of an evaluation, or results file.")],
@@ -199,35 +183,51 @@ def compare(
         str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
     ] = "unknown",
     annotations: Annotations = None,
+    columns: Columns = None,
+    columns_b: ColumnsOfSecond = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare B with A question by question.
 
     Shows B minus A, whether the difference is significant, and which settings
-    differ.
+    differ. Two models in one table: `videomme compare t.csv t.csv --columns
+    prediction=GPT-4o --columns-b prediction=Qwen`.
     """
     announce("Comparing…")
     from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
 
     store = own_store()
     known_track = known_name([*TRACKS, UNKNOWN_TRACK], track, "track")
-    options = file_options(store, benchmark, reader, annotations, track=known_track)
-    _show_comparison(a, b, store, options, as_json=as_json)
+    options = file_options(
+        store, benchmark, reader, annotations, track=known_track, columns=renamed_columns(columns)
+    )
+    _show_comparison(a, b, store, options, renamed_columns(columns_b), as_json=as_json)
 
 
 def _show_comparison(
-    a: str, b: str, store: "Store | None", options: "ScoreOptions", *, as_json: bool
+    a: str,
+    b: str,
+    store: "Store | None",
+    options: "ScoreOptions",
+    columns_b: Mapping[str, str],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print B minus A. Both are evaluations or results files, which `options` apply to."""
+    """Print B minus A. Both are evaluations or results files, which `options` apply to.
+
+    `columns_b` are further columns of the second file.
+    """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.sameness import same_answers_note
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
     names = [text for text in (a, b) if not Path(text).is_file()]
-    (rows_a, settings_a), (rows_b, settings_b) = (
-        rows_and_settings(text, store, options) for text in (a, b)
-    )
+    rows_a, settings_a = rows_and_settings(a, store, options)
+    options_b = replace(options, columns={**options.columns, **columns_b})
+    rows_b, settings_b = rows_and_settings(b, store, options_b)
+    if columns_b:
+        a, b = (", ".join((a, *options.columns.values())), ", ".join((b, *columns_b.values())))
     shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
     comparison = replace(
         compare_rows(

@@ -249,7 +249,8 @@ def _unknown_labels(rows: Sequence[ScoredQuestion], facet: Facet) -> list[str]:
     if facet.values is None:
         return []
     notes = []
-    for label, count in Counter(row.facets.get(facet.column) for row in rows).items():
+    labels = {row.question_id: row.facets.get(facet.column) for row in rows}
+    for label, count in Counter(labels.values()).items():
         if label in facet.values:
             continue
         near = get_close_matches(str(label), map(str, facet.values), n=1)
