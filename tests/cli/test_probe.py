@@ -163,6 +163,11 @@ def test_a_single_request_has_one_attempt() -> None:
             "a video with 84 planned frames (fps_based-1) is answered with '1'"
         )
         assert frames_of(server.requests[-1].body) == 336
+        two = ["uniform_n-8-endpoints", "qwen2_vl-1"]
+        finding = asyncio.run(probe_once(native, build_model(native), two))
+        assert all(f"({sampling}) is answered with" in finding.message for sampling in two)
+        with pytest.raises(ModelError, match="sampling keyframe-4"):
+            asyncio.run(probe_once(native, build_model(native), [*two, "keyframe-4"]))
     with ModelServer(faults=always(Fault.NO_VISION)) as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
         with pytest.raises(ModelError, match="accepts no pictures"):

@@ -26,6 +26,7 @@ from videomme_pipeline.frames.sampling import (
     Placement,
     Qwen2Vl,
     Qwen3Vl,
+    QwenSglang,
     QwenVl,
     UniformN,
     on_screen,
@@ -57,7 +58,7 @@ def test_fps_based_takes_the_frames_of_the_official_v2_script(
     assert choice.limit is None
 
 
-@pytest.mark.parametrize("strategy", [QwenVl, Qwen2Vl, Qwen3Vl])
+@pytest.mark.parametrize("strategy", [QwenVl, QwenSglang, Qwen2Vl, Qwen3Vl])
 def test_the_rules_of_qwen_take_the_frames_of_the_packages(
     strategy: type[QwenVl | Qwen2Vl | Qwen3Vl],
 ) -> None:

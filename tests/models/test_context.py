@@ -1,5 +1,9 @@
 """The context check never rejects a prompt that fits."""
 
+from typing import Any
+
+import pytest
+
 from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
@@ -8,20 +12,28 @@ def spec(**values: object) -> EndpointSpec:
     return EndpointSpec.model_validate({"name": "qwen2.5-vl-7b", "profile": "vllm", **values})
 
 
-def excess_of(model: EndpointSpec, frames: int, context_tokens: int | None = 32_768) -> str | None:
+def excess_of(
+    model: EndpointSpec,
+    frames: int,
+    context_tokens: int | None = 32_768,
+    size: tuple[int, int] = (448, 252),
+) -> str | None:
     excess = context_excess(
-        model, context_tokens, frames=frames, frame_size=(448, 252), text_characters=600
+        context_tokens,
+        frames=frames,
+        frame_tokens=model.frame_tokens(size, frames) if frames else 0,
+        text_characters=600,
     )
     return None if excess is None else str(excess)
 
 
 def test_the_error_names_the_largest_number_of_frames_that_fit() -> None:
-    # 16 × 9 patches of 28 × 28 pixels, and 100 tokens of text
-    assert excess_of(spec(), 226) is None
+    # 16 × 9 patches of 28 × 28 pixels with a start and an end, and 100 tokens of text
+    assert excess_of(spec(), 223) is None
     message = excess_of(spec(), 768)
     assert message is not None
-    assert "needs at least 110,692 tokens, and the context has 32,768" in message
-    assert "at most 226 frames of this size fit" in message
+    assert "needs at least 112,228 tokens, and the context has 32,768" in message
+    assert "at most 223 frames of this size fit" in message
 
 
 def test_text_alone_can_be_too_long() -> None:
@@ -35,7 +47,22 @@ def test_unknown_sizes_reject_nothing() -> None:
     assert excess_of(spec(model="unknown-family"), 768) is None
 
 
-def test_a_video_may_be_shrunk_by_the_server() -> None:
-    as_video = spec(frames_as="video")
-    assert excess_of(as_video, 700) is None
-    assert excess_of(as_video, 800) is not None
+@pytest.mark.parametrize(
+    ("entry", "size", "most"),
+    [
+        ({"frames_as": "video"}, (448, 252), 452),  # 226 pairs of 16 × 9 patches
+        ({"frames_as": "native"}, (1280, 720), 54),  # 27 pairs of 46 × 26 patches
+        ({"profile": "sglang", "frames_as": "native"}, (1280, 720), 90),  # 36 × 20 patches
+    ],
+)
+def test_pairs_of_a_video_count_by_the_rule_of_the_engine(
+    entry: dict[str, Any], size: tuple[int, int], most: int
+) -> None:
+    assert excess_of(spec(**entry), most, size=size) is None
+    assert excess_of(spec(**entry), most + 2, size=size) is not None
+
+
+def test_all_frames_of_a_qwen3_video_fit_if_they_share_a_limit() -> None:
+    model = spec(name="qwen3-vl-8b", frames_as="native")
+    assert excess_of(model, 768, context_tokens=13_000, size=(1280, 720)) is None
+    assert excess_of(model, 768, context_tokens=10_000, size=(1280, 720)) is not None

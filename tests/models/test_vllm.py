@@ -119,11 +119,17 @@ def _picture(width: int, height: int) -> bytes:
     return sink.getvalue()
 
 
-def with_video(video: Path, sampling: str) -> Request:
+def with_video(video: Path, sampling: str, size: tuple[int, int] = SIZE) -> Request:
     """A request with a video, whose frames are those that the sampling plans."""
-    choice = parse_sampling(sampling).choose(index_packets(video))
-    example = with_frames(len(choice.frames))
-    return replace(example, frames=replace(example.frames, source=video, sampling=sampling))
+    index = index_packets(video)
+    numbers = parse_sampling(sampling).choose(index).frames
+    example = with_frames(len(numbers))
+    frames = tuple(
+        replace(frame, index=number, pts_seconds=float(index.seconds[number]))
+        for frame, number in zip(example.frames.frames, numbers, strict=True)
+    )
+    shown = replace(example.frames, frames=frames, source=video, video_size=size, sampling=sampling)
+    return replace(example, frames=shown)
 
 
 def text_and_frames(reply: Reply) -> tuple[int, int]:

@@ -124,7 +124,8 @@ def test_prompt_tokens_below_the_plan_block_and_unknown_ones_never_pass(
 
 
 @pytest.mark.parametrize(
-    ("tokens", "seen"), [(8_100, None), (4_100, 4), (16_100, 16), (256_100, 256), (9_500, None)]
+    ("tokens", "seen"),
+    [(8_100, None), (4_100, 4), (16_100, 16), (256_100, 256), (8_500, None), (9_000, 9)],
 )
 def test_tokens_of_another_number_of_frames_block_in_both_directions(
     tokens: int, seen: int | None

@@ -139,13 +139,14 @@ class VideoLength:
 class FrameSet(FrameFacts):
     """All frames of one video under one sampling, in order of time.
 
-    `source` is the file of the video, for a model that takes the frames itself, and `sound` is its
-    WAV file, for a model that hears it. `length` is the length of the video, for a model that gets
-    frames as a video. These three are not stored with the frames.
+    `source` is the file of the video and `video_size` its (width, height), for a model that takes
+    the frames itself, and `sound` is its WAV file, for a model that hears it. `length` is the
+    length of the video, for a model that gets frames as a video. These are not stored.
     """
 
     frames: tuple[Frame, ...]
     source: Path | None = None
+    video_size: tuple[int, int] | None = None
     sound: bytes | None = None
     length: VideoLength | None = None
 

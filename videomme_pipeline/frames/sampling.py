@@ -323,7 +323,8 @@ class QwenRate(Strategy):
 
     def _count(self, requested: float, total: int) -> int:
         """The number of frames, from the number that the rate requests and that of the video."""
-        raise NotImplementedError
+        least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
+        return _even(min(max(requested, least), most, total))
 
     def _whole(self, number: float) -> int:
         """`number` rounded down as by the rule."""
@@ -349,12 +350,19 @@ class QwenVl(QwenRate):
         "qwen_vl-1-min-16-max-64",
     )
 
-    def _count(self, requested: float, total: int) -> int:
-        least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
-        return _even(min(max(requested, least), most, total))
-
     def _place(self, total: int, count: int) -> Integers:
         return spread(total, count)
+
+
+class QwenSglang(QwenRate):
+    """The frames that SGLang takes from a video: as many as `qwen_vl`, by numbers rounded down."""
+
+    strategy: Literal["qwen_sglang"] = "qwen_sglang"
+
+    name_examples: ClassVar[tuple[str, ...]] = ("qwen_sglang-2", "qwen_sglang-2-max-512")
+
+    def _place(self, total: int, count: int) -> Integers:
+        return place(total, count, Placement.ENDPOINTS)
 
 
 class Qwen2Vl(QwenRate):
@@ -441,7 +449,7 @@ class Keyframe(Strategy):
 
 
 Sampling = Annotated[
-    UniformN | FpsBased | QwenVl | Qwen2Vl | Qwen3Vl | LlavaVideo | Keyframe,
+    UniformN | FpsBased | QwenVl | QwenSglang | Qwen2Vl | Qwen3Vl | LlavaVideo | Keyframe,
     Field(discriminator="strategy"),
 ]
 """All strategies. Every list of strategies is derived from this union."""

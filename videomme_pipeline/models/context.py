@@ -1,14 +1,10 @@
 """The context check: planned prompt tokens against what the model can read.
 
-The plan uses the published rule of the model's family and must not reject a request that fits. So
-text counts few tokens, and frames sent as one video count the least plausible share, because
-servers shrink the frames of long videos.
+The plan must not reject a request that fits. So text counts few tokens, and frames as many as the
+published rule of the model's family says, or `tokens_per_frame` if the server has other limits.
 """
 
 from dataclasses import dataclass
-
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE
 
 MOST_CHARACTERS_PER_TOKEN = 6
 """English text has 4 to 5 characters per token."""
@@ -35,32 +31,21 @@ class ContextExcess:
 
 
 def context_excess(
-    model: RemoteSpec,
-    context_tokens: int | None,
-    *,
-    frames: int,
-    frame_size: tuple[int, int] | None,
-    text_characters: int,
+    context_tokens: int | None, *, frames: int, frame_tokens: int | None, text_characters: int
 ) -> ContextExcess | None:
-    """The excess of a prompt with `frames` of `frame_size`, or None if it may fit.
+    """The excess of a prompt with `frames`, which need `frame_tokens`, or None if it may fit.
 
-    None also if the context or the tokens of a frame are unknown.
+    None also if the context or the tokens of the frames are unknown.
     """
-    if context_tokens is None:
-        return None
     text_tokens = text_characters // MOST_CHARACTERS_PER_TOKEN
-    per_frame = 0.0
-    if frames:
-        planned = None if frame_size is None else model.frame_tokens(frame_size, frames)
-        if planned is None:
-            return None
-        per_frame = planned / frames * (LEAST_TOKEN_SHARE if model.sees_frame_times else 1.0)
-    least_tokens = round(frames * per_frame) + text_tokens
+    if context_tokens is None or frame_tokens is None:
+        return None
+    least_tokens = frame_tokens + text_tokens
     if least_tokens <= context_tokens:
         return None
     left_tokens = max(context_tokens - text_tokens, 0)
     return ContextExcess(
         least_tokens=least_tokens,
         context_tokens=context_tokens,
-        fitting_frames=int(left_tokens / per_frame) if per_frame else 0,
+        fitting_frames=frames * left_tokens // frame_tokens if frame_tokens else 0,
     )

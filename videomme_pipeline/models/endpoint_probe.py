@@ -150,7 +150,7 @@ def server_finding(spec: RemoteSpec) -> Finding:
 
 
 async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> Finding:
-    """The finding about one request with a picture, or with a short video. Close the model.
+    """The finding about a request with a picture, or a short video per sampling. Close the model.
 
     Raises:
         ModelError: if it is not answered.
@@ -159,10 +159,13 @@ async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] 
         if not spec.reads_video:
             reply = await _in_time(model, _ask(model, LAST_NUMBER, _drawn([1])))
             return _ok("request", f"one picture is answered with {_start(reply)}")
+        answers = []
         with TemporaryDirectory() as folder:
-            frames = _drawn_video(next(iter(samplings), VIDEO_SAMPLING), Path(folder))
-            reply = await _in_time(model, _ask(model, TIME_OF, frames))
-        return _ok("request", f"{_described(frames)} is answered with {_start(reply)}")
+            for sampling in samplings or (VIDEO_SAMPLING,):
+                frames = _drawn_video(sampling, Path(folder))
+                reply = await _in_time(model, _ask(model, TIME_OF, frames))
+                answers.append(f"{_described(frames)} is answered with {_start(reply)}")
+        return _ok("request", "; ".join(answers))
     finally:
         await model.close()
 
@@ -193,12 +196,13 @@ async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Findi
 
 async def _videos(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
     """The findings about the frames that the endpoint takes from a video with each sampling."""
-    text = await _ask(model, TIME_OF, NO_FRAMES)
     findings = []
     timed = None
     with TemporaryDirectory() as folder:
         for sampling in samplings or (VIDEO_SAMPLING,):
             frames = _drawn_video(sampling, Path(folder))
+            times = spec.frame_times(frames.seconds) if isinstance(spec, RemoteSpec) else ""
+            text = await _ask(model, times + TIME_OF, NO_FRAMES)
             try:
                 timed = await _ask(model, TIME_OF, frames)
             except ModelError as error:
@@ -228,7 +232,8 @@ def _drawn_video(sampling: str, folder: Path) -> FrameSet:
     index = index_packets(path)
     numbers = parse_sampling(sampling).choose(index).frames
     frames = _frame_set([None] * len(numbers), [float(index.seconds[n]) for n in numbers])
-    return replace(frames, source=path, sampling=sampling)
+    size = SMALL_PIXELS, SMALL_PIXELS
+    return replace(frames, source=path, video_size=size, sampling=sampling)
 
 
 def _frame_set(pictures: Sequence["Image | None"], seconds: Sequence[float]) -> FrameSet:
@@ -387,9 +392,7 @@ def _taken(spec: ModelSpec, frames: FrameSet, text: Reply, timed: Reply) -> Find
     if text.usage.prompt_tokens is None or timed.usage.prompt_tokens is None:
         return _warning(check, _NO_TOKENS)
     tokens = timed.usage.prompt_tokens - text.usage.prompt_tokens
-    expected = None
-    if isinstance(spec, RemoteSpec):
-        expected = spec.frame_tokens((SMALL_PIXELS, SMALL_PIXELS), planned)
+    expected = spec.tokens_of(frames) if isinstance(spec, RemoteSpec) else None
     if expected is None:
         message = f"unknown: {tokens:,} tokens for {planned} planned frames, and no token rule"
         return _warning(check, f"{message}; set `tokens_per_frame`")

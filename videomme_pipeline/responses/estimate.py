@@ -22,15 +22,14 @@ LONGEST_ANSWER_TOKENS = 1024
 class PendingVideo:
     """The requests about one video that are not answered yet.
 
-    `text_characters` and `frames` are counted per request. `frame_size` is (width, height), or
-    None if the video is not available yet. The requests are not certain if earlier answers may
-    be used again.
+    `text_characters`, `frames` and `frame_tokens` are counted per request. `frame_tokens` is None
+    if it is unknown. The requests are not certain if earlier answers may be used again.
     """
 
     requests: int
     text_characters: int
     frames: int
-    frame_size: tuple[int, int] | None
+    frame_tokens: int | None
     is_certain: bool = True
 
 
@@ -81,8 +80,8 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
     certain = [video for video in pending if video.is_certain]
     requests = sum(video.requests for video in pending)
     requests_low = sum(video.requests for video in certain)
-    least = _usage(model, certain, SHORTEST_ANSWER_TOKENS)
-    most = _usage(model, pending, decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    least = _usage(certain, SHORTEST_ANSWER_TOKENS)
+    most = _usage(pending, decoding.max_tokens or LONGEST_ANSWER_TOKENS)
     dollars_low: float | None = None
     dollars_high: float | None = None
     if model.costs_money and least and most:
@@ -93,10 +92,9 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
         for video in pending
         if (
             excess := context_excess(
-                model,
                 context_tokens,
                 frames=video.frames,
-                frame_size=video.frame_size,
+                frame_tokens=video.frame_tokens,
                 text_characters=video.text_characters,
             )
         )
@@ -116,9 +114,7 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
     )
 
 
-def _usage(
-    model: RemoteSpec, videos: Sequence[PendingVideo], answer_tokens: int
-) -> TokenUsage | None:
+def _usage(videos: Sequence[PendingVideo], answer_tokens: int) -> TokenUsage | None:
     """Tokens of all requests, or None if the tokens of any frame are unknown.
 
     The frames of a video are cached for every question except its first.
@@ -128,14 +124,10 @@ def _usage(
     prompt_tokens = requests * round(text / max(requests, 1) / CHARACTERS_PER_TOKEN)
     cached_tokens = 0
     for video in videos:
-        frame_tokens: int | None = 0
-        if video.frames:
-            size = video.frame_size
-            frame_tokens = None if size is None else model.frame_tokens(size, video.frames)
-        if frame_tokens is None:
+        if video.frame_tokens is None:
             return None
-        prompt_tokens += video.requests * frame_tokens
-        cached_tokens += (video.requests - 1) * frame_tokens
+        prompt_tokens += video.requests * video.frame_tokens
+        cached_tokens += (video.requests - 1) * video.frame_tokens
     return TokenUsage(
         prompt_tokens=prompt_tokens,
         completion_tokens=requests * answer_tokens,

@@ -65,6 +65,10 @@ class StreamFacts:
     interlaced: bool
     """True if the pictures are interlaced."""
 
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.width, self.height
+
     @classmethod
     def of(cls, stream: "VideoStream", frame: "VideoFrame") -> "StreamFacts":
         """The facts of a stream, and of the first frame that was decoded from it."""

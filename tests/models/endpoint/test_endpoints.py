@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
 from videomme_pipeline.frames.cache import VideoLength
-from videomme_pipeline.models.endpoint.endpoints import PROFILES, FramesAs, Profile, video_sampling
-from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
+from videomme_pipeline.frames.picture import Patches
+from videomme_pipeline.models.endpoint.endpoints import (
+    PROFILES,
+    FramesAs,
+    Profile,
+    video_sampling,
+)
+from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens
 
 
 def test_every_family_has_a_profile() -> None:
@@ -36,24 +42,43 @@ def test_openai_frames_cost_the_documented_tokens(
 def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
     assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (384, 216)) == 258
     assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (960, 540)) == 258 * 6
-    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160
+    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160 + 2
     video = frame_tokens(
         Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280), 7, frames_as=FramesAs.VIDEO
     )
-    assert video == 4 * 160
+    assert video == 4 * 160 + 2, "a video has one start and one end"
 
 
 def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
     model, size = "Qwen/Qwen3-VL-8B-Instruct", (480, 270)
     for frames, tokens in [(8, 4 * 15 * 8), (256, 128 * 13 * 7)]:
         as_video = frame_tokens(Profile.VLLM, model, size, frames, frames_as=FramesAs.NATIVE)
-        assert as_video == tokens
-        assert frame_tokens(Profile.VLLM, model, size, frames) == frames * 120
+        assert as_video == tokens + 2
+        assert frame_tokens(Profile.VLLM, model, size, frames) == frames * (120 + 2)
+
+
+def test_a_request_can_limit_the_pixels_of_a_video() -> None:
+    small = Patches(side=32, per_video=True, min_pixels=4096, max_pixels=8 * 256 * 256)
+    tokens = frame_tokens(
+        Profile.VLLM, "qwen3-vl-8b", (1280, 720), 8, frames_as=FramesAs.NATIVE, limits=small
+    )
+    assert tokens == 4 * 10 * 6 + 2
+
+
+def test_the_times_of_qwen3_are_those_of_pairs() -> None:
+    assert frame_times("Qwen/Qwen3-VL-8B", (0.0, 7.0, 20.5)) == (
+        "<3.5 seconds><|vision_start|><|vision_end|><20.5 seconds><|vision_start|><|vision_end|>"
+    )
+    assert frame_times("Qwen/Qwen2.5-VL-7B-Instruct", (0.0, 7.0)) == ""
 
 
 def test_small_pictures_are_enlarged_by_qwen3() -> None:
-    assert frame_tokens(Profile.VLLM, "Qwen/Qwen3-VL-8B-Instruct", (160, 120), 8) == 8 * 10 * 7
-    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (160, 120), 8) == 8 * 6 * 4
+    assert frame_tokens(Profile.VLLM, "Qwen/Qwen3-VL-8B-Instruct", (160, 120), 8) == 8 * (
+        10 * 7 + 2
+    )
+    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (160, 120), 8) == 8 * (
+        6 * 4 + 2
+    )
 
 
 def test_an_unknown_family_has_no_rule() -> None:

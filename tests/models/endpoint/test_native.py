@@ -28,7 +28,7 @@ SENT = [
     ("vllm", "qwen2_vl-1"),
     ("vllm", "fps_based-1-max-64"),
     ("vllm", "uniform_n-32-endpoints"),
-    ("sglang", "qwen_vl-2-max-64"),
+    ("sglang", "qwen_sglang-2-max-64"),
     ("lmdeploy", "uniform_n-16-endpoints"),
     ("qwen", "qwen_vl-2.patches-32-max-401408-total-19267584"),
     ("gemini", "fps_based-1"),
@@ -107,16 +107,38 @@ def test_the_parameters_are_those_of_the_sampling() -> None:
         ("vllm", "keyframe-32"),
         ("vllm", "uniform_n-32"),
         ("vllm", "qwen2_vl-2.patches-28-total-19267584"),
-        ("sglang", "qwen_vl-2.patches-28-max-401408"),
+        ("sglang", "qwen_sglang-2.patches-28-max-401408"),
+        ("sglang", "qwen_vl-2-max-64"),
+        ("vllm", "qwen_vl-2"),
+        ("vllm", "qwen2_vl-2-max-1024"),
+        ("vllm", "qwen3_vl-60"),
         ("lmdeploy", "fps_based-1"),
         ("qwen", "qwen_vl-2-max-64"),
         ("gemini", "fps_based-2"),
         ("transformers", "llava_video-1-max-64"),
+        ("transformers", "qwen_vl-2"),
     ],
 )
 def test_a_sampling_that_the_endpoint_cannot_apply_is_an_error(profile: str, sampling: str) -> None:
     with pytest.raises(ModelError, match="has no parameters for these frames"):
         video_form(Profile(profile), parse_sampling(sampling), SERVER)
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "other"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2_vl-2", "qwen3_vl-2"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "qwen3_vl-2", "qwen2_vl-2"),
+    ],
+)
+async def test_vllm_takes_frames_by_the_rule_of_the_model_and_no_other(
+    video: Path, model: str, own: str, other: str
+) -> None:
+    with ModelServer(check=partial(rejection, "vllm"), reports=REPORTS) as server:
+        entry = spec("vllm", base_url=server.base_url, model=model)
+        with pytest.raises(ModelError, match="the rule of the model's processor"):
+            await ask(entry, with_video(video, other))
+        assert (await ask(entry, with_video(video, own))).text
 
 
 @pytest.mark.parametrize("sampling", ["fps_based-1-max-8", "uniform_n-8-endpoints"])

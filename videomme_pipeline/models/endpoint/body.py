@@ -161,12 +161,13 @@ def request_body(
 
 
 def text_body(spec: EndpointSpec, request: Request) -> bytes:
-    """The body of a request for the number of tokens of `request` without its frames."""
+    """The body of a request for the tokens of `request` without its pictures, but with times."""
     prompt = request.prompt
     messages: list[dict[str, object]] = []
     if prompt.system is not None:
         messages.append({"role": "system", "content": prompt.system})
-    texts = [text for text in (*prompt.after_frame, prompt.text) if text]
+    times = spec.frame_times(request.frames.seconds)
+    texts = filter(None, (times, *prompt.after_frame, prompt.text))
     content = [{"type": "text", "text": text} for text in texts]
     messages.append({"role": "user", "content": content})
     template = {name: spec.extra_body[name] for name in _TEMPLATE_FIELDS & spec.extra_body.keys()}

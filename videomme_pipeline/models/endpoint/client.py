@@ -57,13 +57,13 @@ class EndpointModel(ABC):
                 does not exist.
         """
         async with self._context_tokens.passed() as context_tokens:
-            frames = request.frames.frames
+            frames, prompt = request.frames, request.prompt
+            texts = (prompt.system or "", prompt.text, self.spec.frame_times(frames.seconds))
             excess = context_excess(
-                self.spec,
                 context_tokens,
-                frames=len(frames),
-                frame_size=(frames[0].width, frames[0].height) if frames else None,
-                text_characters=len(request.prompt.system or "") + len(request.prompt.text),
+                frames=len(frames.frames),
+                frame_tokens=self.spec.tokens_of(frames),
+                text_characters=sum(map(len, texts)),
             )
             if excess is not None:
                 raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
@@ -134,9 +134,7 @@ class OpenAICompatibleModel(EndpointModel):
     async def _text_tokens(self, request: Request) -> int | None:
         """Tokens of the prompt without its frames, if they show how many frames the model saw."""
         frames, path = request.frames, self.spec.endpoint_profile.tokenizer
-        if path is None or not frames.frames or frames.sound is not None:
-            return None
-        if self.spec.frame_tokens((frames.frames[0].width, frames.frames[0].height)) is None:
+        if path is None or frames.sound is not None or not self.spec.tokens_of(frames):
             return None
         return await self._connected().count_tokens(path, text_body(self.spec, request))
 

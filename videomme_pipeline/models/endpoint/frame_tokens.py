@@ -3,10 +3,9 @@
 `frame_tokens.yaml` contains the numbers of the families.
 """
 
-from collections.abc import Iterable
-from math import ceil, sqrt
+from collections.abc import Iterable, Sequence
+from math import ceil, inf
 from pathlib import Path
-from typing import Literal
 
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.fingerprint import Spec
@@ -14,17 +13,23 @@ from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 
 _PATCH_LIMIT = 1536
+_MARKS = 2
+"""Tokens for the start and the end of a picture or a video."""
+
+
+class _Sizes(Patches):
+    """The sizes that a model's processor gives to pictures, without the limits of qwen-vl-utils."""
+
+    def _most(self, _frames: int) -> float:
+        return self.max_pixels or inf
 
 
 class _Family(Spec):
-    """A family of open models. Frames that are sent as a video are merged in pairs."""
+    """A family of open models, in which a patch costs a token and a video is merged in pairs."""
 
-    pixels: Literal[28, 32]
-    """Side of the square that costs one token."""
-    least_pixels: int = 0
-    """A picture with fewer pixels is enlarged."""
-    limits_videos: bool = False
-    """All frames of a video together have at most 24,576 tokens."""
+    picture: _Sizes
+    video: _Sizes
+    """If the limits are those of a whole video, each pair has its time as text."""
 
 
 class _Rules(Spec):
@@ -46,13 +51,14 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     *,
     image_detail: str | None = None,
     frames_as: FramesAs = FramesAs.IMAGES,
+    limits: Patches | None = None,
 ) -> int | None:
     """Prompt tokens of `frames` frames of `size` (width, height) by published rules.
 
-    Tokens for the start, the end and the time of a frame are not counted. None if the model's
-    family has no published rule. Set `tokens_per_frame` in `models.yaml` then.
+    `limits` are those that a request sets for a video. The tokens of `frame_times` are not counted.
+    None if the model's family has no published rule. Set `tokens_per_frame` in `models.yaml` then.
     """
-    name = model.lower().rsplit("/", 1)[-1]
+    name = _base_name(model)
     width, height = size
     if profile in (Profile.OPENAI, Profile.AZURE):
         tokens = _openai_image_tokens(name, width, height, image_detail)
@@ -61,19 +67,50 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
         return frames * (70 if name.startswith("gemini-3") else 258)
     if profile is Profile.GEMINI:
         return frames * _gemini_image_tokens(name, width, height)
-    family = _RULES.open_families.get(_prefix_of(name, _RULES.open_families))
+    family = _family_of(model)
     if family is None:
         return None
-    is_video = frames_as in (FramesAs.VIDEO, FramesAs.NATIVE)
-    if is_video and family.limits_videos:
-        width, height = Patches(side=family.pixels, per_video=True).size(width, height, frames)
-    pictures = ceil(frames / 2) if is_video else frames
-    columns = max(round(width / family.pixels), 1)
-    rows = max(round(height / family.pixels), 1)
-    if not is_video and columns * rows * family.pixels**2 < family.least_pixels:
-        scale = sqrt(family.least_pixels / (width * height)) / family.pixels
-        columns, rows = ceil(width * scale), ceil(height * scale)
-    return pictures * columns * rows
+    if frames_as not in (FramesAs.VIDEO, FramesAs.NATIVE):
+        return frames * (_patches(family.picture, width, height) + _MARKS)
+    sizes = family.video
+    if limits is not None and limits.min_pixels and limits.max_pixels:
+        pixels = {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
+        sizes = sizes.model_copy(update=pixels)
+    if profile is Profile.SGLANG:  # resizes by the rule of qwen-vl-utils first
+        width, height = Patches(side=sizes.side).size(width, height, frames)
+    return ceil(frames / 2) * _patches(sizes, width, height, frames) + _MARKS
+
+
+def frame_times(model: str, seconds: Sequence[float]) -> str:
+    """The text with the times of a video's frames that an engine adds; "" for most families."""
+    family = _family_of(model)
+    if family is None or not family.video.per_video:
+        return ""
+    pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
+    times = [f"<{(first + second) / 2:.1f} seconds>" for first, second in pairs]
+    return "".join(f"{time}<|vision_start|><|vision_end|>" for time in times)
+
+
+def video_strategy(model: str) -> str | None:
+    """The sampling by which a model's own processor takes frames of a video, or None if unknown."""
+    family = _family_of(model)
+    if family is None:
+        return None
+    return "qwen3_vl" if family.video.per_video else "qwen2_vl"
+
+
+def _family_of(model: str) -> _Family | None:
+    return _RULES.open_families.get(_prefix_of(_base_name(model), _RULES.open_families))
+
+
+def _base_name(model: str) -> str:
+    return model.lower().rsplit("/", 1)[-1]
+
+
+def _patches(sizes: _Sizes, width: int, height: int, frames: int = 1) -> int:
+    """The number of patches of each picture."""
+    width, height = sizes.size(width, height, frames)
+    return (width // sizes.side) * (height // sizes.side)
 
 
 def _openai_image_tokens(name: str, width: int, height: int, detail: str | None) -> int | None:

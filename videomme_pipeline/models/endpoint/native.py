@@ -27,8 +27,10 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.sampling import (
     FpsBased,
     Placement,
+    Qwen2Vl,
+    Qwen3Vl,
     QwenRate,
-    QwenVl,
+    QwenSglang,
     Sampling,
     UniformN,
 )
@@ -45,6 +47,8 @@ NATIVE_VERSION = 2
 endpoint takes other frames."""
 MAX_INLINE_BYTES = 64 * MEBIBYTE
 """Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
+_MOST_FRAMES, _MOST_FPS = 768, 30
+"""Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +156,12 @@ def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
             "send frames (without `frames_as: native`)"
         )
     chooses_loader = version >= (0, 24)
-    match sampling:
-        case QwenRate() if chooses_loader:
-            limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
-            return _kwargs({"num_frames": -1, "fps": sampling.fps, **limits}, sampling)
-        case QwenRate():
+    if isinstance(sampling, Qwen2Vl | Qwen3Vl) and chooses_loader:
+        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MOST_FPS:
             return None
+        limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
+        video = {"num_frames": -1, "fps": sampling.fps, **limits}
+        return _kwargs(video, sampling) if sampling.max_frames <= _MOST_FRAMES else None
     loader = {"video_backend": "opencv"} if chooses_loader else {}
     return _by_number_and_rate(sampling, loader)
 
@@ -191,7 +195,7 @@ def _kwargs(video: Mapping[str, object], sampling: Sampling) -> VideoForm | None
 
 def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
     """SGLang ignores the fields of a request, so the server must have been started with them."""
-    if not isinstance(sampling, QwenVl) or _pixel_limits(sampling):
+    if not isinstance(sampling, QwenSglang) or _pixel_limits(sampling):
         return None
     needed = {"fps": sampling.fps, "max_frames": sampling.max_frames}
     needed |= {} if sampling.min_frames == 4 else {"min_frames": sampling.min_frames}
@@ -227,7 +231,11 @@ def _for_transformers(sampling: Sampling, _server: VideoServer) -> VideoForm | N
     if _pixel_limits(sampling):
         return None
     match sampling:
-        case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
+        case (
+            Qwen2Vl(min_frames=4, max_frames=768)
+            | Qwen3Vl(min_frames=4, max_frames=768)
+            | FpsBased(min_frames=None, max_frames=None)
+        ):
             settings: dict[str, Any] = {"num_frames": None, "fps": sampling.fps}
         case UniformN():
             settings = {"num_frames": sampling.frames}
@@ -252,8 +260,9 @@ _FORMS: Mapping[Profile, Callable[[Sampling, VideoServer], VideoForm | None]] = 
     Profile.TRANSFORMERS: _for_transformers,
 }
 _EXAMPLES: Mapping[Profile, str] = {
-    Profile.VLLM: "fps_based-1, uniform_n-32-endpoints, or from 0.24 on qwen3_vl-2 or qwen2_vl-2",
-    Profile.SGLANG: "qwen_vl-2 or qwen_vl-1-max-64",
+    Profile.VLLM: "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's "
+    "processor (qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
+    Profile.SGLANG: "qwen_sglang-2 or qwen_sglang-1-max-64",
     Profile.LMDEPLOY: "uniform_n-32-endpoints",
     Profile.QWEN: "qwen_vl-2 or fps_based-1",
     Profile.GEMINI: "fps_based-1",

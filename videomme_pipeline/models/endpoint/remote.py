@@ -6,6 +6,9 @@ from typing import Self
 
 from pydantic import PrivateAttr
 
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.frames.picture import PictureSpec
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.models.pricing import Tariff
@@ -50,8 +53,28 @@ class RemoteSpec(ModelSpec, ABC):
     def tariff(self) -> Tariff:
         return Tariff(model=self.served_name)
 
-    def frame_tokens(self, size: tuple[int, int], frames: int = 1) -> int | None:
-        """Prompt tokens of `frames` frames of `size` (width, height), or None if unknown."""
+    def frame_tokens(
+        self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
+    ) -> int | None:
+        """Prompt tokens of `frames` frames, or None if unknown. The text of times is not counted.
+
+        `size` is (width, height) of the frames, or with `picture` of a video from which a sampling
+        with these pictures chooses them.
+        """
+
+    def tokens_of(self, frames: FrameSet) -> int | None:
+        """Prompt tokens of the frames of a request, or None if unknown."""
+        shown = frames.frames
+        if not shown:
+            return 0
+        if self.reads_video and frames.video_size is not None:
+            picture = parse_sampling(frames.sampling).picture
+            return self.frame_tokens(frames.video_size, len(shown), picture)
+        return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
+
+    def frame_times(self, _seconds: Sequence[float]) -> str:
+        """The text that the endpoint adds to frames at these times of a video."""
+        return ""
 
     def context_tokens(self) -> int | None:
         """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""

@@ -22,15 +22,12 @@ from videomme_pipeline.models.endpoint.reported_errors import (
 )
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
-from videomme_pipeline.models.frame_proof import (
-    LEAST_TOKEN_SHARE,
-    OTHER_FRAME_TOKENS,
-    OTHER_FRAMES,
-    seen_frames,
-)
+from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, OTHER_FRAMES, seen_frames
 from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
+_OTHER_FRAME_TOKENS = 10
+"""Most tokens for the start, the end and the time of a frame, if those of the text are unknown."""
 _TOKEN_BYTES = 640
 """Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -177,7 +174,7 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
     if reported is None or not frames:
         return None
     count, text_tokens = len(frames), reply.usage.text_tokens
-    expected = spec.frame_tokens((frames[0].width, frames[0].height), count)
+    expected = spec.tokens_of(request.frames)
     if expected is None:
         fits, rule = reported >= count, f"at least {count:,} tokens"
     elif text_tokens is not None:
@@ -187,7 +184,7 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         text = len(request.prompt.system or "") + len(request.prompt.text)
         text += sum(map(len, request.prompt.after_frame))
         others = (
-            text + count * OTHER_FRAME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
+            text + count * _OTHER_FRAME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
         )
         fits = expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others
         rule = f"{expected:,} tokens"

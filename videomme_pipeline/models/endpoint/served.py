@@ -127,11 +127,13 @@ def get(
 class VideoServer:
     """The facts about a server on which the frames depend that it takes from a video.
 
-    `video_settings` are those of SGLang's `--mm-process-config`. None is unknown.
+    `video_settings` are those of SGLang's `--mm-process-config`, and `strategy` is the sampling of
+    the model's own processor. None is unknown.
     """
 
     version: str | None = None
     video_settings: Mapping[str, object] | None = None
+    strategy: str | None = None
 
 
 def reported_video_server(base_url: str, profile: Profile, api_key: str | None) -> VideoServer:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -12,8 +13,18 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_valid
 
 from videomme_pipeline.configuration import secret_error
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
-from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
+from videomme_pipeline.frames.picture import PictureSpec
+from videomme_pipeline.models.endpoint.endpoints import (
+    PROFILES,
+    EndpointProfile,
+    FramesAs,
+    Profile,
+)
+from videomme_pipeline.models.endpoint.frame_tokens import (
+    frame_times,
+    frame_tokens,
+    video_strategy,
+)
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.served import (
@@ -197,7 +208,7 @@ class EndpointSpec(RemoteSpec):
     def on_server(self, server: VideoServer) -> Self:
         """This model at a server with these facts."""
         changed = self.model_copy()
-        changed._video_server = server
+        changed._video_server = replace(server, strategy=video_strategy(self.served_name))
         return changed
 
     @property
@@ -297,10 +308,14 @@ class EndpointSpec(RemoteSpec):
             service_tier=None if self.service_tier is None else self.service_tier.value,
         )
 
-    def frame_tokens(self, size: tuple[int, int], frames: int = 1) -> int | None:
+    def frame_tokens(
+        self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
+    ) -> int | None:
         """`tokens_per_frame`, else the published rule of the model's family, else None."""
         if self.tokens_per_frame is not None:
             return frames * self.tokens_per_frame
+        if picture is not None and not self.reads_video:
+            size = picture.size(*size, frames)
         return frame_tokens(
             self.profile,
             self.served_name,
@@ -308,7 +323,11 @@ class EndpointSpec(RemoteSpec):
             frames,
             image_detail=self.image_detail,
             frames_as=self.sends_frames_as,
+            limits=None if picture is None else picture.patches,
         )
+
+    def frame_times(self, seconds: Sequence[float]) -> str:
+        return frame_times(self.served_name, seconds) if self.sees_frame_times else ""
 
     def served_models(self) -> list[str] | None:
         if self.base_url is None and self.serve is not None:

@@ -56,16 +56,19 @@ def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> Vide
 def _load(inputs: Inputs, source: Path | None) -> FrameSet:
     """The frames of a video, with its file `source` and its sound if the model gets them."""
     frames, benchmark = inputs.load_frames(), inputs.benchmark
-    if inputs.evaluation.model.sees_frame_times and frames.frames:
-        timing = benchmark.snapshot.videos[inputs.video_id].timing
+    if not frames.frames:
+        return frames
+    video, model = benchmark.snapshot.videos[inputs.video_id], inputs.evaluation.model
+    if model.sees_frame_times:
+        timing = video.timing
         length = VideoLength(frames=timing.frame_count, seconds=timing.duration_seconds)
         frames = replace(frames, length=length)
     if source is None:
         return frames
     sound = None
-    if inputs.evaluation.model.hears_audio and benchmark.snapshot.videos[inputs.video_id].has_audio:
+    if model.hears_audio and video.has_audio:
         sound = sound_of(benchmark.store, frames.video_hash, source, inputs.video_id)
-    return replace(frames, source=source, sound=sound)
+    return replace(frames, source=source, video_size=video.stream.size, sound=sound)
 
 
 def _digest(inputs: Inputs, frame: ShownFrame) -> str:

@@ -91,7 +91,7 @@ def _estimate(
         evaluation.name,
         model,
         evaluation.decoding,
-        _pending_videos(benchmark, evaluation, video_ids),
+        _pending_videos(benchmark, evaluation, model, video_ids),
         questions=questions * evaluation.repeats,
         context_tokens=_context_tokens(model),
     )
@@ -105,7 +105,7 @@ def _context_tokens(model: RemoteSpec) -> int | None:
 
 
 def _pending_videos(
-    benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
+    benchmark: BenchmarkState, evaluation: Evaluation, model: RemoteSpec, video_ids: Sequence[str]
 ) -> Iterator[PendingVideo]:
     """Yield the requests about each video.
 
@@ -129,14 +129,15 @@ def _pending_videos(
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
                 frames = len(video.frame_digests)
                 if journal is not None:
-                    model = benchmark.server_record.with_server(evaluation.model)
-                    planned = planned_requests(video, model.identity, plan)
+                    asked = benchmark.server_record.with_server(model)
+                    planned = planned_requests(video, asked.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in planned))
             yield PendingVideo(
                 requests=requests,
-                text_characters=sum(map(len, texts)) // len(texts),
+                text_characters=sum(map(len, texts)) // len(texts)
+                + len(model.frame_times([0.0] * frames)),
                 frames=frames,
-                frame_size=_frame_size(inputs, frames),
+                frame_tokens=_frame_tokens(inputs, model, frames),
                 is_certain=is_certain,
             )
 
@@ -195,7 +196,7 @@ def _without_frames(texts: Sequence[str], *, is_certain: bool = True) -> Pending
         requests=len(texts),
         text_characters=sum(map(len, texts)) // max(len(texts), 1),
         frames=0,
-        frame_size=None,
+        frame_tokens=0,
         is_certain=is_certain,
     )
 
@@ -222,9 +223,12 @@ def _expected_frames(inputs: Inputs) -> int:
     return sampling.choose(_EvenFrames(video), inputs.questions[0].duration).count
 
 
-def _frame_size(inputs: Inputs, frames: int) -> tuple[int, int] | None:
+def _frame_tokens(inputs: Inputs, model: RemoteSpec, frames: int) -> int | None:
+    """The prompt tokens of the frames of a video, or None if they are unknown."""
     sampling = inputs.evaluation.sampling
+    if sampling is None or not frames:
+        return 0
     video = inputs.benchmark.snapshot.videos.get(inputs.video_id)
-    if video is None or sampling is None:
+    if video is None:
         return None
-    return sampling.picture.size(video.stream.width, video.stream.height, frames)
+    return model.frame_tokens(video.stream.size, frames, sampling.picture)

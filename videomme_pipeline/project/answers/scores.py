@@ -110,5 +110,4 @@ def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluati
         return 0
     if video is None or planned is None:
         return None
-    size = evaluation.sampling.picture.size(video.stream.width, video.stream.height, planned)
-    return model.frame_tokens(size, planned)
+    return model.frame_tokens(video.stream.size, planned, evaluation.sampling.picture)
