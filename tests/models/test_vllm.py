@@ -29,6 +29,7 @@ from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import (
     Decoding,
@@ -50,7 +51,7 @@ FAMILIES = {"qwen2_5_vl": "qwen2_vl", "qwen3_vl": "qwen3_vl"}
 """The rule by which the video processor of a model takes frames."""
 TOKENS_PER_SECOND = 25
 """Tokens of sound, as Qwen2.5-Omni hears it."""
-FPS, SECONDS, SIZE = 10, 40, (160, 120)
+FPS, SECONDS, SIZE, LARGE = 10, 40, (160, 120), (854, 480)
 
 
 def start(folder: Path, family: str, **options: Any) -> Iterator[Served]:
@@ -87,6 +88,13 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_video(
         folder / "moving.mp4", frames=SECONDS * FPS, fps=FPS, width=width, height=height
     )
+
+
+@pytest.fixture(scope="module")
+def large_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("videos")
+    width, height = LARGE
+    return write_video(folder / "large.mp4", frames=20, fps=FPS, width=width, height=height)
 
 
 def with_frames(count: int, seconds_apart: float = 2.0) -> Request:
@@ -163,14 +171,23 @@ async def test_a_video_costs_exactly_the_tokens_of_the_planned_frames(
     reply = await served.ask(example, frames_as="native")
     pairs = ceil(len(example.frames.frames) / 2)
     _, tokens = text_and_frames(reply)
-    if served.family == "qwen2_5_vl":
-        assert tokens == pairs * squares(served) + 2
-    else:
-        shortest, longest = len("<0.0 seconds>"), len("<39.0 seconds>")
-        assert pairs * (squares(served) + 2 + shortest) <= tokens - 2
-        assert tokens - 2 <= pairs * (squares(served) + 2 + longest)
+    of_time = TIME_TOKENS if served.family == "qwen3_vl" else 0
+    assert tokens == pairs * (squares(served) + of_time) + len(("start", "end"))
     assert reply.warning is None
     assert reply.text in "ABCD"
+
+
+@pytest.mark.parametrize("limits", ["", ".patches-{side}-min-4096-max-200000"])
+async def test_frames_of_a_large_video_have_the_size_that_the_engine_gives_them(
+    served: Served, large_video: Path, limits: str
+) -> None:
+    side = "28" if served.family == "qwen2_5_vl" else "32-video"
+    sampling = "uniform_n-8-endpoints" + limits.format(side=side)
+    example = with_video(large_video, sampling, LARGE)
+    reply = await served.ask(example, frames_as="native")
+    _, tokens = text_and_frames(reply)
+    assert tokens == served.spec(frames_as="native").tokens_of(example.frames)
+    assert reply.warning is None
 
 
 @pytest.mark.parametrize("frames_as", ["images", "video", "files"])
@@ -180,11 +197,10 @@ async def test_frames_arrive_in_each_form(served: Served, frames_as: str) -> Non
     values: dict[str, Any] = {"frames_as": frames_as}
     if frames_as == "files":
         values["shared_folder"] = folder
-    reply = await served.ask(with_frames(8), **values)
+    example = with_frames(8)
+    reply = await served.ask(example, **values)
     _, tokens = text_and_frames(reply)
-    least = served.spec(**values).frame_tokens(SIZE, 8)
-    assert least is not None
-    assert least < tokens <= least + 8 * 10
+    assert tokens == served.spec(**values).tokens_of(example.frames)
     assert reply.warning is None
 
 
@@ -396,8 +412,7 @@ async def test_sound_arrives_beside_the_frames(hearing: Served) -> None:
     reply = await hearing.ask(silent)
     _, tokens = text_and_frames(reply)
     pictures = hearing.spec().frame_tokens(SIZE, 4)
-    assert pictures is not None
-    assert tokens == pictures + 4 * len(("start", "end"))
+    assert tokens == pictures
     counts = []
     for seconds in (1, 2, 4):
         heard = replace(silent.frames, sound=sound_of(seconds))

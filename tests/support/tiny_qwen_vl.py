@@ -4,7 +4,7 @@ FAMILY is `qwen2_5_vl`, `qwen3_vl` or `qwen2_5_omni`, which also hears. This
 script runs in another environment, which has torch, torchvision and transformers. The answers of
 the model are meaningless. Its chat template and its processors of pictures, videos and sound are
 those of the family, so that a server takes real frames and counts real tokens. Each byte of a text
-is one token.
+is one token, except that " seconds" is one, as in the times of frames.
 """
 
 import sys
@@ -47,12 +47,10 @@ OMNI = {
 }
 """Tokens of Qwen2.5-Omni by their names in its processor."""
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
-TOKENS = {
-    token: number
-    for number, token in enumerate(
-        [*BYTES, PAD, START, END, VISION_START, VISION_END, PICTURE, VIDEO, *OMNI.values()]
-    )
-}
+SPECIAL = [PAD, START, END, VISION_START, VISION_END, PICTURE, VIDEO, *OMNI.values()]
+WORDS = [*("seconds"[:length] for length in range(2, 8)), "Ġseconds"]
+MERGES = [*zip(["s", *WORDS], "econds", strict=False), ("Ġ", "seconds")]
+TOKENS = {token: number for number, token in enumerate([*BYTES, *SPECIAL, *WORDS])}
 SEEN = {
     "image_token_id": TOKENS[PICTURE],
     "video_token_id": TOKENS[VIDEO],
@@ -113,10 +111,10 @@ def tokenizer(**named: str) -> Qwen2Tokenizer:
     return Qwen2Tokenizer(
         **named,
         vocab=TOKENS,
-        merges=[],
+        merges=MERGES,
         eos_token=END,
         pad_token=PAD,
-        additional_special_tokens=[token for token in TOKENS if token not in BYTES],
+        additional_special_tokens=SPECIAL,
         model_max_length=CONTEXT,
     )
 

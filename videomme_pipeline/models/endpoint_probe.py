@@ -19,6 +19,7 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
 from videomme_pipeline.models.spec import ModelSpec
@@ -201,8 +202,7 @@ async def _videos(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str]) ->
     with TemporaryDirectory() as folder:
         for sampling in samplings or (VIDEO_SAMPLING,):
             frames = _drawn_video(sampling, Path(folder))
-            times = spec.frame_times(frames.seconds) if isinstance(spec, RemoteSpec) else ""
-            text = await _ask(model, times + TIME_OF, NO_FRAMES)
+            text = await _ask(model, "".join(_times_of(spec, frames)) + TIME_OF, NO_FRAMES)
             try:
                 timed = await _ask(model, TIME_OF, frames)
             except ModelError as error:
@@ -210,6 +210,10 @@ async def _videos(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str]) ->
             else:
                 findings.append(_taken(spec, frames, text, timed))
     return findings if timed is None else [*findings, _times(timed)]
+
+
+def _times_of(spec: ModelSpec, frames: FrameSet) -> Sequence[str]:
+    return spec.frame_times(frames.seconds) if isinstance(spec, RemoteSpec) else ()
 
 
 def _drawn(numbers: Sequence[int], side: int = SMALL_PIXELS) -> FrameSet:
@@ -392,6 +396,7 @@ def _taken(spec: ModelSpec, frames: FrameSet, text: Reply, timed: Reply) -> Find
     if text.usage.prompt_tokens is None or timed.usage.prompt_tokens is None:
         return _warning(check, _NO_TOKENS)
     tokens = timed.usage.prompt_tokens - text.usage.prompt_tokens
+    tokens += TIME_TOKENS * len(_times_of(spec, frames))
     expected = spec.tokens_of(frames) if isinstance(spec, RemoteSpec) else None
     if expected is None:
         message = f"unknown: {tokens:,} tokens for {planned} planned frames, and no token rule"

@@ -15,7 +15,7 @@ from videomme_pipeline.models.endpoint.endpoints import (
     Profile,
     video_sampling,
 )
-from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens
+from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS, frame_times, frame_tokens
 
 
 def test_every_family_has_a_profile() -> None:
@@ -53,7 +53,7 @@ def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
     model, size = "Qwen/Qwen3-VL-8B-Instruct", (480, 270)
     for frames, tokens in [(8, 4 * 15 * 8), (256, 128 * 13 * 7)]:
         as_video = frame_tokens(Profile.VLLM, model, size, frames, frames_as=FramesAs.NATIVE)
-        assert as_video == tokens + 2
+        assert as_video == tokens + frames // 2 * TIME_TOKENS + 2
         assert frame_tokens(Profile.VLLM, model, size, frames) == frames * (120 + 2)
 
 
@@ -62,14 +62,15 @@ def test_a_request_can_limit_the_pixels_of_a_video() -> None:
     tokens = frame_tokens(
         Profile.VLLM, "qwen3-vl-8b", (1280, 720), 8, frames_as=FramesAs.NATIVE, limits=small
     )
-    assert tokens == 4 * 10 * 6 + 2
+    assert tokens == 4 * (10 * 6 + TIME_TOKENS) + 2
 
 
 def test_the_times_of_qwen3_are_those_of_pairs() -> None:
-    assert frame_times("Qwen/Qwen3-VL-8B", (0.0, 7.0, 20.5)) == (
-        "<3.5 seconds><|vision_start|><|vision_end|><20.5 seconds><|vision_start|><|vision_end|>"
-    )
-    assert frame_times("Qwen/Qwen2.5-VL-7B-Instruct", (0.0, 7.0)) == ""
+    assert frame_times("Qwen/Qwen3-VL-8B", (0.0, 7.0, 20.5)) == [
+        "<3.5 seconds><|vision_start|><|vision_end|>",
+        "<20.5 seconds><|vision_start|><|vision_end|>",
+    ]
+    assert frame_times("Qwen/Qwen2.5-VL-7B-Instruct", (0.0, 7.0)) == []
 
 
 def test_small_pictures_are_enlarged_by_qwen3() -> None:

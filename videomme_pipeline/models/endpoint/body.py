@@ -166,7 +166,7 @@ def text_body(spec: EndpointSpec, request: Request) -> bytes:
     messages: list[dict[str, object]] = []
     if prompt.system is not None:
         messages.append({"role": "system", "content": prompt.system})
-    times = spec.frame_times(request.frames.seconds)
+    times = "".join(spec.frame_times(request.frames.seconds))
     texts = filter(None, (times, *prompt.after_frame, prompt.text))
     content = [{"type": "text", "text": text} for text in texts]
     messages.append({"role": "user", "content": content})

@@ -19,6 +19,7 @@ from videomme_pipeline.models.endpoint.body import (
     text_body,
 )
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
+from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
@@ -57,13 +58,11 @@ class EndpointModel(ABC):
                 does not exist.
         """
         async with self._context_tokens.passed() as context_tokens:
-            frames, prompt = request.frames, request.prompt
-            texts = (prompt.system or "", prompt.text, self.spec.frame_times(frames.seconds))
             excess = context_excess(
                 context_tokens,
-                frames=len(frames.frames),
-                frame_tokens=self.spec.tokens_of(frames),
-                text_characters=sum(map(len, texts)),
+                frames=len(request.frames.frames),
+                frame_tokens=self.spec.tokens_of(request.frames),
+                text_characters=len(request.prompt.system or "") + len(request.prompt.text),
             )
             if excess is not None:
                 raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
@@ -136,7 +135,10 @@ class OpenAICompatibleModel(EndpointModel):
         frames, path = request.frames, self.spec.endpoint_profile.tokenizer
         if path is None or frames.sound is not None or not self.spec.tokens_of(frames):
             return None
-        return await self._connected().count_tokens(path, text_body(self.spec, request))
+        counted = await self._connected().count_tokens(path, text_body(self.spec, request))
+        if counted is None:
+            return None
+        return counted - TIME_TOKENS * len(self.spec.frame_times(frames.seconds))
 
     def _connected(self) -> Connections:
         if self._connections is None:

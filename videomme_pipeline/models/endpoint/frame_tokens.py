@@ -13,6 +13,8 @@ from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 
 _PATCH_LIMIT = 1536
+TIME_TOKENS = 8
+"""Tokens of the shortest time of a pair of frames, with the marks for its start and end."""
 _MARKS = 2
 """Tokens for the start and the end of a picture or a video."""
 
@@ -55,7 +57,7 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
 ) -> int | None:
     """Prompt tokens of `frames` frames of `size` (width, height) by published rules.
 
-    `limits` are those that a request sets for a video. The tokens of `frame_times` are not counted.
+    `limits` are those that a request sets for a video. Each of `frame_times` has `TIME_TOKENS`.
     None if the model's family has no published rule. Set `tokens_per_frame` in `models.yaml` then.
     """
     name = _base_name(model)
@@ -78,17 +80,18 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
         sizes = sizes.model_copy(update=pixels)
     if profile is Profile.SGLANG:  # resizes by the rule of qwen-vl-utils first
         width, height = Patches(side=sizes.side).size(width, height, frames)
-    return ceil(frames / 2) * _patches(sizes, width, height, frames) + _MARKS
+    tokens = _patches(sizes, width, height, frames) + (TIME_TOKENS if sizes.per_video else 0)
+    return ceil(frames / 2) * tokens + _MARKS
 
 
-def frame_times(model: str, seconds: Sequence[float]) -> str:
-    """The text with the times of a video's frames that an engine adds; "" for most families."""
+def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
+    """The texts that an engine adds to the pairs of a video's frames. Most families have none."""
     family = _family_of(model)
     if family is None or not family.video.per_video:
-        return ""
+        return []
     pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
     times = [f"<{(first + second) / 2:.1f} seconds>" for first, second in pairs]
-    return "".join(f"{time}<|vision_start|><|vision_end|>" for time in times)
+    return [f"{time}<|vision_start|><|vision_end|>" for time in times]
 
 
 def video_strategy(model: str) -> str | None:

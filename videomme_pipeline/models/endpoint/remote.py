@@ -56,7 +56,7 @@ class RemoteSpec(ModelSpec, ABC):
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
-        """Prompt tokens of `frames` frames, or None if unknown. The text of times is not counted.
+        """Prompt tokens of `frames` frames, or None if unknown.
 
         `size` is (width, height) of the frames, or with `picture` of a video from which a sampling
         with these pictures chooses them.
@@ -72,9 +72,9 @@ class RemoteSpec(ModelSpec, ABC):
             return self.frame_tokens(frames.video_size, len(shown), picture)
         return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
 
-    def frame_times(self, _seconds: Sequence[float]) -> str:
-        """The text that the endpoint adds to frames at these times of a video."""
-        return ""
+    def frame_times(self, _seconds: Sequence[float]) -> Sequence[str]:
+        """The texts that the endpoint adds to frames at these times of a video."""
+        return ()
 
     def context_tokens(self) -> int | None:
         """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""

@@ -326,8 +326,8 @@ class EndpointSpec(RemoteSpec):
             limits=None if picture is None else picture.patches,
         )
 
-    def frame_times(self, seconds: Sequence[float]) -> str:
-        return frame_times(self.served_name, seconds) if self.sees_frame_times else ""
+    def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
+        return frame_times(self.served_name, seconds) if self.sees_frame_times else ()
 
     def served_models(self) -> list[str] | None:
         if self.base_url is None and self.serve is not None:

@@ -134,8 +134,7 @@ def _pending_videos(
                     requests -= len(journal.settled(item.fingerprint for item in planned))
             yield PendingVideo(
                 requests=requests,
-                text_characters=sum(map(len, texts)) // len(texts)
-                + len(model.frame_times([0.0] * frames)),
+                text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
                 frame_tokens=_frame_tokens(inputs, model, frames),
                 is_certain=is_certain,
