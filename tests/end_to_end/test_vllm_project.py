@@ -5,7 +5,7 @@ environment with vLLM.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The configuration of a project that `videomme init` wrote, with a benchmark of two videos."""
-    use(monkeypatch, tmp_path)
-    configuration, videos = tmp_path / "configuration", tmp_path / "clips"
+    root = tmp_path_factory.mktemp("project")
+    configuration, videos = root / "configuration", root / "clips"
     rows = [
         {"video": f"{name}.mp4", "question": f"What is {n}?", "options": ["Red", "Blue", "Green"]}
         | {"answer": "ABC"[n]}
@@ -83,19 +83,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = videos / f"{name}.mp4"
         write_video(path, frames=10 * seconds, fps=10, width=width, height=height)
     (videos / "questions.json").write_text(json.dumps(rows))
-    (tmp_path / "home").mkdir()
-    monkeypatch.chdir(tmp_path)
-    for arguments in ([], ["--benchmark", "clips", str(videos)]):
-        ended = videomme("init", *arguments)
-        assert ended.status == 0, ended.err
-    declaration = configuration / "benchmarks" / "clips.yaml"
-    size = {"size": {"videos": len(VIDEOS), "questions": len(rows)}}
-    declaration.write_text(declaration.read_text() + yaml.safe_dump(size))
-    return configuration
+    (root / "home").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, root)
+        patch.chdir(root)
+        for arguments in ([], ["--benchmark", "clips", str(videos)]):
+            ended = videomme("init", *arguments)
+            assert ended.status == 0, ended.err
+        declaration = configuration / "benchmarks" / "clips.yaml"
+        size = {"size": {"videos": len(VIDEOS), "questions": len(rows)}}
+        declaration.write_text(declaration.read_text() + yaml.safe_dump(size))
+        yield configuration
 
 
 def write(project: Path, served: Served, entries: Mapping[str, Entry]) -> None:
-    """Write an evaluation and a model of the same name for each entry."""
+    """Write an evaluation and a model of the same name for each entry, and remove all others."""
+    for path in (project / "evaluations").glob("*.yaml"):
+        path.unlink()
     models = {
         name: {
             "base_url": served.urls[0],
@@ -117,24 +121,25 @@ def write(project: Path, served: Served, entries: Mapping[str, Entry]) -> None:
         (project / "evaluations" / f"{name}.yaml").write_text(yaml.safe_dump(evaluation))
 
 
-def rows_of(project: Path, sql: str) -> list[dict[str, Any]]:
+def rows_of(project: Path, evaluations: Collection[str], sql: str) -> list[dict[str, Any]]:
+    """The rows of a query that are about these evaluations."""
     store = open_project(project, str(project.parent / "data")).store
     with connect(store) as connection:
-        return query(connection, sql)
+        rows = query(connection, sql)
+    return [row for row in rows if row["evaluation"] in evaluations]
 
 
 def test_only_scores_of_the_planned_frames_may_be_cited(project: Path, served: Served) -> None:
     write(project, served, PLANNED | OTHERS)
     ended = videomme("run", *PLANNED, *OTHERS)
     assert ended.status == 0, ended.err
-    table = rows_of(project, "select evaluation, citation, questions from leaderboard")
+    names = PLANNED | OTHERS
+    table = rows_of(project, names, "select evaluation, citation, questions from leaderboard")
     assert {row["questions"] for row in table} == {6}
     citations = {row["evaluation"]: row["citation"] for row in table}
     assert citations == dict.fromkeys(PLANNED, "ok") | dict.fromkeys(OTHERS, "blocked")
-    blocked = rows_of(project, "select * from citation_findings where status = 'blocked'")
-    summaries = {
-        row["evaluation"]: row["summary"] for row in blocked if row["check_name"] == "prompt_tokens"
-    }
+    tokens = "select * from citation_findings where check_name = 'prompt_tokens'"
+    summaries = {row["evaluation"]: row["summary"] for row in rows_of(project, names, tokens)}
     for name, (shown, planned) in SHOWN.items():
         assert f"({shown} of {planned})" in summaries[name]
 
@@ -143,10 +148,10 @@ def test_the_dry_run_counts_the_tokens_that_vllm_reports(project: Path, served: 
     write(project, served, PLANNED)
     assert videomme("run", *PLANNED).status == 0
     counted = "select evaluation, sum(prompt_tokens) as all_tokens, sum(text_tokens) as text"
-    reported = rows_of(project, f"{counted} from scored_questions group by all")
+    reported = rows_of(project, PLANNED, f"{counted} from scored_questions group by all")
     for path in (project / "evaluations").glob("*.yaml"):
         path.write_text(path.read_text().replace("max_tokens: 4", "max_tokens: 5"))
-    costs = videomme("run", *PLANNED, "--dry-run", "--json").json["costs"]
+    costs = videomme("run", *PLANNED, "--dry-run", "--json").json["requests"]
     planned = {cost["evaluation"]: cost["prompt_tokens"] for cost in costs}
     assert len(planned) == len(PLANNED)
     for row in reported:
@@ -163,7 +168,7 @@ def test_a_question_that_cannot_fit_is_not_sent(project: Path, served: Served) -
     ended = videomme("run", *entry)
     assert ended.status == 1
     answered = "select evaluation, video_id, count(*) filter (raw_output is not null) as answers"
-    rows = rows_of(project, f"{answered} from scored_questions group by all")
+    rows = rows_of(project, entry, f"{answered} from scored_questions group by all")
     answers = {(row["evaluation"], row["video_id"]): row["answers"] for row in rows}
     assert answers == {
         ("fits", "wide"): 3,

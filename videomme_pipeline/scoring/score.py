@@ -5,7 +5,7 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
-SCORE_VERSION = 2
+SCORE_VERSION = 3
 """Part of the fingerprint of every score. Increase it when the same letter results in another
 outcome, or in a row with other values."""
 

@@ -193,7 +193,8 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
     width, height = request.frames.video_size or (frames[0].width, frames[0].height)
     of_text = "" if text_tokens is None else f", {text_tokens:,} of them for the text"
     return (
-        f"model {spec.name}: {count} frames of {width} × {height} pixels need {rule}, but the endpoint reports {reported:,} prompt tokens{of_text}. {OTHER_FRAMES}. "
+        f"model {spec.name}: {count} frames of {width} × {height} pixels need {rule}, "
+        f"but the endpoint reports {reported:,} prompt tokens{of_text}. {OTHER_FRAMES}. "
         "Check its limits on images per prompt (vLLM: --limit-mm-per-prompt) and, for a video, the "
         "sampling, or set `tokens_per_frame`."
     )
