@@ -14,17 +14,8 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_valid
 from videomme_pipeline.configuration import secret_error
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.picture import PictureSpec
-from videomme_pipeline.models.endpoint.endpoints import (
-    PROFILES,
-    EndpointProfile,
-    FramesAs,
-    Profile,
-)
-from videomme_pipeline.models.endpoint.frame_tokens import (
-    frame_times,
-    frame_tokens,
-    video_strategy,
-)
+from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
+from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens, video_strategy
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.served import (
