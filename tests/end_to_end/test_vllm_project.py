@@ -38,7 +38,7 @@ PLANNED: dict[str, Entry] = {
     "pictures": ("images", "uniform_n-8", {}),
     "frames": ("video", "uniform_n-40", {}),
 }
-"""How frames are sent, the sampling, and further keys of the model, by evaluation."""
+"""The way to send frames, the sampling, and further keys of the model, by evaluation."""
 OTHERS: dict[str, Entry] = {
     # The loader that vLLM chooses for the model ignores `num_frames`.
     "few": ("native", "uniform_n-32-endpoints", taken(num_frames=32, fps=-1)),
