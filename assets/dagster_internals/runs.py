@@ -33,7 +33,7 @@ def origin_of(job: dg.JobDefinition) -> RemoteJobOrigin:
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
     """Work on a run of `job`, which has an in-process executor.
 
-    Raises its first error, except `dg.Failure`: the state of the project says what failed.
+    An error of the run is raised, except `dg.Failure`. The state of the project says what failed.
     """
     with suppress(dg.Failure):
         execute_run(InMemoryJob(job), run, instance, raise_on_error=True)

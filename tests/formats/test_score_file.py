@@ -197,7 +197,7 @@ QUESTION = {
         ({"options": None}, "no `options`"),
         ({"video_id": None}, "it has no `video_id`"),
         ({"options": "['A. 1"}, "`options` is not a list"),
-        ({"answer": "F"}, "`answer` is F, and it has 4 options"),
+        ({"answer": "F"}, "`answer` is F, but there are only 4 options"),
         ({"duration": "tiny"}, "`duration` is 'tiny', not short, medium, long"),
         ({"level": "high"}, "`level` is 'high', not a number"),
     ],

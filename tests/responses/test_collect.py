@@ -202,7 +202,7 @@ def test_the_next_attempt_waits_for_retry_after(tmp_path: Path) -> None:
     assert second - first >= 1.0
 
 
-def test_a_retry_after_beyond_the_deadline_fails_the_question(tmp_path: Path) -> None:
+def test_a_question_fails_if_the_endpoint_asks_to_wait_beyond_its_deadline(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=60.0))
     with ModelServer(faults=first_time(Fault.RATE_LIMITED), retry_after_seconds=61) as server:
         (response,) = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)

@@ -137,7 +137,7 @@ def test_a_file_that_replaces_a_verified_one_is_verified(path: Path) -> None:
         ("alter table responses rename to respnnses", "unknown tables"),
         (
             "alter table attempts rename column error to errer",
-            r"damaged \(other columns than those of a journal\)",
+            r"damaged \(its columns are not those of a journal\)",
         ),
     ],
 )

@@ -75,6 +75,6 @@ def test_a_completion_without_an_answer_is_retried_only_a_few_times(kind: Failur
     assert delay(FailureKind.SERVER_ERROR, attempts=8, generated=3) is not None
 
 
-def test_a_retry_after_that_exceeds_the_deadline_is_not_retried() -> None:
+def test_a_request_is_not_sent_again_after_its_deadline() -> None:
     assert delay(FailureKind.RATE_LIMITED, retry_after=300) == 300
     assert delay(FailureKind.RATE_LIMITED, retry_after=901) is None

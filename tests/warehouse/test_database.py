@@ -371,7 +371,7 @@ def test_a_mean_without_errors_claims_no_certainty(tmp_path: Path) -> None:
     assert (mean["accuracy_low"], mean["accuracy_high"]) == (None, None)
 
 
-def test_pass_at_k_says_how_many_questions_were_asked_so_often(tmp_path: Path) -> None:
+def test_pass_at_k_counts_the_questions_that_were_asked_k_times(tmp_path: Path) -> None:
     rows = [
         scored(f"{question:03d}-1", repeat=repeat)
         for question in range(20)

@@ -108,7 +108,8 @@ class Facet:
 def with_dataset_names(row: Mapping[str, Any], declared: Iterable[Facet]) -> dict[str, Any]:
     """`row` with the dataset's names of facets instead of those of the benchmark contract.
 
-    The contract's `task_type` is a facet that is derived from the dataset's `task_type`.
+    Both have a `task_type`. The contract's has the values of a facet that is derived from the
+    dataset's.
     """
     cells = dict(row)
     for facet in declared:

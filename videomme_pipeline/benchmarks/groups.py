@@ -34,7 +34,7 @@ class Chain(Spec):
     """The scores of a chain by the number of right answers that count, by structure."""
 
     def reached(self, structure: str, is_right: Sequence[bool]) -> int:
-        """Number of right answers that count, given which of a group's answers are right."""
+        """The number of right answers that count in a group whose answers `is_right` describes."""
         count = 0
         for step in _steps(structure):
             right = sum(is_right[number - 1] for number in step)
@@ -100,13 +100,13 @@ class Grouping(Spec):
         return structure if structure in self.chain.scores else None
 
     def score(self, structure: str | None, marks: Sequence[int]) -> float:
-        """The score (0 to 100) of the marks of a group's answers in order. Right is 1, wrong 0.
+        """The score (0 to 100) of a group whose answers have these `marks`: 1 if right, 0 if wrong.
 
         `structure` is that of a chain, or None for another group. In a chain, any mark but 0 is
-        right. In another group, the marks are added, and less than 0 is 0.
+        right. In another group, the marks are added, and a negative sum counts as 0.
 
         Raises:
-            ValueError: if there is another number of marks.
+            ValueError: if the number of marks is not the size of a group.
         """
         if len(marks) != self.size:
             raise ValueError(f"a group has {self.size} answers, not {len(marks)}")

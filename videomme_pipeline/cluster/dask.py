@@ -219,7 +219,7 @@ def connect(
         from distributed import Client  # noqa: PLC0415
     site = Site.here(folder)
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(TIMERS))  # for a scheduler started here
+        stack.enter_context(dask.config.set(TIMERS))  # for schedulers that this process starts
         if spec.slurm:
             security = _temporary_security(folder)
             cluster, jobs = stack.enter_context(

@@ -109,7 +109,7 @@ def _register_own(folder: Path) -> list[str]:
 
 
 def reserved_columns() -> set[str]:
-    """The columns of tables that no declared facet can have the name of."""
+    """The names of columns of the tables, which no declared facet can have."""
     tables = (Question, ScoredQuestion, ObservedQuestion)
     return {name for table in tables for name in arrow_schema(table).names}
 

@@ -58,7 +58,7 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N")
     options, text = _options(row), text_of(row, "question") or ""
     if answer not in tuple(Letter)[: len(options)]:
-        raise ValueError(f"`answer` is {answer}, and it has {len(options)} options")
+        raise ValueError(f"`answer` is {answer}, but there are only {len(options)} options")
     numbers = seen[video_id]
     number = numbers.setdefault((text, options), 1 + len(numbers))
     return Question(

@@ -175,7 +175,7 @@ def parse_durations(text: str) -> tuple[Duration, ...]:
         raise ScoringError(
             f"video durations {text!r}: name one or more of {', '.join(Duration)}"
             + (
-                f"; {unknown[0]!r} is none, {nearest(unknown[0], list(Duration))}"
+                f"; {unknown[0]!r} is not one: {nearest(unknown[0], list(Duration))}"
                 if unknown
                 else ""
             )

@@ -370,7 +370,7 @@ class Qwen2Vl(QwenRate):
 
     Their number is that of `qwen_vl`, and they are the first frames of equal parts. Qwen2-VL and
     Qwen2.5-VL have this processor. It calculates with 32-bit numbers, so that in long videos a few
-    of its frames, depending on the processor, are one frame later or earlier.
+    of its frames are one frame later or earlier, depending on the CPU.
     """
 
     strategy: Literal["qwen2_vl"] = "qwen2_vl"

@@ -14,7 +14,7 @@ HASH_BYTES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerIdentity:
-    """Facts that a server and the files of the weights report. None is unknown.
+    """Facts that a server and the files of the weights report. None means unknown.
 
     `model` is the path or name of the weights, and `revision` their commit. The hashes are those
     of `config.json`, of samples of the weights, of the chat template, and of the configuration of

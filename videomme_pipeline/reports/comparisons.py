@@ -25,8 +25,8 @@ def comparisons(
 ) -> list[Json]:
     """The differences b minus a of pairs (a, b) of indexes in `evaluations`.
 
-    `ranking` has the indexes, best first. Pairs that `compare` refuses are left out. `marginals` is
-    None for pairs that are not compared by subset. Differences are fractions of one.
+    `ranking` has the indexes, best first. Pairs that `compare` refuses are left out. Pairs
+    that are not compared by subset have None for `marginals`. Differences are fractions of one.
     """
     tracks = {index: evaluations[index].rows[0].track for index in reversed(ranking)}
     best = {track: index for index, track in tracks.items()}

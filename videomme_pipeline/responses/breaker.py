@@ -62,7 +62,7 @@ class CircuitBreaker:
         return self._only_question is None or self._only_question is question
 
     def record(self, question: object, result: Reply | ResponseFailure) -> bool:
-        """Record the result of a request for `question`. True if the breaker opens."""
+        """Record the result of a request for `question`. Return True if it opens the breaker."""
         if isinstance(result, Reply):
             if self._was_open:
                 _log.warning("%s answers again", self._title)

@@ -160,7 +160,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         if column not in {name for name, *_ in shape_of(connection)[table]}:
             connection.execute(f"alter table {table} add column {column} integer")
     if shape_of(connection) != expected_shape():
-        raise sqlite3.DatabaseError("other columns than those of a journal")
+        raise sqlite3.DatabaseError("its columns are not those of a journal")
     connection.execute("commit")
 
 

@@ -169,7 +169,7 @@ class PostgresJournal(JournalDatabase):
     def is_about_a_value(self, error: Exception) -> bool:
         psycopg2 = library()
         if isinstance(error, psycopg2.ProgrammingError):
-            return error.pgcode is None  # otherwise it is about a statement
+            return error.pgcode is None  # the server rejects only statements
         if isinstance(error, psycopg2.Error):
             return isinstance(error, (psycopg2.DataError, psycopg2.IntegrityError))
         return not isinstance(error, (OSError, MemoryError))

@@ -113,8 +113,8 @@ class PendingRequest:
     """A request that is not settled.
 
     `planned` is the request without its frames. `response` is the response until the request is
-    sent. `first_sent` is the time of the first
-    attempt by the clock of the event loop, or None before it.
+    sent. `first_sent` is the time of the first attempt by the clock of the event loop, or None
+    before it.
     """
 
     planned: Request
@@ -125,7 +125,7 @@ class PendingRequest:
 
     @classmethod
     def of(cls, planned: Request, plan: RequestPlan, model: str, num_frames: int) -> Self:
-        """A request to `model` that was not sent, with so many frames."""
+        """A request to `model` with `num_frames` frames that is not sent yet."""
         response = Response.not_asked(
             planned.question,
             evaluation=plan.evaluation,

@@ -66,7 +66,7 @@ def load_table(
         _fill(connection, name, schema, [])
         return left_out
     if all(map(is_local, intact)):
-        with suppress(duckdb.Error):  # one without a checksum is damaged: load them one by one
+        with suppress(duckdb.Error):  # a file without a checksum is damaged: load each file alone
             _fill(connection, name, schema, [*_batches(intact)])
             return left_out
     left_out += _stage(connection, schema, intact)

@@ -117,7 +117,7 @@ def test_every_retry_after_is_a_time_of_at_most_a_day_or_ignored(
     assert seconds is None or 0 <= seconds <= 86_400
 
 
-def test_a_streaming_answer_is_called_so() -> None:
+def test_the_error_for_a_streamed_answer_names_the_stream() -> None:
     with pytest.raises(ResponseFailure, match="a stream, which no request asks for"):
         read_reply(b'data: {"id": "1", "choices": []}\n\n', SPEC, request())
 

@@ -131,7 +131,7 @@ def test_vllm_is_known_by_the_fingerprint_of_its_configuration() -> None:
         assert server.requests == []
 
 
-def test_the_settings_of_frames_that_sglang_was_started_with_identify_the_server() -> None:
+def test_other_frame_settings_of_sglang_are_another_server() -> None:
     hashes = set()
     for settings in ({}, {"video": {"fps": 1}}, {"video": {"fps": 2}}):
         reports = {"/server_info": {"version": "0.5.23", "mm_process_config": settings}}

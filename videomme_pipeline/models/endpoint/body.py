@@ -146,7 +146,7 @@ def request_body(
     Raises:
         ResponseFailure: if the body exceeds a limit of the endpoint.
         ModelError: if the prompt has text after frames that are sent as one video, if the endpoint
-            cannot constrain answers, or if it cannot be told the sampling of a video.
+            cannot constrain answers, or if no parameter of it sets the sampling of a video.
     """
     head = orjson.dumps(_parameters(spec, request))[:-1] + b',"messages":['
     if request.prompt.system is not None:

@@ -1,15 +1,15 @@
 """Requests with the video itself, from which the endpoint takes the frames.
 
 The sampling of the evaluation plans the frames. Here it is translated to the parameters of each
-family of endpoints, and a sampling that an endpoint cannot be told is an error. The endpoint places
-the frames by its own rule.
+family of endpoints. A sampling without such parameters is an error. The endpoint places the frames
+by its own rule.
 
 Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy, and the request schema of
 `transformers serve`. vLLM 0.24 and later choose a loader by the model's video processor. The
 loaders of Qwen's models ignore `num_frames`, and only these loaders know `min_frames` and
 `max_frames`. The backend `opencv` is the loader that earlier versions use for every model. SGLang
 takes the frames of Qwen's models by the settings that the server was started with. Other clients of
-Qwen's API send `fps` beside `video_url`; that limits of pixels belong there too is not confirmed.
+Qwen's API send `fps` beside `video_url`. Whether it reads limits of pixels there is not confirmed.
 Gemini's OpenAI-compatible API has no documented form; it accepts a video as a data URL in the place
 of an image.
 """

@@ -47,7 +47,7 @@ class ServedModel(BaseModel):
 
     @property
     def context_tokens(self) -> int | None:
-        """The longest prompt and answer in tokens, or None if the endpoint does not report it."""
+        """The most tokens of prompt and answer together, or None if no limit is reported."""
         of_llama_cpp = None if self.meta is None else self.meta.n_ctx
         return self.max_model_len or self.max_input_tokens or of_llama_cpp
 

@@ -113,7 +113,7 @@ class Connections:
         seconds = limits.request_timeout_seconds
         connect_seconds = CONNECT_SECONDS if self._has_connected else FIRST_CONNECT_SECONDS
         for _ in range(2):
-            await asyncio.sleep(0)  # asyncio notices which idle connections the server has closed
+            await asyncio.sleep(0)  # lets asyncio notice connections that the server has closed
         try:
             async with (
                 asyncio.timeout(seconds),

@@ -121,7 +121,7 @@ def percent(share: float | None) -> str:
 
 
 def at_least(failed: int, score: str) -> str:
-    """`score`, with "≥" if questions failed: they count as wrong. "" and "–" have no bound."""
+    """`score` after a "≥" if questions failed, because they count as wrong. "" and "–" stay."""
     return f"≥ {score}" if failed and score.strip("–") else score
 
 
