@@ -194,7 +194,7 @@ def with_facets(benchmark: str, columns: Iterable[str]) -> Benchmark:
     base = find_benchmark(benchmark)
     measure = Measure.GROUP_SCORE if base.grouping else Measure.ACCURACY
     added = (Facet(column=name, title=name.capitalize(), measure=measure) for name in columns)
-    return replace(base, name="own", facets=(*base.facets, *added))
+    return base.model_copy(update={"name": "own", "facets": (*base.facets, *added)})
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,8 @@ def connect(url: str, *, name: str, options: str = "") -> "Connection":
 def await_connection(connect: Callable[[], Result], *errors: type[Exception]) -> Result:
     """The result of `connect`, which is called again after one of `errors`.
 
-    The error is raised when the database has been away for `RETRY_SECONDS`. From then on, each error
-    is raised at once until the database is back.
+    The error is raised when the database has been away for `RETRY_SECONDS`. From then on, every
+    error is raised at once until the database is back.
     """
     while True:
         try:
