@@ -316,6 +316,24 @@ def test_a_final_value_is_compared_as_a_whole_and_a_rejected_option_is_no_answer
     assert read(response, options).letter == letter
 
 
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        (r"The total area would be $A_\text{star} = 3$ cm, which no option has.", None),
+        (r"So the area is $A_{1} = 3$.", None),
+        ("It is $B_2$.", None),
+        ("The area is $C^2$.", None),
+        ("The answer is _B_.", "B"),
+        ("_The answer is B_ because it is.", "B"),
+        ("**__C__**", "C"),
+    ],
+)
+def test_a_variable_with_a_subscript_or_a_power_is_no_option(
+    response: str, letter: str | None
+) -> None:
+    assert read(response, FRUIT).letter == letter
+
+
 def test_values_in_three_languages_are_read_without_a_false_letter() -> None:
     rows = labelled_responses(GOLDEN / "value_forms.jsonl")
     assert len(rows) == 300

@@ -133,7 +133,8 @@ def _sentence_start(ends: Sequence[int], position: int) -> int:
 def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     """A pattern for every letter that may name an option.
 
-    It never matches a letter inside a word, in an abbreviation, in initials or in a unit. The
+    It never matches a letter inside a word, in an abbreviation, in initials or in a unit, or with
+    a subscript or a power. The
     pronoun "I" counts only if the question offers the letter and no word follows. The pattern
     begins with the letter, because the regular-expression engine can skip all other characters.
     """
@@ -151,7 +152,7 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
                 | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
             (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].)
             (?: (?<![{word_letter}]-.) | (?<=nswer-.) | (?<=ption-.) )
-            (?![&@°\#+]) (?!'[{word_letter}])
+            (?![&@°\#+]|[_^](?:[0-9]|[ ]*{{)) (?!'[{word_letter}])
             (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
             (?!-(?:[{word_letter}]|\s*$))
             (?!(?<=\b[A-Z]\.[ ][A-Z])\.[ ][A-Z][a-z])  # initials of a name
