@@ -41,12 +41,7 @@ class DeclaredSource(Source):
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: BenchmarkSettings,
-        folder: Path,
-        *,
-        declaration: Declaration,
+        self, name: str, settings: BenchmarkSettings, folder: Path, *, declaration: Declaration
     ) -> None:
         super().__init__(name, settings, folder)
         self.declaration = declaration

@@ -34,16 +34,9 @@ _VIDEO = ("videopath", "videofile", "videoname", "video", "videoid", "videouid",
 _QUESTION = ("question", "query", "prompt")
 _OPTIONS = ("options", "choices", "candidates", "option", "choice")
 _ANSWER = (
-    "answer",
-    "correctanswer",
-    "rightanswer",
-    "correctchoice",
-    "answerid",
-    "groundtruth",
-    "label",
-    "gt",
-    "correct",
-)
+    "answer", "correctanswer", "rightanswer", "correctchoice", "answerid", "groundtruth", "label",
+    "gt", "correct",
+)  # fmt: skip
 _QUESTION_ID = ("questionid", "qid", "uid", "id", "index")
 _START = ("clipstart", "startseconds", "starttime", "start")
 _END = ("clipend", "endseconds", "endtime", "end")

@@ -123,10 +123,7 @@ def official_report(
 
 
 def _section(
-    title: str,
-    rows: Sequence[ScoredQuestion],
-    tables: Sequence[Facet],
-    titles: Mapping[str, str],
+    title: str, rows: Sequence[ScoredQuestion], tables: Sequence[Facet], titles: Mapping[str, str]
 ) -> str:
     lines = [_WIDE, f"Evaluation on {title}", _WIDE]
     for facet in tables:

@@ -172,13 +172,11 @@ def parse_durations(text: str) -> tuple[Duration, ...]:
     words = re.findall(r"\w+", text.lower())
     unknown = [word for word in words if word not in set(Duration)]
     if unknown or not words:
+        hint = (
+            f"; {unknown[0]!r} is not one: {nearest(unknown[0], list(Duration))}" if unknown else ""
+        )
         raise ScoringError(
-            f"video durations {text!r}: name one or more of {', '.join(Duration)}"
-            + (
-                f"; {unknown[0]!r} is not one: {nearest(unknown[0], list(Duration))}"
-                if unknown
-                else ""
-            )
+            f"video durations {text!r}: name one or more of {', '.join(Duration)}{hint}"
         )
     return tuple(Duration(word) for word in words)
 

@@ -23,15 +23,8 @@ from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow
 
 _ACCURACY_HEADINGS = (
-    "accuracy",
-    "95% CI",
-    "error",
-    "of answered",
-    "n",
-    "videos",
-    "unreadable",
-    "failed",
-)
+    "accuracy", "95% CI", "error", "of answered", "n", "videos", "unreadable", "failed",
+)  # fmt: skip
 _GROUP_HEADINGS = ("group score", "95% CI", "error", "linear", "groups", "incomplete")
 _ABSENT = "–"
 
@@ -76,8 +69,7 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
     """
     benchmark = find_benchmark(report.options.benchmark)
     columns = {
-        **benchmark.breakdowns(Measure.ACCURACY),
-        **benchmark.breakdowns(Measure.GROUP_SCORE),
+        name: names for kind in Measure for name, names in benchmark.breakdowns(kind).items()
     }
     return {
         **(report.rating or {}),
@@ -117,11 +109,8 @@ def _as_table(report: ScoreReport, width: int) -> str:
 
 def _as_plain(report: ScoreReport) -> str:
     """One tab-separated line per row, for other programs. The breakdown is the first column."""
-    lines = [
-        "\t".join((title, *row))
-        for title, headings, rows in _tables(report)
-        for row in (headings, *rows)
-    ]
+    tables = _tables(report)
+    lines = ["\t".join((title, *row)) for title, names, rows in tables for row in (names, *rows)]
     return "\n".join([*lines, *_closing_lines(report)]) + "\n"
 
 
@@ -145,11 +134,8 @@ def _tables(report: ScoreReport) -> Iterable[tuple[str, tuple[str, ...], list[li
             yield title, ("", *_GROUP_HEADINGS), [_group_row(row) for row in groups]
     columns = benchmark.breakdowns(Measure.ACCURACY)
     for name, rows in report.breakdowns.items():
-        yield (
-            _title(benchmark, columns[name]),
-            ("", *_ACCURACY_HEADINGS),
-            [_row(row) for row in rows],
-        )
+        title = _title(benchmark, columns[name])
+        yield title, ("", *_ACCURACY_HEADINGS), [_row(row) for row in rows]
 
 
 def _row(row: AccuracyRow) -> list[str]:
@@ -159,7 +145,7 @@ def _row(row: AccuracyRow) -> list[str]:
         _interval(_percent(row.accuracy_low), _percent(row.accuracy_high)),
         _percent(row.standard_error),
         _percent(row.accuracy_of_answered),
-        f"{row.responses}",
+        f"{row.questions}",
         f"{row.videos}",
         f"{row.unreadable}",
         f"{row.failed}",

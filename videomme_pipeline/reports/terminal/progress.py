@@ -66,10 +66,7 @@ class ProgressLines:
     """Progress with the number of failures and the time left: bars on a terminal, else lines."""
 
     def __init__(
-        self,
-        console: Console,
-        every_seconds: float = 10.0,
-        clock: Callable[[], float] = monotonic,
+        self, console: Console, every_seconds: float = 10.0, clock: Callable[[], float] = monotonic
     ) -> None:
         self._console = console
         self._lines = PlainLines(self._print, every_seconds, clock)

@@ -1,28 +1,19 @@
 """A test of every nightly run against the earlier ones, with a budget of false alarms.
 
-Run 0 is the baseline; every later run repeats the same evaluation. As long as nothing changed, all
-runs of a video are exchangeable: every order of them is equally likely. The test has two steps.
+Run 0 is the baseline; every later run repeats the same evaluation. As long as nothing changed,
+every order of the runs of a video is equally likely. The test has two steps (`docs/nightly.md`).
 
 1. The p-value of a run. Given the observations of each video without their order, the total of
    the last run is a sum of independent draws, one per video, each uniform over the observations
-   of that video. Its distribution is computed exactly. For the first nightly run this is the
-   sign-flip test against the baseline. The reference grows with every run, so that a lucky
-   baseline does not cause repeated alarms. The p-values of different runs are independent
-   (conformal p-values: Vovk, Nouretdinov & Gammerman, "Testing exchangeability on-line", 2003).
-   The evidence uses the mid p-value (Lancaster, "Significance tests in discrete distributions",
-   1961), because totals are whole numbers and the ordinary one is too large on average.
+   of that video. Its distribution is computed exactly. The p-values of different runs are
+   independent (conformal p-values). The evidence uses the mid p-value, because totals are whole
+   numbers and the ordinary one is too large on average.
 2. The alarm. The evidence is a sum of likelihood ratios, one for every run at which the model may
-   have changed (Shiryaev, 1963; Roberts, 1966; for e-values Shin, Ramdas & Rinaldo, "E-detectors",
-   NEJSDS). Each ratio bets on a lasting drop that began in this run; the
-   bet on the first run counts more (`FIRST_WEIGHT`). Runs of an unnoticed drop are
-   part of the reference, which makes later runs of the drop look less bad. The ratio expects that:
-   with r runs before the drop among the k runs of the reference, a drop by d standard errors of
-   one run shifts the normal score of the p-value by d × r / sqrt(k × (k + 1)). Therefore small
-   and slow drops are found although they join the reference. If nothing changed, the distribution
-   of the evidence does not depend on the data, because the p-values are independent and uniform.
-   So the threshold of every run is known: it gives each run the same probability of a false alarm.
-   A constant threshold would leave most of the budget of the first runs unused, because the
-   evidence begins at zero.
+   have changed. Each ratio bets on a lasting drop that began in this run. Runs of an unnoticed
+   drop are part of the reference: with r runs before the drop among the k runs of the reference,
+   a drop by d standard errors of one run shifts the normal score of the p-value by
+   d × r / sqrt(k × (k + 1)). If nothing changed, the distribution of the evidence does not depend
+   on the data, so the threshold gives each run the same probability of a false alarm.
 
 The functions here are pure. `history` builds their arrays from scored rows.
 """

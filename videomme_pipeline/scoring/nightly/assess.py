@@ -81,11 +81,7 @@ class _Rates(NamedTuple):
 
 
 def assess(
-    observations: Sequence[Observation],
-    spec: AlarmSpec,
-    *,
-    tracked: int = 1,
-    baselines: int = 1,
+    observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int = 1, baselines: int = 1
 ) -> Assessment:
     """The assessment of the last of `observations`. The first `baselines` runs are baselines.
 

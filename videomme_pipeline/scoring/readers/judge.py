@@ -116,6 +116,12 @@ class Judgment:
     error: str | None
     cost_dollars: float | None
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a scored question about the judge."""
+        values = (self.output, self.error, self.cost_dollars)
+        return dict(zip(("judge_output", "judge_error", "judge_cost_dollars"), values, strict=True))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSummary:
@@ -241,11 +247,7 @@ def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[di
             judgment = next(judgments)
             if judgment.letter:
                 row |= {"letter": judgment.letter.value, "rule": RULE, "span": None}
-            row |= {
-                "judge_output": judgment.output,
-                "judge_error": judgment.error,
-                "judge_cost_dollars": judgment.cost_dollars,
-            }
+            row.update(judgment.columns)
         elif row.get("rule") in ASKED_ABOUT:
             row["judge_error"] = 'not asked: the line has no "options"'
         yield row
@@ -256,11 +258,7 @@ def without_judge(row: ScoredQuestion) -> ScoredQuestion:
     if row.rule != RULE:
         return row
     return replace(
-        row,
-        extracted_answer=None,
-        rule="no_letter",
-        outcome=Outcome.UNREADABLE,
-        is_correct=False,
+        row, extracted_answer=None, rule="no_letter", outcome=Outcome.UNREADABLE, is_correct=False
     )
 
 
@@ -287,30 +285,29 @@ def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
 
 
 def _judged(row: ScoredQuestion, judgment: Judgment) -> ScoredQuestion:
-    changes: dict[str, Any] = {
-        "judge_output": judgment.output,
-        "judge_error": judgment.error,
-        "judge_cost_dollars": judgment.cost_dollars,
-    }
-    if judgment.letter is not None:
-        outcome = outcome_of(row.answer, judgment.letter)
-        changes |= {"extracted_answer": judgment.letter, "rule": RULE, "outcome": outcome}
-        changes |= {"span_start": None, "span_end": None}
-        changes["is_correct"] = outcome is Outcome.CORRECT
-    return replace(row, **changes)
+    if judgment.letter is None:
+        return replace(row, **judgment.columns)
+    outcome = outcome_of(row.answer, judgment.letter)
+    return replace(
+        row,
+        **judgment.columns,
+        extracted_answer=judgment.letter,
+        rule=RULE,
+        outcome=outcome,
+        is_correct=outcome is Outcome.CORRECT,
+        span_start=None,
+        span_end=None,
+    )
 
 
 def _judgment(response: Response | None, letters: Sequence[Letter], reason: str) -> Judgment:
-    if response is None or response.raw_output is None:
-        error = response.error if response is not None else reason
-        cost = response.served.cost_dollars if response is not None else None
-        return Judgment(letter=None, output=None, error=error, cost_dollars=cost)
-    return Judgment(
-        letter=read_strict(response.raw_output, letters, ()).letter,
-        output=response.raw_output,
-        error=None,
-        cost_dollars=response.served.cost_dollars,
-    )
+    if response is None:
+        return Judgment(letter=None, output=None, error=reason, cost_dollars=None)
+    output, cost = response.raw_output, response.served.cost_dollars
+    if output is None:
+        return Judgment(letter=None, output=None, error=response.error, cost_dollars=cost)
+    letter = read_strict(output, letters, ()).letter
+    return Judgment(letter=letter, output=output, error=None, cost_dollars=cost)
 
 
 def _is_for_judge(row: Mapping[str, Any]) -> bool:

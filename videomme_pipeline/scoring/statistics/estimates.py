@@ -231,9 +231,7 @@ def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
     if error < LEAST_GROUP_SCORE_ERROR:
         return None
     return ScoreInterval(
-        low=max(0.0, estimate.low),
-        high=min(100.0, estimate.high),
-        kind=IntervalKind.CLUSTERED_T,
+        low=max(0.0, estimate.low), high=min(100.0, estimate.high), kind=IntervalKind.CLUSTERED_T
     )
 
 
