@@ -9,7 +9,7 @@ import asyncio
 import io
 from bisect import bisect_right
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -56,21 +56,6 @@ _EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames o
 _NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
 _DECODING = Decoding(temperature=None, max_tokens=256)
 _ok, _warning, _failed = Finding.ok, Finding.warning, Finding.failed
-
-
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    """Prompt tokens of text alone, `FEW`, `MORE` and `MANY` pictures, and `MORE` large ones."""
-
-    text: int
-    few: int
-    more: int
-    many: int
-    large: int
-
-    @property
-    def per_picture(self) -> float:
-        return (self.more - self.few) / (MORE - FEW)
 
 
 async def probe_endpoints(
@@ -190,8 +175,13 @@ async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Findi
     if len(reported) < len(counts):
         arrival = [_warning("pictures", _NO_TOKENS)]
     else:
-        tokens = _Tokens(*reported)
-        arrival = [_arrival(tokens), _count(tokens), _size(spec, tokens)]
+        of_text, few, more, many, large = reported
+        per_picture = (more - few) / (MORE - FEW)
+        arrival = [
+            _arrival(few - of_text),
+            _count(per_picture, many - few),
+            _size(spec, per_picture, per_picture + (large - more) / MORE),
+        ]
     return [*arrival, _reading(replies[3]), _times(timed)]
 
 
@@ -345,8 +335,7 @@ def _text(spec: ModelSpec, text: Reply) -> Finding:
     return (_warning if count is None else _ok)("text", message)
 
 
-def _arrival(tokens: _Tokens) -> Finding:
-    added = tokens.few - tokens.text
+def _arrival(added: int) -> Finding:
     if added >= FEW:
         return _ok("pictures", f"they arrive: {FEW} pictures add {added:,} prompt tokens")
     message = (
@@ -356,12 +345,12 @@ def _arrival(tokens: _Tokens) -> Finding:
     return _failed("pictures", message)
 
 
-def _count(tokens: _Tokens) -> Finding:
+def _count(per_picture: float, added: int) -> Finding:
     check = "number of pictures"
-    if tokens.per_picture <= 0:
+    if per_picture <= 0:
         message = f"{MORE} pictures cost as much as {FEW}; the server keeps at most {FEW}"
         return _failed(check, message)
-    arrived = FEW + (tokens.many - tokens.few) / tokens.per_picture
+    arrived = FEW + added / per_picture
     if arrived >= MANY * _LEAST_SHARE:
         return _ok(check, f"all {MANY} of {MANY} arrive")
     message = (
@@ -371,14 +360,13 @@ def _count(tokens: _Tokens) -> Finding:
     return _failed(check, message)
 
 
-def _size(spec: ModelSpec, tokens: _Tokens) -> Finding:
+def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
     check = "size of pictures"
-    large = tokens.per_picture + (tokens.large - tokens.more) / MORE
     sizes = (
-        f"{tokens.per_picture:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
+        f"{per_picture:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
         f"{large:g} for {LARGE_PIXELS} × {LARGE_PIXELS}"
     )
-    if large <= tokens.per_picture:
+    if large <= per_picture:
         return _warning(check, f"{sizes}: the server scales every picture to one size")
     expected = None
     if isinstance(spec, RemoteSpec):

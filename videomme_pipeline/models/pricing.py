@@ -90,20 +90,15 @@ def _at_list_price(usage: TokenUsage, tariff: Tariff, at: datetime | None) -> fl
         cache_read_tokens=usage.cached_tokens,
         cache_write_tokens=usage.cache_write_tokens,
     )
-    match tariff.service_tier:
-        case None:
-            context = None
-        case "batch":
-            context = {"processing": "batch"}
-        case tier:
-            context = {"service_tier": tier}
+    tier = tariff.service_tier
+    context = tier and {"processing" if tier == "batch" else "service_tier": tier}
     try:
         price = calc_price(
             counts,
             tariff.model,
             provider_api_url=tariff.base_url or OPENAI_URL,
             genai_request_timestamp=at,
-            price_context=context,
+            price_context=context or None,
         )
     except LookupError:
         return None

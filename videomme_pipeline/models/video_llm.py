@@ -1,7 +1,7 @@
 """The protocol of a model that answers questions about videos, with its requests and replies."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -62,13 +62,8 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         """The sum of each count. A count is None only if both are None."""
-        return Usage(
-            prompt_tokens=_sum_known(self.prompt_tokens, other.prompt_tokens),
-            completion_tokens=_sum_known(self.completion_tokens, other.completion_tokens),
-            cached_tokens=_sum_known(self.cached_tokens, other.cached_tokens),
-            reasoning_tokens=_sum_known(self.reasoning_tokens, other.reasoning_tokens),
-            text_tokens=_sum_known(self.text_tokens, other.text_tokens),
-        )
+        mine, others = asdict(self), asdict(other)
+        return Usage(**{name: _sum_known(mine[name], others[name]) for name in mine})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

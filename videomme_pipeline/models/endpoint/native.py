@@ -31,6 +31,7 @@ from videomme_pipeline.frames.sampling import (
     Qwen3Vl,
     QwenRate,
     QwenSglang,
+    QwenVl,
     Sampling,
     UniformN,
 )
@@ -231,11 +232,9 @@ def _for_transformers(sampling: Sampling, _server: VideoServer) -> VideoForm | N
     if _pixel_limits(sampling):
         return None
     match sampling:
-        case (
-            Qwen2Vl(min_frames=4, max_frames=768)
-            | Qwen3Vl(min_frames=4, max_frames=768)
-            | FpsBased(min_frames=None, max_frames=None)
-        ):
+        case QwenVl() | QwenSglang():
+            return None
+        case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
             settings: dict[str, Any] = {"num_frames": None, "fps": sampling.fps}
         case UniformN():
             settings = {"num_frames": sampling.frames}

@@ -208,13 +208,11 @@ def _parsed(content: bytes) -> Any:
 
 
 def _malformed(content: bytes, problem: str) -> ResponseFailure:
+    message = f"{problem}; the body starts with {content[:200]!r}"
     if is_markup(content):
         message = "an HTML page, not JSON: `base_url` is probably not the address of an API"
-        return ResponseFailure(FailureKind.MALFORMED, message, status=200)
-    if content.lstrip().startswith((b"data:", b"event:")):
+    elif content.lstrip().startswith((b"data:", b"event:")):
         message = "a stream, which no request asks for: turn streaming off at the endpoint"
-        return ResponseFailure(FailureKind.MALFORMED, message, status=200)
-    message = f"{problem}; the body starts with {content[:200]!r}"
     return ResponseFailure(FailureKind.MALFORMED, message, status=200)
 
 
@@ -277,20 +275,17 @@ def reported_cost(headers: Mapping[str, str]) -> float | None:
 
 def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
     """The reason why a completion is not an answer, or None if it is one."""
+    reason = reply.finish_reason
     if refusal:
-        return ResponseFailure(
-            FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS], status=200, reply=reply
-        )
-    if reply.finish_reason == "content_filter":
-        message = "the endpoint withheld the answer"
-        return ResponseFailure(FailureKind.CONTENT_FILTER, message, status=200, reply=reply)
-    if reply.has_text:
+        kind, message = FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS]
+    elif reason == "content_filter":
+        kind, message = FailureKind.CONTENT_FILTER, "the endpoint withheld the answer"
+    elif reply.has_text:
         return None
-    if reply.finish_reason == "length":
-        message = (
-            "the token limit was reached before an answer was written "
-            f"({reply.usage.completion_tokens} tokens); raise `max_tokens`"
-        )
-        return ResponseFailure(FailureKind.TRUNCATED, message, status=200, reply=reply)
-    message = f"the completion has no text (finish_reason {reply.finish_reason})"
-    return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)
+    elif reason == "length":
+        tokens = f"{reply.usage.completion_tokens} tokens"
+        message = f"the token limit ({tokens}) was reached before an answer; raise `max_tokens`"
+        kind = FailureKind.TRUNCATED
+    else:
+        kind, message = FailureKind.EMPTY, f"the completion has no text (finish_reason {reason})"
+    return ResponseFailure(kind, message, status=200, reply=reply)
