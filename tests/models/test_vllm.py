@@ -30,6 +30,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
+from videomme_pipeline.models.endpoint_probe import probe
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import (
     Decoding,
@@ -42,6 +43,7 @@ from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.videos.container import index_packets
+from videomme_pipeline.videos.integrity import Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -188,6 +190,23 @@ async def test_frames_of_a_large_video_have_the_size_that_the_engine_gives_them(
     _, tokens = text_and_frames(reply)
     assert tokens == served.spec(frames_as="native").tokens_of(example.frames)
     assert reply.warning is None
+
+
+async def test_the_probe_counts_the_frames_of_each_sampling(served: Served) -> None:
+    samplings = [f"{FAMILIES[served.family]}-1", "uniform_n-8-endpoints", "fps_based-2-max-30"]
+    spec = served.spec(frames_as="native")
+    findings = await probe(spec, OpenAICompatibleModel(spec), samplings)
+    counted = {finding.check: finding.verdict for finding in findings}
+    checks = ["text", *(f"frames of {sampling}" for sampling in samplings)]
+    assert [counted[check] for check in checks] == [Verdict.OK] * 4
+
+
+@pytest.mark.parametrize("frames_as", ["images", "video"])
+async def test_the_probe_knows_the_size_of_pictures(served: Served, frames_as: str) -> None:
+    spec = served.spec(frames_as=frames_as)
+    findings = await probe(spec, OpenAICompatibleModel(spec))
+    (size,) = (finding for finding in findings if finding.check == "size of pictures")
+    assert size.verdict is Verdict.OK
 
 
 @pytest.mark.parametrize("frames_as", ["images", "video", "files"])

@@ -370,11 +370,11 @@ def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
         return _warning(check, f"{sizes}: the server scales every picture to one size")
     expected = None
     if isinstance(spec, RemoteSpec):
-        expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS))
+        expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS), MORE)
     if expected is None:
         return _ok(check, f"{sizes}; set `tokens_per_frame` to detect dropped frames")
-    is_smaller = large < expected * LEAST_TOKEN_SHARE
-    message = f"{sizes} (by the published rule: {expected})"
+    is_smaller = large < expected / MORE * LEAST_TOKEN_SHARE
+    message = f"{sizes} (by the published rule: {expected / MORE:g})"
     return (_warning if is_smaller else _ok)(check, message)
 
 
