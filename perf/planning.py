@@ -1,9 +1,9 @@
-"""Cost of planning and of reporting to Dagster: 900 videos, 10 samplings, 16,000 partitions.
+"""Cost of planning and of reporting to Dagster: 900 videos, 2 samplings, 9,000 partitions.
 
     python -m perf.planning [--quick] [--json] [--storage sqlite|postgres] [--folder FOLDER]
 
 The first run builds everything in FOLDER, which takes some minutes: 900 tiny videos, their frames
-under 10 samplings (9,000 partitions) and three evaluations with constant answers. Each run then
+under 2 samplings (1,800 partitions) and three evaluations with constant answers. Each run then
 starts with an empty Dagster instance. Every partition has to be planned, looked up in the store and
 reported, but none has to be built, so only orchestration is measured. For comparison, the script
 also measures Dagster runs of one partition each. PostgreSQL is a temporary server on the loopback
@@ -42,11 +42,11 @@ from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = 900
 QUICK_VIDEOS = 30
-SAMPLINGS = tuple(f"uniform_n-{frames}" for frames in range(1, 11))
+SAMPLINGS = ("uniform_n-4", "uniform_n-8", "uniform_n-10")
 EVALUATIONS = {
-    "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},
-    "two": {"model": "constant-B", "sampling": SAMPLINGS[7]},
-    "subtitles": {"model": "constant-A", "sampling": SAMPLINGS[3], "subtitles": "window-500"},
+    "one": {"model": "constant-A", "sampling": SAMPLINGS[0]},
+    "two": {"model": "constant-B", "sampling": SAMPLINGS[1]},
+    "subtitles": {"model": "constant-A", "sampling": SAMPLINGS[0], "subtitles": "window-500"},
 }
 SINGLE_RUNS = 5
 DEFAULT_FOLDER = Path(gettempdir()) / "videomme-perf"
@@ -87,7 +87,7 @@ def prepare(folder: Path, videos: int) -> None:
 
 
 def write_project(folder: Path, videos: int, evaluations: Mapping[str, Mapping[str, str]]) -> None:
-    """Write tiny videos with subtitles, and the configuration of 10 samplings and `evaluations`."""
+    """Write tiny videos with subtitles, and the configuration of `evaluations`."""
     copy = folder / "copy"
     annotations = copy / "videomme" / "test-00000-of-00001.parquet"
     annotations.parent.mkdir(parents=True)
@@ -111,7 +111,6 @@ def write_project(folder: Path, videos: int, evaluations: Mapping[str, Mapping[s
         "videos": [f"{number + 1:03d}" for number in range(videos)],
     }
     (configuration / "benchmarks.yaml").write_text(yaml.safe_dump({"videomme": benchmark}))
-    (configuration / "samplings.yaml").write_text(yaml.safe_dump({"videomme": list(SAMPLINGS)}))
 
 
 def opened(folder: Path) -> Project:

@@ -1,4 +1,4 @@
-"""Memory and time of every command at full scale: 900 videos, 10 samplings, 6 evaluations.
+"""Memory and time of every command at full scale: 900 videos, 3 samplings, 6 evaluations.
 
     python -m perf.scale [--quick] [--json] [--folder FOLDER]
 
@@ -44,11 +44,11 @@ from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.planning.freshness import plan_project
 
 EVALUATIONS: Mapping[str, Mapping[str, str]] = {
-    "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},
-    "one-subtitles": {"model": "constant-A", "sampling": SAMPLINGS[3], "subtitles": "window-500"},
-    "two": {"model": "random", "sampling": SAMPLINGS[7]},
-    "two-subtitles": {"model": "random", "sampling": SAMPLINGS[7], "subtitles": "full"},
-    "three": {"model": "longest-option", "sampling": SAMPLINGS[9]},
+    "one": {"model": "constant-A", "sampling": SAMPLINGS[0]},
+    "one-subtitles": {"model": "constant-A", "sampling": SAMPLINGS[0], "subtitles": "window-500"},
+    "two": {"model": "random", "sampling": SAMPLINGS[1]},
+    "two-subtitles": {"model": "random", "sampling": SAMPLINGS[1], "subtitles": "full"},
+    "three": {"model": "longest-option", "sampling": SAMPLINGS[2]},
     "blind": {"model": "constant-B"},
 }
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -77,8 +77,6 @@ QUERIES: Mapping[str, str] = {
         assetNodes { id staleStatus partitionStats { numMaterialized numFailed } } }""",
 }
 PAGE_ARRIVES_WITHIN_SECONDS = 120
-STEPS = 9
-"""The number of steps of the run that builds everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +122,7 @@ class Watched:
 
 def measure(folder: Path, videos: int) -> dict[str, Measured]:
     """All figures of one project, which is written if it does not exist."""
-    if not (folder / "configuration" / "samplings.yaml").exists():
+    if not (folder / "configuration" / "benchmarks.yaml").exists():
         folder.mkdir(parents=True)
         write_project(folder, videos, EVALUATIONS)
     measured: dict[str, Measured] = {}
@@ -200,18 +198,19 @@ def ui(folder: Path) -> dict[str, Measured]:
                 cpu_seconds=(watched.cpu_seconds - cpu) / REQUESTS,
                 peak_mb=watched.peak_mb,
             )
-        measured |= pages(address, _building_run(folder), watched)
+        measured |= pages(address, *_building_run(folder), watched)
     return measured
 
 
-def _building_run(folder: Path) -> str:
-    """The id of the first run, which built everything."""
+def _building_run(folder: Path) -> tuple[str, int]:
+    """The id of the first run, which built everything, and its number of steps."""
     os.environ["DAGSTER_HOME"] = str(folder / "home")
     with open_instance() as instance:
-        return instance.get_runs()[-1].run_id
+        run_id = instance.get_runs()[-1].run_id
+        return run_id, len(instance.get_run_step_stats(run_id))
 
 
-def pages(address: str, run_id: str, watched: Watched) -> dict[str, Measured]:
+def pages(address: str, run_id: str, steps: int, watched: Watched) -> dict[str, Measured]:
     """The opening of the pages of the UI, about the run that built everything."""
     frames = f"{address}/assets/videomme/frames?view="
     contents = {
@@ -220,7 +219,7 @@ def pages(address: str, run_id: str, watched: Watched) -> dict[str, Measured]:
         "checks of the frames": (f"{frames}checks&checkDetail=complete", "Succeeded"),
         "runs": (f"{address}/runs", run_id.partition("-")[0]),
         "one run": (f"{address}/runs/{run_id}", "Success"),
-        "one run, all events": (f"{address}/runs/{run_id}", f"Succeeded ({STEPS})"),
+        "one run, all events": (f"{address}/runs/{run_id}", f"Succeeded ({steps})"),
     }
     measured = {}
     with sync_playwright() as playwright:

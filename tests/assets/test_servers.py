@@ -39,6 +39,11 @@ def reasons(project: Project, instance: dg.DagsterInstance) -> set[str]:
     return {str(reason) for state in responses for reason in explanation.reasons(state)}
 
 
+def questions(server: ModelServer) -> int:
+    """The number of requests with a question. The others ask for the identity of the server."""
+    return server.request_count - server.request_counts["."]
+
+
 def labels(project: Project) -> set[str | None]:
     path = project.store.responses("videomme", "served", "002")
     return {row.server for row in read_rows(path, Response)}
@@ -57,18 +62,18 @@ def test_responses_are_stale_while_another_server_answers(
     with ModelServer(reports={VERSION: {"version": "1"}}) as server:
         project = write_served(server.base_url, profile="vllm")
         refresh_project(project, instance, ["served"])
-        assert labels(project) == {'{"engine":"vllm","version":"1"}'}
-        asked = server.request_count
+        assert labels(project) == {'{"engine":"vllm","system_fingerprint":"fp_1","version":"1"}'}
+        asked = questions(server)
         server.reports[VERSION] = {"version": "2"}
         assert "videomme/responses" in stale(project, instance)
         assert reasons(project, instance) == {"other server: version 2 instead of 1"}
         refresh_project(project, instance, ["served"])
-        assert labels(project) == {'{"engine":"vllm","version":"2"}'}
-        assert server.request_count == 2 * asked
+        assert labels(project) == {'{"engine":"vllm","system_fingerprint":"fp_1","version":"2"}'}
+        assert questions(server) == 2 * asked
         server.reports[VERSION] = {"version": "1"}
         assert refresh_project(project, instance, ["served"]).not_fresh == []
-        assert labels(project) == {'{"engine":"vllm","version":"1"}'}
-        assert server.request_count == 2 * asked
+        assert labels(project) == {'{"engine":"vllm","system_fingerprint":"fp_1","version":"1"}'}
+        assert questions(server) == 2 * asked
         (record,) = project.store.servers("any").parent.iterdir()
         content = record.read_bytes()
         record.write_bytes(b"{")

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,10 +20,10 @@ PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin
 
 
 @contextmanager
-def pgbouncer(folder: Path, server: str, *lines: str) -> Iterator[str]:
+def pgbouncer(server: str, *lines: str) -> Iterator[str]:
     """The URL of a pool in transaction mode before `server`."""
     assert PROGRAM is not None
-    port, file = free_port(), folder / "pgbouncer.ini"
+    port = free_port()
     options = (
         "[databases]",
         f"postgres = host=127.0.0.1 port={urlsplit(server).port} user={USER}",
@@ -34,27 +35,28 @@ def pgbouncer(folder: Path, server: str, *lines: str) -> Iterator[str]:
         "unix_socket_dir =",
         *lines,
     )
-    file.write_text("\n".join(options))
-    for parent in (file, *file.parents[:3]):
-        parent.chmod(0o755)
-    process = subprocess.Popen([PROGRAM, str(file)], user=USER, stderr=subprocess.DEVNULL)
-    try:
-        wait_until_open(port)
-        yield f"postgresql+psycopg2://{USER}@127.0.0.1:{port}/postgres"
-    finally:
-        process.terminate()
-        process.wait()
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # the other user reads the file
+        file = Path(folder) / "pgbouncer.ini"
+        file.write_text("\n".join(options))
+        process = subprocess.Popen([PROGRAM, str(file)], user=USER, stderr=subprocess.DEVNULL)
+        try:
+            wait_until_open(port)
+            yield f"postgresql+psycopg2://{USER}@127.0.0.1:{port}/postgres"
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @pytest.mark.slow
 @needs_postgres
 @pytest.mark.skipif(PROGRAM is None, reason="needs pgbouncer")
 @pytest.mark.parametrize("lines", [(), ("ignore_startup_parameters = options",)])
-def test_a_connection_pool_is_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
+def test_a_connection_pool_is_refused(lines: tuple[str, ...]) -> None:
     with running_postgres() as server:
         check(server)
         with (
-            pgbouncer(tmp_path, server, *lines) as url,
+            pgbouncer(server, *lines) as url,
             pytest.raises(ConfigurationError, match=r"this is a connection pool \(PgBouncer"),
         ):
             check(url)
