@@ -82,15 +82,17 @@ lock: ## Pin every dependency with its hash (needs uv)
 # The times in the packages are that of the commit, so that everybody builds the same bytes.
 release: .venv/installed-dev ## Build the packages and their checksums into dist/, and tag the commit
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "Commit or remove these first."; exit 1; }
+	@tag=v$$($(BIN)/python -m hatchling version); \
+	for commit in $$(git rev-parse -q --verify "$$tag^{commit}"); do \
+	  test "$$commit" = "$$(git rev-parse HEAD)" || { echo "$$tag is another commit: raise the version first."; exit 1; }; \
+	done
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/bill-of-materials.cdx.json requirements.lock
 	cd dist && sha256sum * > SHA256SUMS
-	@version=v$$($(BIN)/python -m hatchling version); \
-	test "$$(git rev-parse -q --verify "$$version^{commit}")" = "$$(git rev-parse HEAD)" || \
-	git tag "$$version" || exit 1; \
-	echo "This commit is tagged $$version. Publish it: git push origin $$version"
+	@tag=v$$($(BIN)/python -m hatchling version); git tag --force "$$tag" && \
+	echo "This commit is tagged $$tag. Publish it: git push origin $$tag"
 
 audit: .venv/installed-dev ## Look up known vulnerabilities of the pinned packages (needs the network)
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from videomme_pipeline.assets.stages.base import OWNERS, group_name
-from videomme_pipeline.assets.stages.metadata import column_schema
+from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.step import SERVERS, within_step
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
@@ -90,7 +90,10 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
         required_resource_keys={SERVERS},
-        metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
+        metadata={
+            "dagster/column_schema": column_schema(ObservedQuestion),
+            "dagster/code_references": code_reference(type(tracked)),
+        },
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(

@@ -153,3 +153,11 @@ def test_a_folder_of_reports_that_is_a_link_to_itself_is_one_sentence(root: Path
     (root / "data").mkdir()
     (root / "data" / "reports").symlink_to("reports")
     assert "Too many levels of symbolic links" in error_of(run(root, "run"))
+
+
+@pytest.mark.slow
+@needs_users
+def test_a_project_in_the_folder_of_another_user_is_refused_in_one_sentence(root: Path) -> None:
+    assert error_of(run_as("first", root, "init", umask="022")) == (
+        f"Error: {root}: no file can be written here; change to a folder of your own"
+    )

@@ -89,6 +89,10 @@ def _init_project(*, demo: bool) -> None:
     from videomme_pipeline.evaluation.writing import write_project
     from videomme_pipeline.project.project import configuration_folder
 
+    if not os.access(Path.cwd(), os.W_OK):
+        raise ConfigurationError(
+            f"{Path.cwd()}: no file can be written here; change to a folder of your own"
+        )
     for path in write_project(Path(), configuration_folder(), demo=demo):
         note(f"Wrote {path}")
     note(

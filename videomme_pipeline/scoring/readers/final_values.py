@@ -45,7 +45,7 @@ def read_final_value(
     """
     span = marked or _declared(answer)
     value = "" if span is None else _normal(answer[slice(*span)])
-    if span is None or not value:
+    if span is None or not value or value.upper() in options:  # a letter, which is not a value
         return None
     texts = {letter: _normal(split_option(option)[1]) for letter, option in options.items()}
     fits = [letter for letter, text in texts.items() if text == value]
