@@ -9,12 +9,14 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.published_data import read, v1_rows
+from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Question, split_option, videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
+from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.subtitles.cues import read_subtitles
 
@@ -142,6 +144,21 @@ def test_a_published_benchmark_reads_subtitles_in_the_annotations_too(tmp_path: 
     assert str(files.video).endswith(f"{first.youtube_id}.mp4")
     assert files.subtitle is not None
     assert len(read_subtitles(files.subtitle).cues) == len(SEGMENTS)
+
+
+def test_records_of_the_contract_are_exported_as_they_were_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "annotations.json", records())
+    questions = read("videomme", path, videos=2)
+    rows = [
+        scored(question.question_id, video_id=question.video_id, **question.facets)
+        for question in questions
+    ]
+    lines = write_results(questions, rows, FORMATS["contract"]).splitlines()
+    exported = [json.loads(line) for line in lines]
+    names = ("video_id", "answer", "duration", "domain", "subcategory", "task_type")
+    assert [[row[name] for name in names] for row in exported] == [
+        [row[name] for name in names] for row in records()
+    ]
 
 
 def test_a_results_file_is_scored_with_annotations_of_the_contract(tmp_path: Path) -> None:

@@ -25,18 +25,20 @@ def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) 
             "extracted_answer": row.extracted_answer,
             "is_correct": row.is_correct,
             "num_frames": row.num_frames,
-            **renamed(dataset_row(question), CONTRACT_NAMES),
-            **_task_type(question),
+            **_question(question),
         }
         for question in questions
         if (row := answers.get(question.question_id)) is not None
     ]
 
 
-def _task_type(question: Question) -> Row:
-    """The contract's task type of a question whose dataset has task types, else nothing."""
-    has_type = "task_type" in question.facets and "skill" in question.facets
-    return {"task_type": question.facets["skill"]} if has_type else {}
+def _question(question: Question) -> Row:
+    """The question with the contract's names. Without a `skill`, the dataset's task type is both
+    `task_type` and `task_category`."""
+    row = renamed(dataset_row(question), CONTRACT_NAMES)
+    if "task_category" in row:
+        row["task_type"] = question.facets.get("skill", row["task_category"])
+    return row
 
 
 FORMAT = ResultsFormat(
