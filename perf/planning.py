@@ -48,7 +48,6 @@ EVALUATIONS = {
     "two": {"model": "constant-B", "sampling": SAMPLINGS[1]},
     "subtitles": {"model": "constant-A", "sampling": SAMPLINGS[0], "subtitles": "window-500"},
 }
-FRAMES = dg.AssetKey(["videomme", "frames"])
 SINGLE_RUNS = 5
 DEFAULT_FOLDER = Path(gettempdir()) / "videomme-perf"
 
@@ -144,7 +143,7 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
         for single in range(1, SINGLE_RUNS + 1):
             job.execute_in_process(
                 instance=instance,
-                asset_selection=[FRAMES],
+                asset_selection=[dg.AssetKey(["videomme", "frames"])],
                 partition_key=dg.MultiPartitionKey(
                     {"video": f"{single:03d}", "sampling": SAMPLINGS[0]}
                 ),
@@ -160,27 +159,10 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
 
 
 def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
-    """Run `refresh_stale` as the UI does, then all frames. Return the number of reports.
-
-    `refresh_stale` leaves out the frames of samplings without an evaluation.
-    """
-    definitions = build_definitions(project)
-    evaluations = definitions.resolve_job_def(REFRESH_JOB).execute_in_process(
-        instance=instance, run_config=run_config([])
-    )
-    partitions = definitions.get_assets_def(FRAMES).partitions_def
-    assert partitions is not None
-    keys = partitions.get_partition_keys(dynamic_partitions_store=instance)
-    frames = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=instance,
-        asset_selection=[FRAMES],
-        tags={
-            "dagster/asset_partition_range_start": keys[0],
-            "dagster/asset_partition_range_end": keys[-1],
-        },
-    )
-    runs = (evaluations.run_id, frames.run_id)
-    return sum(materializations_of(instance, run_id).total() for run_id in runs)
+    """Run `refresh_stale` over all partitions, as the UI does. Return the number it reported."""
+    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
+    result = job.execute_in_process(instance=instance, run_config=run_config([]))
+    return materializations_of(instance, result.run_id).total()
 
 
 def assert_fresh(project: Project, instance: dg.DagsterInstance) -> list[PartitionState]:
