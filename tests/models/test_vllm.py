@@ -201,9 +201,8 @@ async def test_the_probe_counts_the_frames_of_each_sampling(served: Served) -> N
     assert [counted[check] for check in checks] == [Verdict.OK] * 4
 
 
-@pytest.mark.parametrize("frames_as", ["images", "video"])
-async def test_the_probe_knows_the_size_of_pictures(served: Served, frames_as: str) -> None:
-    spec = served.spec(frames_as=frames_as)
+async def test_the_probe_knows_the_size_of_the_frames_of_a_video(served: Served) -> None:
+    spec = served.spec(frames_as="video")
     findings = await probe(spec, OpenAICompatibleModel(spec))
     (size,) = (finding for finding in findings if finding.check == "size of pictures")
     assert size.verdict is Verdict.OK

@@ -112,7 +112,7 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
         if not model.needs_frames:
             return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
         try:
-            if spec.reads_video:
+            if isinstance(spec, RemoteSpec) and spec.reads_video:
                 findings = await _videos(spec, model, samplings)
             else:
                 findings = await _pictures(spec, model, text)
@@ -185,14 +185,15 @@ async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Findi
     return [*arrival, _reading(replies[3]), _times(timed)]
 
 
-async def _videos(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
+async def _videos(spec: RemoteSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
     """The findings about the frames that the endpoint takes from a video with each sampling."""
     findings = []
     timed = None
     with TemporaryDirectory() as folder:
         for sampling in samplings or (VIDEO_SAMPLING,):
             frames = _drawn_video(sampling, Path(folder))
-            text = await _ask(model, "".join(_times_of(spec, frames)) + TIME_OF, NO_FRAMES)
+            times = "".join(spec.frame_times(frames.seconds))
+            text = await _ask(model, times + TIME_OF, NO_FRAMES)
             try:
                 timed = await _ask(model, TIME_OF, frames)
             except ModelError as error:
@@ -200,10 +201,6 @@ async def _videos(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str]) ->
             else:
                 findings.append(_taken(spec, frames, text, timed))
     return findings if timed is None else [*findings, _times(timed)]
-
-
-def _times_of(spec: ModelSpec, frames: FrameSet) -> Sequence[str]:
-    return spec.frame_times(frames.seconds) if isinstance(spec, RemoteSpec) else ()
 
 
 def _drawn(numbers: Sequence[int], side: int = SMALL_PIXELS) -> FrameSet:
@@ -378,14 +375,14 @@ def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
     return (_warning if is_smaller else _ok)(check, message)
 
 
-def _taken(spec: ModelSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
+def _taken(spec: RemoteSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
     """The finding about the number of frames that the endpoint took from a video."""
     check, planned = f"frames of {frames.sampling}", len(frames.frames)
     if text.usage.prompt_tokens is None or timed.usage.prompt_tokens is None:
         return _warning(check, _NO_TOKENS)
     tokens = timed.usage.prompt_tokens - text.usage.prompt_tokens
-    tokens += TIME_TOKENS * len(_times_of(spec, frames))
-    expected = spec.tokens_of(frames) if isinstance(spec, RemoteSpec) else None
+    tokens += TIME_TOKENS * len(spec.frame_times(frames.seconds))
+    expected = spec.tokens_of(frames)
     if expected is None:
         message = f"unknown: {tokens:,} tokens for {planned} planned frames, and no token rule"
         return _warning(check, f"{message}; set `tokens_per_frame`")

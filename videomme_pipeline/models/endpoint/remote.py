@@ -56,11 +56,7 @@ class RemoteSpec(ModelSpec, ABC):
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
-        """Prompt tokens of `frames` frames, or None if unknown.
-
-        `size` is (width, height) of the frames, or with `picture` of a video from which a sampling
-        with these pictures chooses them.
-        """
+        """Prompt tokens of frames of a `size`, or of these pictures of a video, or None."""
 
     def tokens_of(self, frames: FrameSet) -> int | None:
         """Prompt tokens of the frames of a request, or None if unknown."""

@@ -14,6 +14,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.answers.scores import frame_tokens
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.estimate import (
@@ -91,7 +92,7 @@ def _estimate(
         evaluation.name,
         model,
         evaluation.decoding,
-        _pending_videos(benchmark, evaluation, model, video_ids),
+        _pending_videos(benchmark, evaluation, video_ids),
         questions=questions * evaluation.repeats,
         context_tokens=_context_tokens(model),
     )
@@ -105,13 +106,13 @@ def _context_tokens(model: RemoteSpec) -> int | None:
 
 
 def _pending_videos(
-    benchmark: BenchmarkState, evaluation: Evaluation, model: RemoteSpec, video_ids: Sequence[str]
+    benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
 ) -> Iterator[PendingVideo]:
     """Yield the requests about each video.
 
     They are not certain if the prompts cannot be rendered yet and earlier answers exist.
     """
-    plan = plan_of(evaluation)
+    plan, snapshot = plan_of(evaluation), benchmark.snapshot
     with _journal(benchmark) as journal:
         for video_id in video_ids:
             inputs = Inputs(benchmark, video_id, evaluation)
@@ -129,14 +130,14 @@ def _pending_videos(
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
                 frames = len(video.frame_digests)
                 if journal is not None:
-                    asked = benchmark.server_record.with_server(model)
-                    planned = planned_requests(video, asked.identity, plan)
+                    model = benchmark.server_record.with_server(evaluation.model)
+                    planned = planned_requests(video, model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in planned))
             yield PendingVideo(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
-                frame_tokens=_frame_tokens(inputs, model, frames),
+                frame_tokens=frame_tokens(snapshot.videos.get(video_id), frames, evaluation),
                 is_certain=is_certain,
             )
 
@@ -220,14 +221,3 @@ def _expected_frames(inputs: Inputs) -> int:
     if video is None:
         return 1
     return sampling.choose(_EvenFrames(video), inputs.questions[0].duration).count
-
-
-def _frame_tokens(inputs: Inputs, model: RemoteSpec, frames: int) -> int | None:
-    """The prompt tokens of the frames of a video, or None if they are unknown."""
-    sampling = inputs.evaluation.sampling
-    if sampling is None or not frames:
-        return 0
-    video = inputs.benchmark.snapshot.videos.get(inputs.video_id)
-    if video is None:
-        return None
-    return model.frame_tokens(video.stream.size, frames, sampling.picture)

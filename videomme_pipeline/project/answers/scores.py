@@ -85,7 +85,7 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
                 video_hash=video.content_hash if video else None,
                 subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
                 planned_frames=planned,
-                frame_tokens=_frame_tokens(video, planned, evaluation),
+                frame_tokens=frame_tokens(video, planned, evaluation),
             )
         )
     return rows
@@ -103,7 +103,7 @@ def _planned_frames(
     return planned_frames(benchmark.store, video.content_hash, settings)
 
 
-def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:
+def frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:
     """The prompt tokens of the planned frames: 0 if no endpoint gets frames, None if unknown."""
     model = evaluation.model
     if planned == 0 or evaluation.sampling is None or not isinstance(model, RemoteSpec):
