@@ -52,7 +52,7 @@ def use_locks(kind: str, _folder: Path) -> None:
 
 def use_servers(kind: str, folder: Path) -> None:
     (folder / "models.yaml").write_text(f"mine: {{serve: {{kind: {kind}}}}}\n")
-    Catalog.read(folder / "models.yaml")
+    Catalog.read(folder / "models.yaml").find("mine")
 
 
 USES = [use_workers, use_locks, use_servers]

@@ -96,4 +96,4 @@ def test_a_provider_that_cannot_be_used_is_an_error(
     path = site / "models.yaml"
     path.write_text(f"polly: {{kind: {kind}, says: hello}}\n")
     with pytest.raises(ConfigurationError, match=f"model polly: {words}"):
-        Catalog.read(path)
+        Catalog.read(path).find("polly")

@@ -12,6 +12,7 @@ from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
+from videomme_pipeline.project.nightly.tracked import refused_files
 
 GOOD: Mapping[str, Any] = {
     "benchmark": "smoke",
@@ -105,6 +106,17 @@ def test_a_bad_file_is_skipped_and_the_others_load(folder: Path) -> None:
     assert list(configuration.evaluations) == ["good"]
     assert list(configuration.problems) == ["bad"]
     assert configuration.evaluation("good").model.identity["model"] == "Served/Model-7B"
+
+
+def test_a_wrong_model_affects_only_its_evaluations(folder: Path) -> None:
+    write(folder, "good", GOOD)
+    write(folder, "bad", dict(GOOD) | {"model": "broken"})
+    with (folder / "models.yaml").open("a", encoding="utf-8") as models:
+        models.write("broken: {profil: vllm}\n")
+    configuration = read_configuration(folder)
+    assert list(configuration.evaluations) == ["good"]
+    assert "model broken: unknown key `profil`" in str(configuration.problems["bad"])
+    assert len(refused_files(configuration)) == 2
 
 
 @pytest.mark.parametrize("name", ["my evaluation", "-leading", ".hidden-not", "a|b", "größe"])

@@ -66,7 +66,7 @@ def test_the_error_for_a_wrong_entry_names_the_right_key_or_value(
     tmp_path: Path, text: str, words: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        Catalog.read(written(tmp_path, text))
+        Catalog.read(written(tmp_path, text)).find(text.partition(":")[0])
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,14 @@ def test_a_secret_in_an_entry_is_rejected_and_not_shown(
     tmp_path: Path, entry: str, words: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=words) as raised:
-        Catalog.read(written(tmp_path, f"mine: {entry}\n"))
+        Catalog.read(written(tmp_path, f"mine: {entry}\n")).find("mine")
     assert "canary" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_wrong_entry_does_not_affect_the_other_models(tmp_path: Path) -> None:
+    catalog = Catalog.read(written(tmp_path, "wrong: {profil: vllm}\nright: {profile: vllm}\n"))
+    assert catalog.find("right").name == "right"
+    assert list(catalog.problems) == ["wrong"]
 
 
 def test_a_spec_in_python_does_not_show_a_secret_either() -> None:

@@ -6,7 +6,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -56,9 +56,14 @@ BUILT_IN: Mapping[str, ModelSpec] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Every model that an evaluation can name."""
+    """Every model that an evaluation can name.
+
+    `problems` has an error for each entry that cannot be used, by name. The other models are not
+    affected.
+    """
 
     models: tuple[ModelSpec, ...] = ()
+    problems: Mapping[str, ConfigurationError] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -67,16 +72,18 @@ class Catalog:
         Child processes that start later do not get the keys of these models.
 
         Raises:
-            ConfigurationError: if the file is missing, or a key or value is wrong; the message
-                names the nearest valid key.
+            ConfigurationError: if the file is missing or is not YAML. An entry with a wrong key or
+                value becomes one of the `problems`, which name the nearest valid key.
         """
-        models = tuple(
-            _parse_entry(str(name), entry, f"{path}: model {name}")
-            for name, entry in read_yaml(path).items()
-        )
+        models, problems = [], {}
+        for name, entry in read_yaml(path).items():
+            try:
+                models.append(_parse_entry(str(name), entry, f"{path}: model {name}"))
+            except ConfigurationError as error:
+                problems[str(name)] = error
         remote = (spec for spec in models if isinstance(spec, RemoteSpec))
         register_key_variables(chain.from_iterable(spec.key_variables for spec in remote))
-        return cls(models=models)
+        return cls(models=tuple(models), problems=problems)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,8 +99,11 @@ class Catalog:
         """The model called `name`.
 
         Raises:
+            ConfigurationError: if its entry cannot be used.
             ModelError: if there is none; the message names the nearest model.
         """
+        if name in self.problems:
+            raise self.problems[name]
         own = next((spec for spec in self.models if spec.name == name), None)
         if spec := own or _built_in(name):
             return spec

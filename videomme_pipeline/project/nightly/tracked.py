@@ -96,8 +96,9 @@ def read_nightly(configuration: Configuration) -> NightlySpec:
 
 
 def refused_files(configuration: Configuration) -> list[str]:
-    """The messages about the evaluation files and the `nightly.yaml` that cannot be used."""
-    problems = list(map(str, configuration.problems.values()))
+    """The messages about models, evaluation files and the `nightly.yaml` that cannot be used."""
+    refused = configuration.catalog.problems, configuration.problems
+    problems = [str(problem) for errors in refused for problem in errors.values()]
     try:
         read_nightly(configuration)
     except ConfigurationError as error:

@@ -36,6 +36,8 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
     yield _disk(project)
     yield from _journal(project)
     yield from _workers(project, is_deep=is_deep)
+    for name, problem in project.configuration.catalog.problems.items():
+        yield Finding.failed(f"model {name}", str(problem))
     for name, problem in project.configuration.problems.items():
         yield Finding.failed(f"evaluation {name}", str(problem))
     for name in project.benchmarks:
