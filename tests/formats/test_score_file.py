@@ -284,4 +284,4 @@ def test_half_an_emoji_is_replaced_with_a_remark(tmp_path: Path, suffix: str) ->
     report = score_file(path, ScoreOptions())
     assert [row.raw_output for row in report.rows] == ["A \ufffd", "A"]
     assert [row.question_id for row in report.rows] == ["001-1", "001-2\ufffd"]
-    assert "2 rows have texts cut inside a character, which is now U+FFFD" in report.remarks
+    assert "rows with a text cut inside a character, which is now U+FFFD: 2" in report.remarks

@@ -62,7 +62,7 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     if rows is published:
         return rows, []
     halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
-    return rows, [f"{halves} rows have texts cut inside a character, which is now U+FFFD"]
+    return rows, [f"rows with a text cut inside a character, which is now U+FFFD: {halves}"]
 
 
 def _check_size(rows: Sequence[object], largest: int) -> None:
