@@ -391,3 +391,23 @@ def test_a_long_explanation_is_read_by_its_conclusion(response: str, letter: str
 )
 def test_a_declared_option_is_read_before_an_explanation(response: str, letter: str | None) -> None:
     assert read(response, ("38%", "47%", "Not shown")).letter == letter
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "The given options are:\n\n",
+        "The available choices are:\n",
+        "If $m = 70°$, find $x$.\n\n",
+    ],
+)
+def test_the_labels_of_repeated_options_are_no_answer(beginning: str) -> None:
+    response = (
+        f"{beginning}(A) 90\n(B) 100\n(C) 110\n(D) 120\n\nAnswer:\n\nThe value of $x$ is 100."
+    )
+    assert read(response, ["90", "100", "110", "120"]).letter is Letter.B
+
+
+def test_the_variables_of_an_equation_are_no_options() -> None:
+    response = "So E * M / (V * g) = 152135.\nE * 45 / 8535.3 = 152135.\nE = 152135 * 8535.3 / 45 ="
+    assert read(response, [f"{number},000 psi" for number in range(20, 30)]).letter is None

@@ -29,6 +29,7 @@ ANSWER_NOUNS = _WORD_SETS["answer_nouns"]
 THINGS = _WORD_SETS["things"]
 OPTION_NOUNS = _WORD_SETS["option_nouns"]
 LISTING = _WORD_SETS["listing"]
+OFFERED = _WORD_SETS["offered"]
 QUALITIES = _WORD_SETS["qualities"]
 COPULAS = _WORD_SETS["copulas"]
 SUBJECTS = _WORD_SETS["subjects"]
@@ -61,7 +62,7 @@ ARTICLE = re.compile(
 )
 """Text that follows the article A and never follows the letter A."""
 TERMINAL = re.compile(
-    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}
+    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*(?![ ])|{_WHY}
     |(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
     |while|not|instead|rather|then|over|when)\b|[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
     re.IGNORECASE | re.VERBOSE,
@@ -74,7 +75,8 @@ STATEMENT_DONE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """The text that can follow a letter that is a complete statement."""
-LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{=→–—|]|[-/][ \t>]|[ \t]\")")
+LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{→–—|]|=(?![ ]?[-−\d])|[-/][ \t>]|[ \t]\")")
+"""The text after a letter that labels what follows. "E = 152" is an equation."""
 
 NEGATED = re.compile(
     r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
@@ -126,7 +128,7 @@ AFFIRMED = re.compile(
       (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
         |è|é|是|为)?
       (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
-        |only|single|more|much|indeed|final|closest|far|la|el|le|die|der|das|os|o)\b)*\s*
+        |only|single|more|much|indeed|final|closest|far|la|el|le|die|der|das|os|o)\b)*[ \t]*
       (?:correct|right|best|better|true|accurate|answer|plausible|convincing|likely|suitable|appropriate|match
         |one|choice|option|richtig|juste|correcte|corr?ett?[ao]|correct[ao]|верн\w*|правильн\w*)\b
       \s*(?:answer|option|choice|match|fit|one|description|guess)?

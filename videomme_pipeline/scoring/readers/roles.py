@@ -203,8 +203,8 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
 
 
 def _introduces_list(label: Sequence[str]) -> bool:
-    """True for "Options:" and "The options are:", but not for "Correct options:"."""
-    helpers = words_of.FILLERS | words_of.COPULAS
+    """True for "Options:" and "The given options are:", but not for "Correct options:"."""
+    helpers = words_of.FILLERS | words_of.COPULAS | words_of.OFFERED
     named = [word for word in label if word not in helpers]
     return bool(named) and words_of.LISTING.issuperset(named)
 
@@ -212,6 +212,8 @@ def _introduces_list(label: Sequence[str]) -> bool:
 def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after "is": "the answer is C", "it is C"; not "the player is C"."""
     subject = phrase.subject
+    if _introduces_list(subject):
+        return Role.MENTION
     if any(_announces(word) or word in words_of.QUALITIES for word in subject):
         return Role.DECLARED
     if (written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(phrase.between):
