@@ -86,6 +86,7 @@ def test_only_the_needed_part_of_a_large_file_is_read(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (60, 240, 320, 3), np.uint8)
     path = write_video(tmp_path / "noise.mp4", pictures=noise, width=320, height=240, gop=20)
     index = index_packets(path)
+    decoded(path, index, [0], PYAV)  # the first call imports modules
     for number in index.keyframes.tolist():
         bytes_before = bytes_read()
         decoded(path, index, [number], PYAV)
