@@ -56,7 +56,7 @@ def top_boxes(path: Path) -> list[Box]:
     """
     boxes: list[Box] = []
     size = stat_file(path).st_size
-    with path.open("rb") as file:
+    with path.open("rb", buffering=0) as file:  # the boxes are far apart
         position = 0
         while position + 8 <= size:
             file.seek(position)
@@ -81,7 +81,7 @@ def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
     moov = next((box for box in boxes if box.kind == b"moov"), None)
     if moov is None:
         return None
-    with path.open("rb") as file:
+    with path.open("rb", buffering=8192) as file:
         file.seek(moov.start)
         return memoryview(file.read(min(moov.end, path.stat().st_size) - moov.start))
 
