@@ -1,8 +1,12 @@
-"""The versions and weights that an answer of the embedded model depends on."""
+"""The versions and weights that an answer of the embedded model depends on, and its size."""
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from videomme_pipeline.processes.cores import usable_cores
+
+_MOST_CHILDREN = 4
+"""Each child needs about 300 MB of memory."""
 EMBEDDED_VERSION = 1
 """Increase this when a change of the code can change an answer."""
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -10,6 +14,11 @@ WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db
 
 _REFERENCE_RUNTIME = "1.31.1"
 NOT_INSTALLED = "not installed"
+
+
+def children_at_once() -> int:
+    """The number of child processes of the model, which is that of questions at the same time."""
+    return min(usable_cores(), _MOST_CHILDREN)
 
 
 def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]:

@@ -18,6 +18,9 @@ CONTEXT_TOKENS = 2048
 CANDIDATE_TOKENS = 500
 """Number of next tokens whose probability is known. All others get the lowest of them."""
 
+_FREE = "Question: What is right?\nAnswer:"
+"""The prompt without evidence."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringTask:
@@ -59,6 +62,9 @@ class LanguageModel:
         # The server is in this process, so the environment's proxy must not be used.
         self._http = httpx2.Client(trust_env=False, timeout=60)
         self._tokens: dict[str, tuple[int, ...]] = {}
+        # The cache of the prompt then contains the same before every task, so that equal tasks have
+        # equal scores.
+        self._next(self.tokens(_FREE))
 
     def score(self, task: ScoringTask) -> dict[str, float]:
         """Increase of each option's log-likelihood due to the evidence and the question.
@@ -69,7 +75,7 @@ class LanguageModel:
         tokens = {letter: self.tokens(f" {option}") for letter, option in task.options.items()}
         lines = "".join(f"{line}\n" for line in task.evidence)
         informed = self._walk(self.tokens(f"{lines}Question: {task.question}\nAnswer:"), tokens)
-        free = self._walk(self.tokens("Question: What is right?\nAnswer:"), tokens)
+        free = self._walk(self.tokens(_FREE), tokens)
         return {letter: informed[letter] - free[letter] for letter in tokens}
 
     def tokens(self, text: str) -> tuple[int, ...]:

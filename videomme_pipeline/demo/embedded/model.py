@@ -9,12 +9,14 @@ OCR and llama.cpp run in a child process, so that a crash in them costs one atte
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 from blake3 import blake3
@@ -25,6 +27,7 @@ from videomme_pipeline.demo.embedded.evidence import choose_evidence, spoken_lin
 from videomme_pipeline.demo.embedded.identity import (
     EMBEDDED_VERSION,
     WEIGHTS_SHA256,
+    children_at_once,
     embedded_identity,
     ocr_version,
 )
@@ -41,7 +44,6 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 from videomme_pipeline.processes.children import Child, ChildFailedError
-from videomme_pipeline.processes.cores import usable_cores
 from videomme_pipeline.storage.publish import publish
 
 WEIGHTS = PackageFile(
@@ -61,9 +63,9 @@ Value = TypeVar("Value")
 class EmbeddedModel:
     """OCR, subtitles and SmolLM2-135M as a `VideoLLM`.
 
-    Weights and the text read from frames are stored in `folder`. The first request loads the
-    model. Child processes read the pictures, one per core. The first of them computes all
-    likelihoods, so answers do not depend on the load. A child that crashes is replaced.
+    Weights and the text read from frames are stored in `folder`. The first requests load the
+    model in child processes, `children_at_once`. Answers do not depend on the child or on the
+    load. A child that crashes is replaced.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class EmbeddedModel:
         self._folder = folder or Path.home() / ".cache" / "videomme" / "embedded"
         self._weights = weights
         self._time_limit_seconds = time_limit_seconds
-        self._children = tuple(Child() for _ in range(usable_cores()))
+        self._children = _children()
+        self._idle = deque(self._children)
+        self._reading = Lock()
 
     @property
     def name(self) -> str:
@@ -105,13 +109,14 @@ class EmbeddedModel:
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
         for child in self._children:
             child.close()
-        self._children = tuple(Child() for _ in self._children)
+        self._children = _children()
+        self._idle = deque(self._children)
         self.__dict__.pop("_worker")
 
     @cached_property
     def _worker(self) -> ThreadPoolExecutor:
-        """The thread that waits for the children."""
-        return ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded")
+        """The threads that wait for the children."""
+        return ThreadPoolExecutor(len(self._children), thread_name_prefix="embedded")
 
     def _answer(self, request: Request) -> Reply:
         question = request.question
@@ -123,7 +128,11 @@ class EmbeddedModel:
             options={letter.value: question.option_text(letter) for letter in question.letters},
             evidence=evidence,
         )
-        scores = self._run(self._children[0], score_options, task)
+        child = self._idle.popleft()
+        try:
+            scores = self._run(child, score_options, task)
+        finally:
+            self._idle.appendleft(child)
         best = max(scores, key=lambda letter: scores[letter])
         lines = "\n".join(f"- {line}" for line in evidence) or "- nothing"
         table = ", ".join(f"{letter} {score:+.2f}" for letter, score in scores.items())
@@ -149,6 +158,10 @@ class EmbeddedModel:
         if not frames:
             return ()
         path = self._folder / "facts" / f"{_frames_key(frames)}.json"
+        with self._reading:
+            return self._stored_facts(path, frames)
+
+    def _stored_facts(self, path: Path, frames: Sequence[Frame]) -> tuple[PictureFacts, ...]:
         with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
             return _from_json(path.read_bytes())
         pictures = distinct(
@@ -163,6 +176,10 @@ class EmbeddedModel:
             facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
         publish(UPath(path), _to_json(facts))
         return facts
+
+
+def _children() -> tuple[Child, ...]:
+    return tuple(Child() for _ in range(children_at_once()))
 
 
 def _frames_key(frames: Sequence[Frame]) -> str:

@@ -7,6 +7,8 @@ installed.
 from collections.abc import Mapping
 from typing import Literal
 
+from pydantic import Field
+
 from videomme_pipeline.demo.embedded import identity
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.spec import Limits, ModelSpec, Provider
@@ -19,9 +21,10 @@ class EmbeddedSpec(ModelSpec):
     """OCR and SmolLM2-135M in a child process."""
 
     kind: Literal["embedded"] = "embedded"
-    # The model answers on one thread, so more requests in flight would only add latency. A question
-    # that crashes it three times will crash it again.
-    limits: Limits = Limits(concurrency=1, max_attempts=3)
+    # A question that crashes the model three times will crash it again.
+    limits: Limits = Field(
+        default_factory=lambda: Limits(concurrency=identity.children_at_once(), max_attempts=3)
+    )
 
     @property
     def identity(self) -> Mapping[str, object]:
