@@ -95,7 +95,7 @@ def pid(_: object) -> int:
 
 def score_or_crash(task: ScoringTask) -> dict[str, float]:
     """Prefer the first option. Crash if the question is "always", or "once" and asked first."""
-    mark = task.weights.with_name("crashed")
+    mark = task.weights.with_name(f"{task.question} crashed")
     if task.question == "always" or (task.question == "once" and not mark.exists()):
         mark.touch()
         os.kill(os.getpid(), signal.SIGSEGV)

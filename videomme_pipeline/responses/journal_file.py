@@ -15,7 +15,6 @@ from pathlib import Path
 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.journal_tables import (
-    ADDED,
     TABLES,
     JournalDatabase,
     Result,
@@ -156,9 +155,6 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"unknown tables {sorted(unknown)}")
     for statement in TABLES:
         connection.execute(statement)
-    for table, column in ADDED:
-        if column not in {name for name, *_ in shape_of(connection)[table]}:
-            connection.execute(f"alter table {table} add column {column} integer")
     if shape_of(connection) != expected_shape():
         raise sqlite3.DatabaseError("its columns are not those of a journal")
     connection.execute("commit")

@@ -12,7 +12,6 @@ EMBEDDED_VERSION = 1
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """Digest of the language model's weights file (SmolLM2-135M-Instruct, Q4_1)."""
 
-_REFERENCE_RUNTIME = "1.31.1"
 NOT_INSTALLED = "not installed"
 
 
@@ -33,13 +32,8 @@ def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]
 
 
 def ocr_version() -> str:
-    """Version of rapidocr, and that of onnxruntime unless it is the reference version.
-
-    The reference version is left out, so that the fingerprints of stored answers stay the same.
-    """
-    runtime = package_version("onnxruntime")
-    suffix = "" if runtime == _REFERENCE_RUNTIME else f", onnxruntime {runtime}"
-    return f"{package_version('rapidocr')}{suffix}"
+    """Versions of rapidocr and onnxruntime."""
+    return f"{package_version('rapidocr')}, onnxruntime {package_version('onnxruntime')}"
 
 
 @cache
