@@ -79,20 +79,19 @@ lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra cluster --extra kubernetes --extra postgres --extra s3 --group build \
 	  --constraint requirements.lock --output-file deploy/requirements.lock
 
+TAG = v$(shell $(BIN)/python -m hatchling version)
+
 # The times in the packages are that of the commit, so that everybody builds the same bytes.
 release: .venv/installed-dev ## Build the packages and their checksums into dist/, and tag the commit
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "Commit or remove these first."; exit 1; }
-	@tag=v$$($(BIN)/python -m hatchling version); \
-	for commit in $$(git rev-parse -q --verify "$$tag^{commit}"); do \
-	  test "$$commit" = "$$(git rev-parse HEAD)" || { echo "$$tag is another commit: raise the version first."; exit 1; }; \
-	done
+	@tagged=$$(git rev-parse -q --verify "$(TAG)^{commit}" || git rev-parse HEAD); \
+	test "$$tagged" = "$$(git rev-parse HEAD)" || { echo "$(TAG) is another commit: raise the version first."; exit 1; }
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/bill-of-materials.cdx.json requirements.lock
 	cd dist && sha256sum * > SHA256SUMS
-	@tag=v$$($(BIN)/python -m hatchling version); git tag --force "$$tag" && \
-	echo "This commit is tagged $$tag. Publish it: git push origin $$tag"
+	@git tag --force "$(TAG)" && echo "This commit is tagged $(TAG). Publish it: git push origin $(TAG)"
 
 audit: .venv/installed-dev ## Look up known vulnerabilities of the pinned packages (needs the network)
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock

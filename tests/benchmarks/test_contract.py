@@ -117,6 +117,7 @@ def test_subtitles_in_the_annotations_are_those_of_the_video(tmp_path: Path) -> 
         declaration=Declaration.read(declaration),
     )
     assert source.has_subtitles
+    (folder / "annotations.json").unlink()  # a source reads it once
     for video in videos_of(source.questions()):
         path = source.subtitle(video)
         assert path is not None

@@ -194,7 +194,7 @@ class Declaration(DeclaredFacts):
             "prompts": default | prompts,
             "repository": self.hub.repository if self.hub else None,
         }
-        shared = {name: getattr(self, name) for name in DeclaredFacts.model_fields}
+        shared = {field: getattr(self, field) for field in DeclaredFacts.model_fields}
         return parse_spec(shared | own, Benchmark, str(path))
 
 

@@ -47,6 +47,7 @@ class DeclaredSource(Source):
         self.declaration = declaration
         self.release = declaration.release(name, settings.revision)
         self._annotation_names = [annotations.file for annotations in declaration.annotations]
+        self._stored: Annotated | None = None
 
     @property
     def is_fetched(self) -> bool:
@@ -88,8 +89,9 @@ class DeclaredSource(Source):
         return self.settings.select(annotated.require())
 
     def stored_questions(self) -> Annotated | None:
-        files = self.stored_annotations()
-        return self._read(files) if files else None
+        if self._stored is None and (files := self.stored_annotations()):
+            self._stored = self._read(files)
+        return self._stored
 
     def _read(self, files: Sequence[MediaFile]) -> Annotated:
         """The content of the annotation files."""

@@ -91,14 +91,14 @@ def _at_list_price(usage: TokenUsage, tariff: Tariff, at: datetime | None) -> fl
         cache_write_tokens=usage.cache_write_tokens,
     )
     tier = tariff.service_tier
-    context = tier and {"processing" if tier == "batch" else "service_tier": tier}
+    field = "processing" if tier == "batch" else "service_tier"
     try:
         price = calc_price(
             counts,
             tariff.model,
             provider_api_url=tariff.base_url or OPENAI_URL,
             genai_request_timestamp=at,
-            price_context=context or None,
+            price_context={field: tier} if tier else None,
         )
     except LookupError:
         return None

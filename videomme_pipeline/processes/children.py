@@ -27,7 +27,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes.lifeline import end_with_parent
 from videomme_pipeline.processes.secrets import child_environment
 
-with suppress(ImportError):  # Windows, where this is not needed to score and compare files
+with suppress(ImportError):  # only Unix has it, and reading results does not need it
     import resource
 
 Task = TypeVar("Task")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-with suppress(ImportError):  # Windows, where this is not needed to score and compare files
+with suppress(ImportError):  # only Unix has it, and reading results does not need it
     import fcntl
 
 

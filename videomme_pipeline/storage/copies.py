@@ -29,7 +29,7 @@ from videomme_pipeline.storage.objects import (
     reaching,
 )
 
-with suppress(ImportError):  # Windows, where this is not needed to score and compare files
+with suppress(ImportError):  # only Unix has it, and reading results does not need it
     import fcntl
 
 FOLDER_VARIABLE = "VIDEOMME_CACHE"

@@ -124,7 +124,7 @@ def diagnose(path: Path) -> str | None:
     size = stat_file(path).st_size
     if size == 0:
         return "the file is empty (0 bytes)"
-    with path.open("rb", buffering=512) as file:
+    with path.open("rb", buffering=512) as file:  # Python 3.14 would read 128 KiB
         head = file.read(512)
     for magic, kind in _OTHER_FORMATS.items():
         if head.lstrip().lower().startswith(magic):

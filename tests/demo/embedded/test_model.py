@@ -249,6 +249,19 @@ async def test_damaged_facts_of_an_answer_do_not_change_the_answer(
 
 
 @pytest.mark.slow
+async def test_questions_at_the_same_time_have_the_answers_of_questions_one_after_the_other(
+    folder: Path,
+) -> None:
+    frames = frames_of(scripts()[1])
+    asked = [request(item, frames) for item in smoke.questions("smoke")[:6]]
+    model = EmbeddedModel(folder)
+    one_by_one = [await model.respond(item) for item in asked]
+    await model.close()
+    assert list(await asyncio.gather(*map(model.respond, reversed(asked)))) == one_by_one[::-1]
+    await model.close()
+
+
+@pytest.mark.slow
 async def test_the_model_answers_a_question_without_frames(folder: Path) -> None:
     model = EmbeddedModel(folder)
     example = smoke.questions("smoke")[0]

@@ -119,8 +119,11 @@ class Judgment:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of a scored question about the judge."""
-        values = (self.output, self.error, self.cost_dollars)
-        return dict(zip(("judge_output", "judge_error", "judge_cost_dollars"), values, strict=True))
+        return {
+            "judge_output": self.output,
+            "judge_error": self.error,
+            "judge_cost_dollars": self.cost_dollars,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

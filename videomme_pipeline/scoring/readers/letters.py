@@ -133,10 +133,10 @@ def _sentence_start(ends: Sequence[int], position: int) -> int:
 def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     """A pattern for every letter that may name an option.
 
-    It never matches a letter inside a word, in an abbreviation, in initials or in a unit, or with
-    a subscript or a power. The
-    pronoun "I" counts only if the question offers the letter and no word follows. The pattern
-    begins with the letter, because the regular-expression engine can skip all other characters.
+    It never matches a letter inside a word, in an abbreviation, in initials or in a unit, or a
+    letter with a subscript or a power. The pronoun "I" counts only if the question offers the
+    letter and no word follows. The pattern begins with the letter, because the regular-expression
+    engine can skip all other characters.
     """
     offered = "".join(letters).lower()
     lower = "".join(sorted({*"bcdfgh", *offered} - {*_LOWER_WORDS}))
