@@ -218,11 +218,11 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
 
 
 def _answers(stages: Sequence[AnyStage]) -> _Refresh:
-    """The last step, which fails if nobody answered: such a run must not look like a success."""
+    """The last step, so that a run in which no video got all of its answers is not green."""
 
     @dg.op(
         name="require_answers",
-        description="Fails if no question of an evaluation was answered.",
+        description="Fails if no video of an evaluation has all of its answers.",
         ins={"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
     )

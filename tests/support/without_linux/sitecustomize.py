@@ -1,6 +1,6 @@
 """Take `fcntl`, `resource` and /proc away from every Python that has this folder in its path.
 
-psutil keeps them, because on other systems it has other ways.
+psutil may use them, because on other systems it gets the same facts without them.
 """
 
 import errno
