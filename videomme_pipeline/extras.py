@@ -18,7 +18,6 @@ EXTRAS = {
     "kubernetes": ("dagster_k8s",),
     "postgres": ("dagster_postgres", "psycopg2"),
     "s3": ("s3fs",),
-    "torchcodec": ("torchcodec",),
 }
 """Modules that each extra of `pip install 'videomme-pipeline[EXTRA]'` provides."""
 

@@ -8,24 +8,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
 from blake3 import blake3
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict
 
 FINGERPRINT_BYTES = 12
-
-ADDED = "added"
-"""Key in the metadata of a dataclass field that was added after results had been stored. At its
-default, such a field is not in fingerprints, so that earlier results remain valid."""
 
 
 class Spec(BaseModel):
     """A frozen piece of configuration. Unknown keys, infinity and NaN are errors."""
-
-    added: ClassVar[frozenset[str]] = frozenset()
-    """Fields that were added after results had been stored. At its default, such a field is in
-    neither fingerprints nor stored settings, so that earlier results remain valid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -33,20 +25,6 @@ class Spec(BaseModel):
     def fingerprint(self) -> str:
         """Hash of every value in this spec, defaults included."""
         return fingerprint(self)
-
-    @property
-    def identifying_fields(self) -> list[str]:
-        """The names of the fields that are in fingerprints and stored settings."""
-        return [
-            name
-            for name, field in type(self).model_fields.items()
-            if name not in self.added or getattr(self, name) != field.default
-        ]
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values = serialize(self)
-        return {name: values[name] for name in self.identifying_fields if name in values}
 
 
 def canonical_json(value: Any) -> str:
@@ -89,14 +67,8 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(value: Any) -> list[str]:
-    if isinstance(value, Spec):
-        return value.identifying_fields
     if isinstance(value, BaseModel):
         return list(type(value).model_fields)
     if is_dataclass(value) and not isinstance(value, type):
-        return [
-            field.name
-            for field in fields(value)
-            if ADDED not in field.metadata or getattr(value, field.name) != field.default
-        ]
+        return [field.name for field in fields(value)]
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")

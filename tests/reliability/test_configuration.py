@@ -282,7 +282,7 @@ def test_the_longest_file_names_can_be_written(tmp_path: Path) -> None:
     """The names of a failed partition: a track or an evaluation, a video, a temporary suffix."""
     sampling = parse_sampling(
         "fps_based-0.12345678901234568-min-10000-max-10000.budgets-10000-10000-10000"
-        ".short_side-8192.jpeg-100.use_what_decodes.torchcodec"
+        ".short_side-8192.jpeg-100.use_what_decodes.decord"
     )
     track = f"{sampling.name}.window-3600000-3600000"
     for variant in (track, "a" * MAX_NAME_CHARACTERS):

@@ -92,7 +92,7 @@ def test_nothing_imports_pysrt_or_decord_unless_a_setting_names_it() -> None:
     assert find_spec("pysrt") is not None
     code = (
         "import sys\n"
-        "from videomme_pipeline.frames import other_backends, pyav_backend\n"
+        "from videomme_pipeline.frames import decord_backend, pyav_backend\n"
         "from videomme_pipeline.subtitles.cues import read_srt\n"
         "read_srt(b'1\\n00:00:01,000 --> 00:00:02,000\\na\\n')\n"
         f"assert not {set(LEFT_OUT)} & set(sys.modules)\n"

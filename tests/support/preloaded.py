@@ -6,5 +6,4 @@ import pkgutil
 import videomme_pipeline
 
 for module in pkgutil.walk_packages(videomme_pipeline.__path__, "videomme_pipeline."):
-    if "torchcodec" not in module.name:
-        importlib.import_module(module.name)
+    importlib.import_module(module.name)

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.fetch.release import Footage, VideoReference
-from videomme_pipeline.fingerprint import ADDED
 
 _OPTION = re.compile(r"^\s*\(?([A-N])\s*[.):：．、]\s*(.*)$", re.DOTALL)
 
@@ -68,7 +67,7 @@ class Question:
     """Correct letter."""
     facets: Facets = field(default_factory=Facets)
     """Values of the facets by which questions are grouped."""
-    footage: Footage = field(default=Footage(), metadata={ADDED: True})
+    footage: Footage = field(default_factory=Footage)
     """Facts of the annotations about the files of the video."""
 
     @property

@@ -5,15 +5,12 @@ would not, `refusal_reason` returns the reason. Backends run in one thread and h
 memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, ClassVar
 
 from videomme_pipeline.benchmarks.locate import VideoFile
 from videomme_pipeline.videos.container import open_video
@@ -25,12 +22,11 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 PYAV = "pyav"
-"""The default. It replaces the others on files that they do not decode exactly."""
+"""The default. It replaces other backends on files that they do not decode exactly."""
 
 BACKENDS = {
     PYAV: "videomme_pipeline.frames.pyav_backend:PyAVBackend",
-    "decord": "videomme_pipeline.frames.other_backends:DecordBackend",
-    "torchcodec": "videomme_pipeline.frames.other_backends:TorchCodecBackend",
+    "decord": "videomme_pipeline.frames.decord_backend:DecordBackend",
 }
 """The class of each backend, by its name in samplings. It is imported when it is used."""
 
@@ -87,25 +83,6 @@ def decode_frames(
 ) -> Iterator[Decoded | Missing]:
     """The results of `Backend.decode`. Errors are those of that method."""
     return _backend(backend).decode(path, index, frames)
-
-
-def decode_one_by_one(
-    frames: Sequence[int],
-    read_picture: Callable[[int], NDArray[Any]],
-    decoder: str,
-    *errors: type[Exception],
-) -> Iterator[Decoded | Missing]:
-    """Yield the upright RGB pictures of `read_picture`. One of `errors` makes a frame missing."""
-    import av  # noqa: PLC0415
-
-    for number in frames:
-        try:
-            picture = np.ascontiguousarray(read_picture(number))
-        except errors as error:
-            yield Missing(number=number, reason=f"{decoder}: {str(error).splitlines()[0]}")
-        else:
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-            yield Decoded(number=number, frame=frame, rotation=0)
 
 
 def refusal_reason(backend: str, path: VideoFile, index: PacketIndex) -> str | None:

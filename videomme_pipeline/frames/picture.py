@@ -6,7 +6,7 @@ Sizes are pure functions of the size of the video and the number of its chosen f
 from collections.abc import Callable
 from enum import StrEnum
 from math import ceil, floor, sqrt
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -117,8 +117,6 @@ class PictureSpec(Spec):
     `pixels` is the length of a side, or for AREA the number of pixels. NATIVE does not use it.
     `patches` replaces `resize` and `pixels`.
     """
-
-    added: ClassVar[frozenset[str]] = frozenset({"patches"})
 
     resize: Resize = Resize.SHORT_SIDE
     pixels: PixelCount = 448

@@ -17,7 +17,7 @@ from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
@@ -25,14 +25,9 @@ from videomme_pipeline.processes.secrets import register_key_variables
 
 
 def _build_endpoint_model(spec: EndpointSpec, environment: Mapping[str, str]) -> VideoLLM:
-    key = spec.api_key(environment)
-    if spec.service_tier is ServiceTier.BATCH:
-        from videomme_pipeline.models.endpoint.batch import OpenAIBatchModel  # noqa: PLC0415
-
-        return OpenAIBatchModel(spec, api_key=key)
     from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel  # noqa: PLC0415
 
-    return OpenAICompatibleModel(spec, api_key=key)
+    return OpenAICompatibleModel(spec, api_key=spec.api_key(environment))
 
 
 PROVIDERS: Mapping[str, Provider[Any]] = {

@@ -102,11 +102,6 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
     Raises:
         ModelError: if the model does not answer a request with text alone.
     """
-    if isinstance(spec, RemoteSpec) and not spec.answers_at_once:
-        raise ModelError(
-            f"model {spec.name}: `service_tier: batch` answers within a day; probe an entry "
-            "without it"
-        )
     try:
         text = await _ask(model, LAST_NUMBER, NO_FRAMES)
         if not model.needs_frames:

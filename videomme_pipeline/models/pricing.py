@@ -37,9 +37,8 @@ class TokenUsage:
 class Tariff:
     """Prices of one model at one endpoint.
 
-    `prices` override the list prices of `genai-prices`. `service_tier` may be `flex` or
-    `batch`. A model without a list price for that tier is charged at the standard price, which
-    is never too low.
+    `prices` override the list prices of `genai-prices`. A model without a
+    list price for its `service_tier` is charged at the standard price, which is never too low.
     """
 
     model: str
@@ -91,14 +90,13 @@ def _at_list_price(usage: TokenUsage, tariff: Tariff, at: datetime | None) -> fl
         cache_write_tokens=usage.cache_write_tokens,
     )
     tier = tariff.service_tier
-    field = "processing" if tier == "batch" else "service_tier"
     try:
         price = calc_price(
             counts,
             tariff.model,
             provider_api_url=tariff.base_url or OPENAI_URL,
             genai_request_timestamp=at,
-            price_context={field: tier} if tier else None,
+            price_context={"service_tier": tier} if tier else None,
         )
     except LookupError:
         return None

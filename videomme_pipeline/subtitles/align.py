@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,6 @@ class Policy(StrEnum):
 
 class Alignment(Spec):
     """A policy and its parameters, which can be written as a name in YAML: `window-500-250`."""
-
-    added: ClassVar[frozenset[str]] = frozenset({"parser"})
 
     policy: Policy
     before_ms: int = Field(default=DEFAULT_BEFORE_MS, ge=0, le=3_600_000)

@@ -45,11 +45,6 @@ class RemoteSpec(ModelSpec, ABC):
         return self.name
 
     @property
-    def answers_at_once(self) -> bool:
-        """False if an answer can take a day."""
-        return True
-
-    @property
     def tariff(self) -> Tariff:
         return Tariff(model=self.served_name)
 

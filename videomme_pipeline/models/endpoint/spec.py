@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -39,10 +39,9 @@ class ImageDetail(StrEnum):
 
 
 class ServiceTier(StrEnum):
-    """OpenAI's cheaper service tiers: `flex` answers more slowly, `batch` within a day."""
+    """OpenAI's cheaper service tier, which answers more slowly."""
 
     FLEX = "flex"
-    BATCH = "batch"
 
 
 def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
@@ -83,8 +82,6 @@ def _profile_of_servers(values: dict[str, Any]) -> Profile:
 
 class EndpointSpec(RemoteSpec):
     """A model of an endpoint that speaks OpenAI's chat completions."""
-
-    added: ClassVar[frozenset[str]] = frozenset({"audio"})
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -158,8 +155,7 @@ class EndpointSpec(RemoteSpec):
 
         `name` is one of them: two entries for one model at two endpoints are two models.
         """
-        added = {"audio": True} if self.audio else {}
-        return added | {
+        return {
             "name": self.name,
             "kind": self.kind,
             "model": self.model or self.name,
@@ -168,6 +164,7 @@ class EndpointSpec(RemoteSpec):
             "frames_as": self.sends_frames_as.value,
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
+            "audio": self.audio,
             **({} if self.serve is None else {"serve": self.serve.identity}),
             **({} if self.server is None else {"server": self.server}),
         }
@@ -276,13 +273,7 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def request_schedule(self) -> Schedule:
-        if self.service_tier is ServiceTier.BATCH:
-            return Schedule.TOGETHER
         return self.schedule or self.endpoint_profile.schedule
-
-    @property
-    def answers_at_once(self) -> bool:
-        return self.service_tier is not ServiceTier.BATCH
 
     @property
     def costs_money(self) -> bool:

@@ -6,10 +6,9 @@ supplies the address, the headers and the key.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -43,31 +42,8 @@ class HttpResponse:
 
     status: int
     headers: Mapping[str, str]
+    """Names are in lower case."""
     content: bytes
-
-    @classmethod
-    def redacted(
-        cls, status: int, headers: Iterable[tuple[str, str]], content: bytes, redaction: Redaction
-    ) -> Self:
-        """The response without the key. The names of headers become lower case."""
-        return cls(
-            status=status,
-            headers={name.lower(): redaction.redact(value) for name, value in headers},
-            content=redaction.redact_bytes(content),
-        )
-
-
-def connect(spec: EndpointSpec, api_key: str | None) -> openai.AsyncOpenAI:
-    """A client for the endpoint of `spec` that does not retry or limit connections."""
-    return openai.AsyncOpenAI(
-        api_key=api_key or _UNSENT_KEY,
-        base_url=None if spec.base_url is None and spec.serve is None else spec.endpoint,
-        max_retries=0,
-        timeout=spec.limits.request_timeout_seconds,
-        http_client=openai.DefaultAsyncHttpxClient(
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
-        ),
-    )
 
 
 class Connections:
@@ -77,7 +53,10 @@ class Connections:
     """
 
     def __init__(self, spec: EndpointSpec, api_key: str | None, path: str) -> None:
-        client = connect(spec, api_key)
+        client = openai.AsyncOpenAI(
+            api_key=api_key or _UNSENT_KEY,
+            base_url=None if spec.base_url is None and spec.serve is None else spec.endpoint,
+        )
         url = client.base_url.join(path)
         self._spec = spec
         self._redaction = Redaction(api_key)
@@ -134,8 +113,15 @@ class Connections:
             ) from None  # the error may contain the key
         except TimeoutError as error:
             raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
-        headers = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in response.raw_headers)
-        return HttpResponse.redacted(response.status, headers, body, self._redaction)
+        redact = self._redaction.redact
+        return HttpResponse(
+            status=response.status,
+            headers={
+                name.decode("latin-1").lower(): redact(value.decode("latin-1"))
+                for name, value in response.raw_headers
+            },
+            content=self._redaction.redact_bytes(body),
+        )
 
     async def count_tokens(self, path: str, body: bytes) -> int | None:
         """The number of tokens that the server's tokenizer at `path` counts, or None."""

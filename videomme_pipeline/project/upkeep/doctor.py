@@ -168,9 +168,6 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
 def _request(model: ModelSpec, servers: ModelServers, samplings: Sequence[str]) -> Finding:
     """Send one small request, without a retry. `videomme probe` sends more."""
     check = f"request to {model.name}"
-    if isinstance(model, RemoteSpec) and not model.answers_at_once:
-        message = "not sent: `service_tier: batch` answers within a day"
-        return Finding.warning(check, message)
     try:
         served = servers.start(model, no_progress)
         finding = asyncio.run(probe_once(served, build_model(served), samplings))
