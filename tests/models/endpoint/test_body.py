@@ -213,7 +213,7 @@ def test_a_video_without_sound_is_reported_if_the_model_should_hear_it() -> None
 
 
 def test_audio_is_part_of_the_identity_and_needs_a_profile_that_takes_it() -> None:
-    assert "audio" not in spec(profile="vllm").identity
+    assert spec(profile="vllm").identity["audio"] is False
     assert spec(profile="vllm", audio=True).identity["audio"] is True
     with pytest.raises(ValueError, match="ollama does not take audio"):
         spec(profile="ollama", audio=True)

@@ -30,6 +30,14 @@ def test_an_older_version_names_what_it_would_replace(
         refuse_older_version(store)
 
 
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"versions": 1'])
+def test_a_damaged_record_is_one_sentence(tmp_path: Path, content: str) -> None:
+    store = Store.at(tmp_path)
+    Path(store.versions).write_text(content)
+    with pytest.raises(ConfigurationError, match="is damaged; delete it"):
+        refuse_older_version(store)
+
+
 def test_a_run_of_an_older_version_changes_no_file(
     project: Project, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

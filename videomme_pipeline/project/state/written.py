@@ -7,6 +7,7 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import listing
 from videomme_pipeline.storage.publish import publish
 
 
@@ -14,14 +15,20 @@ def refuse_older_version(store: Store) -> None:
     """Check that no newer version of this package wrote into `store`, and record this one.
 
     Raises:
-        ConfigurationError: if one did.
+        ConfigurationError: if one did, or if the record is damaged.
+        StorageError: if the folder cannot be read or written.
     """
     path, own, here = store.versions, _own(), version("videomme-pipeline")
     recorded: dict[str, list[int]] = {}
     package = here
-    if path.exists():
-        content = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        with listing(path.parent):
+            content = json.loads(path.read_bytes())
         recorded, package = content["versions"], content["package"]
+    except FileNotFoundError:
+        pass
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: the file is damaged; delete it and run again") from error
     newer = [name for name, number in recorded.items() if number > own.get(name, number)]
     if newer:
         raise ConfigurationError(
