@@ -28,7 +28,10 @@ def configure(config: pytest.Config) -> None:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests of the shard that the option names."""
+    """Keep only the tests of the shard that the option names, the longest file first.
+
+    So no process has a long file left when the others are done.
+    """
     text = config.getoption("--shard")
     if not text:
         return
@@ -38,26 +41,26 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
         by_file[item.nodeid.partition("::")[0]].append(item)
     shard = distribute(by_file, recorded(), count)[number - 1]
     config.hook.pytest_deselected(
-        items=[item for file in by_file.keys() - shard for item in by_file[file]]
+        items=[item for file in by_file.keys() - set(shard) for item in by_file[file]]
     )
-    items[:] = [item for file in by_file if file in shard for item in by_file[file]]
+    items[:] = [item for file in shard for item in by_file[file]]
 
 
 def distribute(
     files: Iterable[str], seconds: Mapping[str, float], count: int
-) -> tuple[frozenset[str], ...]:
-    """`count` parts of `files` that take about the same time: the longest file comes first.
+) -> list[list[str]]:
+    """`count` parts of `files` that take about the same time, each with its longest file first.
 
     A file without recorded seconds counts as the median of the others.
     """
     usual = median(seconds.values()) if seconds else 1.0
     totals = dict.fromkeys(range(count), 0.0)
-    shards: list[set[str]] = [set() for _ in range(count)]
+    shards: list[list[str]] = [[] for _ in range(count)]
     for file in sorted(files, key=lambda name: (-seconds.get(name, usual), name)):
         lightest = min(totals, key=lambda number: (totals[number], number))
-        shards[lightest].add(file)
+        shards[lightest].append(file)
         totals[lightest] += seconds.get(file, usual)
-    return tuple(map(frozenset, shards))
+    return shards
 
 
 def recorded() -> dict[str, float]:
