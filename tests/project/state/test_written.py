@@ -33,7 +33,7 @@ def test_an_older_version_names_what_it_would_replace(
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"versions": 1'])
 def test_a_damaged_record_is_one_sentence(tmp_path: Path, content: str) -> None:
     store = Store.at(tmp_path)
-    Path(store.versions).write_text(content)
+    store.versions.write_text(content)
     with pytest.raises(ConfigurationError, match="is damaged; delete it"):
         refuse_older_version(store)
 
