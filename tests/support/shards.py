@@ -46,9 +46,7 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for file in shard for item in by_file[file]]
 
 
-def distribute(
-    files: Iterable[str], seconds: Mapping[str, float], count: int
-) -> list[list[str]]:
+def distribute(files: Iterable[str], seconds: Mapping[str, float], count: int) -> list[list[str]]:
     """`count` parts of `files` that take about the same time, each with its longest file first.
 
     A file without recorded seconds counts as the median of the others.
