@@ -297,6 +297,9 @@ B | The answer is A. Wait, actually it is B.
 B | The answer is A. Wait, no, the answer is B.
 B | A. Wait, B.
 B | A. No, B.
+B | The larger circle is: (B) the red one.
+B | The cook is (B) tired, because she worked all day.
+B | 【答案】B【解析】画面中的人在跑步，A错误。
 B | Answer: A\n\nCorrection: the answer is B.
 B | Answer: A. On second thought, the answer is B.
 B | I think A... actually, B.
@@ -590,6 +593,9 @@ SEVERAL = r"""
 - | (A) and (C)
 - | (A) or (C)
 - | **A** or **B**
+- | A[/]B[/]C\nB is larger.\nD is further away.
+- | The steps are: (A) paint it and then (B) dry it.
+- | After lunch the floor is (A) dusty. The cook is (B) tired. The shelves are (C) in order.
 - | Both A and B
 - | Either A or B.
 - | either a or b
@@ -1536,6 +1542,28 @@ def test_strict_reads_the_expected_letters(table: str) -> None:
         if letter(response) != expected
     ]
     assert differing == []
+
+
+COPY = "The answer is B because she waits. The answer is C because she waits. "
+ENDLESS = [
+    ("", COPY * 4),
+    ("", COPY * 30 + "The answer is"),
+    ("", "Answer: A\nAnswer: B\n" * 50),
+    ("", "".join(f"{number}. The answer is {'ABCD'[number % 4]}.\n" for number in range(1, 60))),
+    ("", "Wait, the answer is B. Wait, the answer is C. " * 20),
+    ("A", "The answer is A. " * 50),
+    ("B", "Option A is wrong. Option B is right. The answer is B. " * 20 + "Option"),
+    ("C", "The answer is C.\n" + "The man is waiting for the bus. " * 40),
+    ("B", COPY + "The answer is B."),
+    ("D", "It could be A or C.\nA is wrong. B is wrong. C is wrong. D is right."),
+]
+
+
+@pytest.mark.parametrize(("expected", "response"), ENDLESS)
+def test_the_letters_of_a_passage_that_repeats_until_the_end_must_agree(
+    expected: str, response: str
+) -> None:
+    assert letter(response) == expected
 
 
 def test_the_tables_contain_a_thousand_forms() -> None:

@@ -62,7 +62,7 @@ ARTICLE = re.compile(
 )
 """Text that follows the article A and never follows the letter A."""
 TERMINAL = re.compile(
-    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*(?![ ])|{_WHY}
+    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|\[(?!\d)|-[\s>]|\*(?![ ])|{_WHY}
     |(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
     |while|not|instead|rather|then|over|when)\b|[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
     re.IGNORECASE | re.VERBOSE,
@@ -161,7 +161,7 @@ WRONG = re.compile(
 )
 
 _CONNECTOR = (
-    r"(?:\s*\(?(?:[,/&+;]|\|\|?|或者?|还是|還是|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
+    r"(?:\s*\(?(?:\[/\]|[,/&+;]|\|\|?|或者?|还是|還是|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
     r"|\s+\(?(?:-|–|and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
 )
 _QUALIFIED = (

@@ -16,7 +16,6 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, f
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
 """A number, a word, or one character of a script without spaces."""
 _ARTICLES = frozenset(("the", "a", "an"))
-DETERMINERS = _ARTICLES | {"my", "your", "his", "her", "its", "our", "their"}
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _SPACES = re.compile(r"[ \t]*")

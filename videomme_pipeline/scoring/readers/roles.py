@@ -19,9 +19,11 @@ class Role(IntEnum):
     """For example "C. Berries" before more text."""
     ALONE = 3
     """For example "C" on its line, also with the text of its option."""
-    CHOSEN = 4
+    STATED = 4
+    """For example "The road sign is (C) Stop"."""
+    CHOSEN = 5
     """For example "I choose C", "C is correct" or "hence C"."""
-    DECLARED = 5
+    DECLARED = 6
     """For example "The answer is C"."""
 
 
@@ -145,6 +147,8 @@ def _role_by_words(written: WrittenLetter) -> Role:
         reached -= 1
     if reached == 0:
         return _role_after_fillers(written)
+    if words[reached - 2 : reached] in (["is", ":"], ["was", ":"]):
+        reached -= 1  # "The larger circle is: (B) red"
     phrase = _Phrase(words[: reached - 1], words[reached - 1], words[reached:])
     if phrase.announcing in words_of.MARKS:
         return _role_after_mark(written, phrase)
@@ -217,7 +221,7 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     if any(_announces(word) or word in words_of.QUALITIES for word in subject):
         return Role.DECLARED
     if (written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(phrase.between):
-        return Role.CHOSEN  # "The road sign is (C) Stop"
+        return Role.STATED
     stated = (
         not subject
         or subject[-1] in words_of.SUBJECTS

@@ -9,11 +9,12 @@ benchmark or a question.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.final_values import read_final_value
-from videomme_pipeline.scoring.readers.letters import find_letters
+from videomme_pipeline.scoring.readers.letters import find_letters, sentence_ends
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
     option_texts,
@@ -251,6 +252,10 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     """The reading of a text with these candidates, which are in the order of the text."""
     first, last = candidates[0], candidates[-1]
+    loop = _loop_start(text) if len(candidates) >= _FEWEST_COPIES else len(text)
+    repeated = _strongest_peers([later for later in candidates if later.start >= loop])
+    if len({peer.letter for peer in repeated}) > 1:
+        return Reading(letter=None, rule="several_letters", span=(repeated[0].start, last.end))
     if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
     corrections = _corrections(text, first.end)
@@ -283,9 +288,9 @@ def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Cand
 
 def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     """The last letter of the strongest role, or none if letters of a weak role disagree."""
-    top = max(candidate.role for candidate in candidates)
-    peers = [candidate for candidate in candidates if candidate.role is top]
+    peers = _strongest_peers(candidates)
     chosen = peers[-1]
+    top = chosen.role
     if chosen.several:
         later = _stated_after(candidates, chosen.end + 1)
         single = [candidate for candidate in later if not candidate.several]
@@ -295,6 +300,36 @@ def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> R
     if top < Role.CHOSEN and len({peer.letter for peer in peers if not peer.several}) > 1:
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
+
+
+def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
+    """The candidates with the strongest role."""
+    top = max((candidate.role for candidate in candidates), default=Role.MENTION)
+    return [candidate for candidate in candidates if candidate.role is top]
+
+
+# --- Responses that repeat themselves until they are cut off
+
+_COUNTED = re.compile(rf"(?<![{words_of.WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{words_of.WORD_LETTER}])")
+_MOST_SENTENCES = 20
+_FEWEST_COPIES = 4
+
+
+def _loop_start(text: str) -> int:
+    """The start of the sentences that repeat until the end of `text`, or the end of `text`.
+
+    Copies may differ in letters and numbers. The last sentence may be cut off.
+    """
+    starts = [0, *sentence_ends(text)]
+    spans = [(start, end) for start, end in pairwise(starts) if text[start:end].strip(" *.\n")]
+    sentences = [_COUNTED.sub("0", text[start:end]).strip() for start, end in spans]
+    for size in range(1, min(_MOST_SENTENCES, len(sentences) // _FEWEST_COPIES) + 1):
+        first = len(sentences)
+        while first > size and sentences[first - 1] == sentences[first - 1 - size]:
+            first -= 1
+        if len(sentences) - first >= size * (_FEWEST_COPIES - 1):
+            return spans[first - size][0]
+    return len(text)
 
 
 # --- Lists of the options, whose labels are not answers

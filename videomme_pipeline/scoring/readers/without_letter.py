@@ -8,7 +8,6 @@ from itertools import islice
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_texts import (
-    DETERMINERS,
     OptionTexts,
     Word,
     without_article,
@@ -130,7 +129,6 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     is_question = answer[:end].rstrip(" \n*\"')").endswith("?")
     doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
     is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
-    is_doubtful = is_doubtful or _names_activity(words, texts, occurrences[0].letter)
     return None if is_doubtful else occurrences[0].reading
 
 
@@ -169,8 +167,6 @@ def _read_conclusion(answer: str, texts: OptionTexts) -> Reading | None:
 # --- Texts and values of options in a statement
 
 _SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|e|s)$")
-_DOUBLED = re.compile(r"([a-z])\1$")
 _NUMBERS = {
     word: str(number)
     for number, word in enumerate(
@@ -185,18 +181,14 @@ _BEFORE_VALUE = re.compile(
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
-    """The texts of options in `answer[start:end]`, without those inside a longer one.
-
-    In a text of several words, the endings may differ, and articles or possessive words may be
-    added: "nods her head" is "nodding head".
-    """
+    """The texts of options in `answer[start:end]`, without those inside a longer one."""
     words = list(words_from(answer, start, end))
-    given = tuple(word.text for word in words)
-    stems = _stems(given)
+    given = [word.text for word in words]
     written = [
-        _Occurrence(letter, words[first].start, words[last].end)
-        for letter, core in ((letter, text.core) for letter, text in texts.items())
-        for first, last in _indexes(*((stems, _stems(core)) if len(core) > 1 else (given, core)))
+        _Occurrence(letter, words[first].start, words[first + len(text.core) - 1].end)
+        for letter, text in texts.items()
+        for first in range(len(given))
+        if text.core and tuple(given[first : first + len(text.core)]) == text.core
     ]
     stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
     stated = stated or _adverbs(answer, words, texts)
@@ -225,41 +217,6 @@ def _values(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occu
     begin = words[0].start if words else 0
     is_stated = any(_BEFORE_VALUE.search(answer[begin : value.start]) for value in written)
     return written if is_stated else []
-
-
-def _names_activity(words: str, texts: OptionTexts, letter: Letter) -> bool:
-    """True if the verb of another option than `letter` is in `words`: "shooting the ball".
-
-    `words` are an answer's without the text of `letter`.
-    """
-    given = set(_stems(tuple(word.text for word in words_from(words))))
-    own = _stems(texts[letter].core)
-    verbs = (text.core[0] for text in texts.values() if len(text.core) > 1)
-    others = (_stems((verb,))[0] for verb in verbs if verb.endswith("ing"))
-    return any(verb in given and verb not in own for verb in others)
-
-
-def _indexes(given: tuple[str, ...], words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The indexes in `given` of the first and the last word of `words`."""
-    firsts = [first for first, word in enumerate(given) if words[:1] == (word,)]
-    return [(first, last) for first in firsts if (last := _last(given, first, words)) is not None]
-
-
-def _last(given: tuple[str, ...], first: int, words: tuple[str, ...]) -> int | None:
-    """The index of the last of `words` in `given`, if the words begin at `first`, else None."""
-    index = first
-    for word in words[1:]:
-        index += 1
-        while index < len(given) and given[index] != word and given[index] in DETERMINERS:
-            index += 1
-        if index == len(given) or given[index] != word:
-            return None
-    return index
-
-
-def _stems(words: tuple[str, ...]) -> tuple[str, ...]:
-    """`words` without English endings, for example "nod" of "nodding" and of "nods"."""
-    return tuple(_DOUBLED.sub(r"\1", _ENDING.sub("", word)) for word in words)
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
