@@ -66,14 +66,16 @@ def refresh_project(
     others = running_runs(instance, datetime.now(UTC))  # they may end during the plan
     pending = _not_fresh(plan_project(project, instance, evaluations))
     others += running_runs(instance, datetime.now(UTC))  # they may have started during the plan
+    built = materializations_of(instance, run_id)
     left_to_others = [
         state
         for state in pending
-        if state.freshness is not Freshness.FAILED and any(_builds(run, state) for run in others)
+        if state.freshness is not Freshness.FAILED
+        and (_is_changed_again(state, built) or any(_builds(run, state) for run in others))
     ]
     return Refreshed(
         run_id=run_id,
-        built=materializations_of(instance, run_id),
+        built=built,
         not_fresh=[state for state in pending if state not in left_to_others],
         left_to_others=left_to_others,
         stopped_by=project.spending.stopped_by,
@@ -125,6 +127,15 @@ def run_nightly(
     assessments = [evaluation.assess(date) for evaluation in chosen]
     refresh_project(project, instance, [entry.evaluation.name for entry in chosen])
     return assessments
+
+
+def _is_changed_again(state: PartitionState, built: Counter[str]) -> bool:
+    """True if scores were stored after this run built the results of all evaluations.
+
+    A run with another Dagster home stored them, and rebuilds these results at its end.
+    """
+    stage = state.stage
+    return isinstance(stage, SharedStage) and built[stage.asset_key.to_user_string()] > 0
 
 
 def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
