@@ -29,7 +29,7 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.warehouse.database import connect
 
 VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "history", "question?id=001-1")
@@ -764,6 +764,22 @@ def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Pat
     expect(page.get_by_role("heading", name="Repeat 2 of 3")).to_be_hidden()
     page.get_by_text("2 more repeats").click()
     expect(page.get_by_role("heading", name="Repeat 3 of 3")).to_be_visible()
+
+
+def test_pass_at_k_says_how_many_questions_were_asked_k_times(visit: Visit, tmp_path: Path) -> None:
+    store = Store.at(tmp_path / "uneven")
+    questions = v1_questions(4, benchmark="smoke")
+    store_questions(store, questions)
+    store_evaluation(store, questions, MadeUpEvaluation(name="only", repeats=3), texts=False)
+    path = store.scores("smoke", "only")
+    rows = read_rows(path, ScoredQuestion)
+    asked_twice = {question.question_id for question in questions[:5]}
+    kept = [row for row in rows if row.repeat < 2 or row.question_id not in asked_twice]
+    write_rows(path, kept, ScoredQuestion, fingerprint="uneven")
+    [row] = table_rows(visit.open(write_page(store, tmp_path / "page.html")), "Repeats")
+    pass_at_2, pass_at_3 = row[4].split("\n"), row[5].split("\n")
+    assert len(pass_at_2) == 2, "every question was asked twice"
+    assert pass_at_3[2] == f"{len(questions) - 5} of {len(questions)} questions"
 
 
 def test_a_notice_names_what_the_page_does_not_have(visit: Visit, small_file: Path) -> None:

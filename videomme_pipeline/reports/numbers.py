@@ -88,7 +88,8 @@ class Numbers:
         """Number of repeats, flip rate, majority vote and every pass@k of repeated evaluations."""
         passed: dict[str, list[Json]] = {}
         for row in self.view("pass_at_k"):
-            estimate = {"k": row["k"]} | interval(row, "pass_at_k")
+            counts = {key: row[key] for key in ("k", "questions", "all_questions")}
+            estimate = counts | interval(row, "pass_at_k")
             passed.setdefault(row["evaluation"], []).append(estimate)
         return {
             row["evaluation"]: {

@@ -185,7 +185,7 @@ def show_nightly_runs(console: Console, reports: Sequence["Assessment"]) -> None
     """Print the checks of each nightly run."""
     for report in reports:
         drop = report.detectable_drop
-        detectable = "" if drop is None else f", smallest detectable drop {percent(drop)}"
+        detectable = "" if drop is None else f", detectable drop at the 5% level {percent(drop)}"
         console.print(f"[bold]{escape(report.evaluation)}[/], {report.date}{detectable}")
         for finding in report.findings:
             mark = _MARKS["ok" if finding.passed else _MARK_OF_SEVERITY[finding.severity.value]]

@@ -57,7 +57,8 @@ class Assessment:
     """The results of all checks of one nightly run.
 
     The comparisons are this run minus the other one, or None if no question was answered in
-    both. `detectable_drop` is the `detectable_difference` of such a run and the baseline.
+    both. `detectable_drop` is the `detectable_difference` of such a run and the baseline, at a
+    level of 5%, which is less strict than that of an alarm.
     """
 
     evaluation: str

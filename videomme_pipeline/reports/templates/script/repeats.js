@@ -1,7 +1,7 @@
 // Evaluations that asked each question several times: how much their answers agree.
 
 import { exportButtons } from "./exports.js";
-import { interval, percent } from "./format.js";
+import { count, interval, percent, plural } from "./format.js";
 import { h } from "./dom.js";
 import { dataTable, heading } from "./tables.js";
 
@@ -43,7 +43,7 @@ export function repeatsSection(benchmark) {
           `pass_at_${k}`,
           `pass@${k} (%)`,
           (row) => row.repeats.pass_at_k.find((pass) => pass.k === k),
-          `Questions with at least one correct answer among ${k} repeats`,
+          `Questions with at least one correct answer among ${k} repeats, of those asked ${k} times`,
         ),
       ),
       estimate(
@@ -58,8 +58,11 @@ export function repeatsSection(benchmark) {
 }
 
 function estimateCell(estimate) {
+  const { questions, all_questions: all } = estimate ?? {};
   return [
     h("span", { class: "strong" }, percent(estimate?.value)),
     h("small", { class: "below" }, interval(estimate?.low, estimate?.high)),
+    questions < all &&
+      h("small", { class: "below" }, `${count(questions)} of ${plural(all, "question")}`),
   ];
 }
