@@ -149,7 +149,7 @@ def _asset(
     @dg.asset(
         key=stage.asset_key,
         description=stage.description,
-        group_name=group_name(stage.group),
+        group_name=group_name(f"{stage.project.runs.prefix}{stage.group}"),
         kinds=set(stage.kinds),
         tags={"stage": stage.name, "benchmark": group_name(stage.group)},
         owners=list(OWNERS),

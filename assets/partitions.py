@@ -25,19 +25,21 @@ class Partitions:
     benchmark: str
     samplings: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
+    prefix: str = ""
 
     @classmethod
-    def of(cls, benchmark: BenchmarkState) -> "Partitions":
+    def of(cls, benchmark: BenchmarkState, prefix: str = "") -> "Partitions":
         return cls(
             benchmark=benchmark.name,
             samplings=tuple(benchmark.samplings),
             evaluations=tuple(benchmark.evaluations.values()),
+            prefix=prefix,
         )
 
     @property
     def videos_name(self) -> str:
         """Dagster's name of the dynamic partitions of this benchmark's videos."""
-        return f"{self.benchmark}_videos"
+        return f"{self.prefix}{self.benchmark}_videos"
 
     def variants(self, dimension: Dimension) -> tuple[str, ...]:
         """Every variant of a static dimension, sorted."""

@@ -52,15 +52,16 @@ class RunProcess(ProcessIdentity):
         return process if process and process.run_id == run.run_id else None
 
 
-def run_here(
+def run_here(  # noqa: PLR0913 - what Dagster records on a run
     job: dg.JobDefinition,
     instance: dg.DagsterInstance,
+    location: str,
     *,
     run_config: Mapping[str, Any] | None = None,
     partition_key: str | None = None,
     asset_selection: Sequence[dg.AssetKey] | None = None,
 ) -> str:
-    """Run a job in this process, which is recorded on the run when the run is created.
+    """Run a job of a code location in this process, which is recorded on the run at once.
 
     Returns the id of the run.
     """
@@ -74,7 +75,7 @@ def run_here(
         run_config=run_config,
         tags=tags,
         asset_selection=frozenset(asset_selection) if asset_selection else None,
-        remote_job_origin=origin_of(job),
+        remote_job_origin=origin_of(job, location),
     )
     execute(job, run, instance)
     return run_id
@@ -136,10 +137,11 @@ def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
     return [run.run_id for run in dead]
 
 
-def running_runs(instance: dg.DagsterInstance, now: datetime) -> list[dg.DagsterRun]:
-    """The runs that a process works on now, on this machine or another one."""
+def running_runs(instance: dg.DagsterInstance, location: str, now: datetime) -> list[dg.DagsterRun]:
+    """The runs of a code location that a process works on now, on this machine or another one."""
     records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
-    return [record.dagster_run for record in records if not _is_dead(record, now)]
+    runs = [record.dagster_run for record in records if not _is_dead(record, now)]
+    return [r for r in runs if (o := r.remote_job_origin) is None or o.location_name == location]
 
 
 def _is_dead(record: dg.RunRecord, now: datetime) -> bool:

@@ -180,6 +180,7 @@ def _ask(
     project.store.remove_left_over()
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     names = [evaluation.name for evaluation in pair]
-    run_here(job, instance, run_config=run_config(names, max_dollars, videos))
+    config = run_config(names, max_dollars, videos)
+    run_here(job, instance, project.runs.code_location, run_config=config)
     project.benchmarks[pair[0].benchmark].invalidate()
     return project.spending.spent_dollars

@@ -18,6 +18,7 @@ from videomme_pipeline.assets.planning.freshness import (
 )
 from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run_here, running_runs
 from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
+from videomme_pipeline.assets.stages.chain import all_stages
 from videomme_pipeline.assets.stages.nightly import nightly_key, nightly_partitions
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, run_config
 from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
@@ -61,12 +62,14 @@ def refresh_project(
     states = plan_project(project, instance, evaluations)
     if not _not_fresh(states) and not _wrongly_shown(states, instance):
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])
+    location = project.runs.code_location
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    run_id = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars))
-    others = running_runs(instance, datetime.now(UTC))  # they may end during the plan
+    run_id = run_here(job, instance, location, run_config=run_config(evaluations, max_cost_dollars))
+    others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
     pending = _not_fresh(plan_project(project, instance, evaluations))
-    others += running_runs(instance, datetime.now(UTC))  # they may have started during the plan
-    built = materializations_of(instance, run_id)
+    # Others may have started during the plan.
+    others += running_runs(instance, location, datetime.now(UTC))
+    built = _built(project, instance, run_id)
     left_to_others = [
         state
         for state in pending
@@ -80,6 +83,13 @@ def refresh_project(
         left_to_others=left_to_others,
         stopped_by=project.spending.stopped_by,
     )
+
+
+def _built(project: Project, instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
+    """The number of partitions that a run built, by asset."""
+    by_key = materializations_of(instance, run_id)
+    labels = {stage.asset_key: stage.label for stage in all_stages(project)}
+    return Counter({label: by_key[key] for key, label in labels.items() if key in by_key})
 
 
 def run_nightly(
@@ -120,6 +130,7 @@ def run_nightly(
     run_here(
         job,
         instance,
+        project.runs.code_location,
         partition_key=date,
         asset_selection=[nightly_key(evaluation) for evaluation in chosen],
         run_config={"loggers": QUIET},
@@ -135,7 +146,7 @@ def _is_changed_again(state: PartitionState, built: Counter[str]) -> bool:
     A run with another Dagster home stored them, and rebuilds these results at its end.
     """
     stage = state.stage
-    return isinstance(stage, SharedStage) and built[stage.asset_key.to_user_string()] > 0
+    return isinstance(stage, SharedStage) and built[stage.label] > 0
 
 
 def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:

@@ -68,7 +68,7 @@ def output_without_event() -> dg.Output[None]:
     return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 
 
-def materializations_of(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
+def materializations_of(instance: dg.DagsterInstance, run_id: str) -> Counter[dg.AssetKey]:
     """The number of partitions that a run materialized, by asset.
 
     The database counts them. (Dagster's public interface parses every event.)
@@ -84,11 +84,7 @@ def materializations_of(instance: dg.DagsterInstance, run_id: str) -> Counter[st
     with storage.run_connection(run_id) as connection:
         counted = connection.execute(query).all()
     return Counter(
-        {
-            key.to_user_string(): count
-            for name, count in counted
-            if (key := dg.AssetKey.from_db_string(name))
-        }
+        {key: count for name, count in counted if (key := dg.AssetKey.from_db_string(name))}
     )
 
 

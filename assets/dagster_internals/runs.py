@@ -16,18 +16,16 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
-CODE_LOCATION = "videomme"
-"""The name of the code location in workspace.yaml."""
 REPOSITORY = "__repository__"
 """Dagster's name of the repository of a code location with definitions."""
 Job = dg.JobDefinition | UnresolvedAssetJobDefinition
 """An ordinary job, or the return type of `dg.define_asset_job`, which Dagster does not export."""
 
 
-def origin_of(job: dg.JobDefinition) -> RemoteJobOrigin:
-    """The origin that the UI expects on a run of `job`."""
-    location = RegisteredCodeLocationOrigin(CODE_LOCATION)
-    return RemoteRepositoryOrigin(location, REPOSITORY).get_job_origin(job.name)
+def origin_of(job: dg.JobDefinition, location: str) -> RemoteJobOrigin:
+    """The origin that the UI expects on a run of `job` in a code location."""
+    code_location = RegisteredCodeLocationOrigin(location)
+    return RemoteRepositoryOrigin(code_location, REPOSITORY).get_job_origin(job.name)
 
 
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:

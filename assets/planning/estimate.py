@@ -148,7 +148,7 @@ def _work(state: PartitionState, upstream: AbstractSet[Work]) -> Work:
 def _estimate(
     stage: AnyStage, work_of: Mapping[PartitionState, Work], history: History
 ) -> RefreshEstimate:
-    asset = stage.asset_key.to_user_string()
+    asset = stage.label
     if any(state.is_whole_stage for state in work_of):
         return RefreshEstimate(asset=asset)
     to_build = [state for state, work in work_of.items() if work is not Work.REPORT]

@@ -116,7 +116,7 @@ class Explanation:
         counted: dict[str, Counter[Cause]] = defaultdict(Counter)
         for state in self._states.values():
             for reason in self.reasons(state)[:1]:
-                counted[state.stage.asset_key.to_user_string()][reason.cause] += 1
+                counted[state.stage.label][reason.cause] += 1
         return dict(counted)
 
     def _find(self, state: PartitionState) -> Iterator[Reason]:
@@ -193,7 +193,7 @@ class Explanation:
         cause = self.reasons(state)[0].cause
         if cause is Cause.UPSTREAM or (cause is Cause.NEVER_BUILT and self._roots_upstream(state)):
             return self._roots_upstream(state)
-        return frozenset({_Root(state.stage.asset_key.to_user_string(), state.name, cause)})
+        return frozenset({_Root(state.stage.label, state.name, cause)})
 
     def _recorded(self, stage: AnyStage) -> dict[Partition, Mapping[str, str]]:
         if stage.asset_key not in self._tags:
@@ -228,7 +228,7 @@ def _names(state: PartitionState) -> tuple[str | None, ...]:
     stage, partition = state.stage, state.partition
     return (
         stage.name,
-        stage.asset_key.to_user_string(),
+        stage.label,
         partition.variant,
         partition.video,
         stage.key_of_partition(partition),

@@ -60,7 +60,7 @@ class PartitionState:
     def name(self) -> str:
         """Asset and partition key, such as "smoke/frames uniform_n-8|001"."""
         key = self.stage.key_of_partition(self.partition)
-        asset = self.stage.asset_key.to_user_string()
+        asset = self.stage.label
         return f"{asset} {key}" if key else asset
 
 
@@ -250,7 +250,7 @@ def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
     """The number of fresh, stale, missing and failed partitions of each asset."""
     by_asset: dict[str, Counter[Freshness]] = {}
     for state in states:
-        by_asset.setdefault(state.stage.asset_key.to_user_string(), Counter())[state.freshness] += 1
+        by_asset.setdefault(state.stage.label, Counter())[state.freshness] += 1
     return by_asset
 
 
@@ -265,7 +265,7 @@ def failure_groups(states: Iterable[PartitionState]) -> list[FailureGroup]:
     partitions: dict[tuple[str, str], list[str]] = {}
     for state in failed:
         if not state.waits_for_parent or state.stage.group not in began:
-            asset = state.stage.asset_key.to_user_string()
+            asset = state.stage.label
             partitions.setdefault((asset, state.reason), []).append(state.name)
     return [
         FailureGroup(asset=asset, partitions=tuple(names), reason=reason)
@@ -346,7 +346,7 @@ def state_of(
     outdated = Freshness.STALE if recorded else Freshness.MISSING
     for upstream, changed in changing.items():
         if not changed.isdisjoint(parents(stage, partition, upstream)):
-            key = upstream.asset_key.to_user_string()
+            key = upstream.label
             return state(outdated, f"its parent in {key} is not fresh", waits_for_parent=True)
     try:
         target = stage.target(partition)

@@ -162,7 +162,12 @@ class Stage(ABC, Generic[P]):
 
     @property
     @abstractmethod
-    def asset_key(self) -> dg.AssetKey: ...
+    def label(self) -> str:
+        """The asset's name in this project, such as "smoke/frames"."""
+
+    @cached_property
+    def asset_key(self) -> dg.AssetKey:
+        return key_in(self.project, self.label)
 
     @property
     @abstractmethod
@@ -257,7 +262,7 @@ class Stage(ABC, Generic[P]):
     @property
     def failures(self) -> FailureLog:
         """The partitions that could not be built, with the reasons."""
-        return FailureLog(self.store, self.asset_key.to_user_string())
+        return FailureLog(self.store, self.label)
 
     def key_of_partition(self, partition: Partition) -> str | None:
         """Dagster's key of a partition, or None for an asset without partitions."""
@@ -279,8 +284,18 @@ class Stage(ABC, Generic[P]):
 AnyStage = Stage[Any]
 
 
+def key_in(project: Project, label: str) -> dg.AssetKey:
+    """Dagster's key of an asset of `project`, such as "smoke/frames"."""
+    return _asset_key(project.runs.prefix, label)
+
+
+@cache
+def _asset_key(prefix: str, label: str) -> dg.AssetKey:
+    return dg.AssetKey(f"{prefix}{label}".split("/"))
+
+
 def group_name(benchmark: str) -> str:
-    """Dagster's asset group of a benchmark, which has only letters, digits and underscores."""
+    """`benchmark` as the name of an asset group, which has only letters, digits and underscores."""
     return re.sub(r"[^A-Za-z0-9_]", "_", benchmark)
 
 
@@ -297,7 +312,7 @@ class BenchmarkStage(Stage[P]):
     @cached_property
     def graph(self) -> Partitions:
         """The partition definitions of the benchmark."""
-        return Partitions.of(self.benchmark)
+        return Partitions.of(self.benchmark, self.project.runs.prefix)
 
     def settings_of(self, evaluation: str) -> dict[str, Any]:
         """The values of `settings` for an evaluation, as its files store them."""
@@ -314,12 +329,12 @@ class BenchmarkStage(Stage[P]):
         return self.benchmark.name
 
     @property
-    def asset_key(self) -> dg.AssetKey:
-        return self.key_of(self.name)
+    def label(self) -> str:
+        return f"{self.benchmark.name}/{self.name}"
 
     def key_of(self, stage: str) -> dg.AssetKey:
         """The asset key of a stage of the same benchmark."""
-        return _asset_key(self.benchmark.name, stage)
+        return key_in(self.project, f"{self.benchmark.name}/{stage}")
 
     @property
     def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
@@ -412,11 +427,6 @@ class BenchmarkStage(Stage[P]):
         return sorted({variant for e in chosen if (variant := variant_in(e, dimension))})
 
 
-@cache
-def _asset_key(benchmark: str, stage: str) -> dg.AssetKey:
-    return dg.AssetKey([benchmark, stage])
-
-
 class SharedStage(Stage[Whole]):
     """One file about the scores of all benchmarks, with its fingerprint in a second file."""
 
@@ -431,12 +441,12 @@ class SharedStage(Stage[Whole]):
         return "results"
 
     @property
-    def asset_key(self) -> dg.AssetKey:
-        return dg.AssetKey(self.name)
+    def label(self) -> str:
+        return self.name
 
     def deps(self) -> list[dg.AssetDep]:
-        scores = [dg.AssetKey([benchmark, "scores"]) for benchmark in self.project.benchmarks]
-        return [dg.AssetDep(key) for key in [*scores, *map(dg.AssetKey, self.upstream)]]
+        scores = [f"{benchmark}/scores" for benchmark in self.project.benchmarks]
+        return [dg.AssetDep(key_in(self.project, label)) for label in [*scores, *self.upstream]]
 
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[Whole]:  # noqa: ARG002
         return [WHOLE]

@@ -135,7 +135,7 @@ class Frames(BenchmarkStage[VideoVariant]):
         path = snapshot.source.files(snapshot.reference(video_id)).video
         content = snapshot.versions.video(video_id)
         if video_hash(path, video_id, self.project.hashes) != content:
-            videos = FailureLog(self.store, self.key_of("videos").to_user_string())
+            videos = FailureLog(self.store, f"{self.benchmark.name}/videos")
             if reason := videos.read().get(partition_of(video=video_id)):
                 raise NotReadyError(reason)
             raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.assets.stages.base import OWNERS, group_name
+from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
 from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.step import SERVERS, within_step
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -51,7 +51,8 @@ _DESCRIPTIONS = {
 
 def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
     """The asset key of a tracked evaluation's nightly runs."""
-    return dg.AssetKey([tracked.benchmark.name, "nightly_runs", tracked.evaluation.name])
+    label = f"{tracked.benchmark.name}/nightly_runs/{tracked.evaluation.name}"
+    return key_in(tracked.project, label)
 
 
 def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
@@ -65,7 +66,7 @@ def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
 def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     """The asset of a tracked evaluation, with one check per decision rule."""
     key, evaluation = nightly_key(tracked), tracked.evaluation
-    scores = dg.AssetKey([tracked.benchmark.name, "scores"])
+    scores = key_in(tracked.project, f"{tracked.benchmark.name}/scores")
     severities = tracked.nightly.alarm.severity.items()
     grouped = find_benchmark(tracked.benchmark.name).grouping is not None
     checks = [
@@ -83,7 +84,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     @dg.asset(
         key=key,
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
-        group_name=f"{group_name(tracked.benchmark.name)}_nightly",
+        group_name=group_name(f"{tracked.project.runs.prefix}{tracked.benchmark.name}_nightly"),
         kinds={"nightly", "parquet"},
         tags={"stage": "nightly_runs", "benchmark": group_name(tracked.benchmark.name)},
         owners=list(OWNERS),

@@ -8,7 +8,9 @@ the rule in `planning.freshness`, and report all others as fresh.
 
 import dagster as dg
 
-RESULTS = dg.AssetSelection.assets("warehouse", "report_page")
+RESULTS = dg.AssetSelection.tag("stage", "warehouse") | dg.AssetSelection.tag(
+    "stage", "report_page"
+)
 """The assets that cost nothing and are always brought up to date."""
 
 

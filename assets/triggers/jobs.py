@@ -239,7 +239,7 @@ def _answers(stages: Sequence[AnyStage]) -> _Refresh:
 
 
 def _keys(stages: Sequence[AnyStage]) -> str:
-    return ", ".join(stage.asset_key.to_user_string() for stage in stages)
+    return ", ".join(stage.label for stage in stages)
 
 
 @contextmanager
@@ -311,6 +311,6 @@ def _refresh(
         if not check.passed:
             is_error = check.severity is dg.AssetCheckSeverity.ERROR
             log = context.log.error if is_error else context.log.warning
-            log(f"{stage.asset_key.to_user_string()}, {check.check_name}: {check.description}")
+            log(f"{stage.label}, {check.check_name}: {check.description}")
         target = newest_materialization(stage.asset_key, context.instance)
         context.instance.report_runless_asset_event(evaluation_of(check, target=target))

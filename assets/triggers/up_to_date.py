@@ -12,7 +12,6 @@ from urllib.parse import quote
 import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
-from videomme_pipeline.assets.dagster_internals.runs import CODE_LOCATION
 from videomme_pipeline.assets.planning.explain import Cause, Explanation
 from videomme_pipeline.assets.planning.freshness import Freshness, PartitionState, plan_project
 from videomme_pipeline.assets.stages.chain import all_stages
@@ -25,11 +24,6 @@ from videomme_pipeline.project.nightly.tracked import refused_files
 from videomme_pipeline.project.project import Project
 
 UP_TO_DATE = "up_to_date"
-LAUNCHPAD = (
-    f"/locations/{CODE_LOCATION}/jobs/{REFRESH_JOB}/playground/setup"
-    f"?config={quote('evaluations: []')}"
-)
-"""Path of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
 _DESCRIPTION = (
     "Passes if a refresh would build nothing. The metadata lists what is stale. The check of "
     "`scores` also lists configuration files that cannot be used."
@@ -94,6 +88,7 @@ class _Plans:
     ) -> None:
         evaluations = list(project.configuration.evaluations)
         states = plan_project(project, instance, evaluations, assets=keys)
+        self._launchpad, self._prefix = launchpad(project), project.runs.prefix
         self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states, instance)
         self._refused = refused_files(project.configuration)
@@ -135,7 +130,8 @@ class _Plans:
         return "; ".join([self._plan_summary(key), *refused])
 
     def _plan_summary(self, key: dg.AssetKey) -> str:
-        causes = self._explanation.causes().get(key.to_user_string(), Counter[Cause]())
+        label = key.to_user_string().removeprefix(self._prefix)
+        causes = self._explanation.causes().get(label, Counter[Cause]())
         total = len(self._states[key])
         if not causes:
             return f"{total:,} fresh"
@@ -169,8 +165,14 @@ class _Plans:
         ]
         return {
             "not_fresh": table_of(records),
-            "to_do": dg.MetadataValue.url(ui_address() + LAUNCHPAD),
+            "to_do": dg.MetadataValue.url(self._launchpad),
         }
+
+
+def launchpad(project: Project) -> str:
+    """URL of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
+    location = f"{ui_address()}/locations/{project.runs.code_location}"
+    return f"{location}/jobs/{REFRESH_JOB}/playground/setup?config={quote('evaluations: []')}"
 
 
 def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:

@@ -69,7 +69,7 @@ def killed():
     idle()
 
 with open_instance() as instance:
-    run_here(killed, instance)
+    run_here(killed, instance, 'videomme')
 """
 
 

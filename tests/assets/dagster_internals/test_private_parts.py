@@ -15,6 +15,7 @@ from dagster._core.storage.event_log.base import EventLogStorage
 from tests.support.paths import ROOT
 from videomme_pipeline.assets.dagster_internals.runs import Job, origin_of
 from videomme_pipeline.assets.processes import run_here
+from videomme_pipeline.project.runs.settings import CODE_LOCATION
 
 PRIVATE_PACKAGE = ROOT / "assets" / "dagster_internals"
 
@@ -81,10 +82,10 @@ def test_a_run_of_the_command_line_belongs_to_the_code_location_of_the_ui() -> N
 
     (location,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
     name = location["python_module"]["location_name"]
-    origin = origin_of(idle)
+    origin = origin_of(idle, CODE_LOCATION)
     assert (origin.location_name, origin.job_name) == (name, "idle")
     with dg.DagsterInstance.ephemeral() as instance:
-        run_id = run_here(idle, instance)
+        run_id = run_here(idle, instance, CODE_LOCATION)
         in_the_ui = dg.RunsFilter(tags={".dagster/repository": f"__repository__@{name}"})
         (run,) = instance.get_runs(in_the_ui)
     assert (run.run_id, run.is_success, run.remote_job_origin) == (run_id, True, origin)

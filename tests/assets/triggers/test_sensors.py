@@ -69,7 +69,7 @@ def test_a_changed_file_is_refreshed_once_it_is_completely_written(
     assert ticks.tick() == []
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=request.run_config)
-    keys = set(materializations_of(instance, result.run_id))
+    keys = {key.to_user_string() for key in materializations_of(instance, result.run_id)}
     assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
 
 

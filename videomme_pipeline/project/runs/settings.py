@@ -15,6 +15,7 @@ from videomme_pipeline.processes.tasks import Workers
 
 RUNS_FILE = "runs.yaml"
 IN_PROCESS = "dagster.in_process_executor"
+CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
 DEFAULT_KIND = "dask"
 
@@ -38,6 +39,15 @@ class RunsSpec(Spec):
     stale: Literal["error", "warning"] = "error"
     """The severity of the check `up_to_date`. The asset graph shows an error in red, and a warning
     only after zooming in."""
+
+    code_location: Annotated[str, Field(pattern=r"^\w+$")] = CODE_LOCATION
+    """The name of the code location in workspace.yaml. Unless it is the default, asset keys begin
+    with it, so that several projects can share one Dagster workspace."""
+
+    @property
+    def prefix(self) -> str:
+        """What asset keys begin with: the name of the code location and "/", or nothing."""
+        return "" if self.code_location == CODE_LOCATION else f"{self.code_location}/"
 
     def most_partitions(self, stage: str) -> int | None:
         """The largest number of partitions of a stage in one run or step, or None."""
