@@ -46,7 +46,7 @@ class RunsSpec(Spec):
 
     @property
     def prefix(self) -> str:
-        """What asset keys begin with: the name of the code location and "/", or nothing."""
+        """The start of asset keys: the name of the code location and "/", or nothing."""
         return "" if self.code_location == CODE_LOCATION else f"{self.code_location}/"
 
     def most_partitions(self, stage: str) -> int | None:
