@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -24,7 +24,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
@@ -697,6 +697,18 @@ def test_a_file_with_a_flipped_bit_is_rebuilt(tmp_path: Path) -> None:
     with database.connect(store) as connection:
         assert len(rows_of(connection, "select * from overall")) == 1
     assert database.is_current(store)
+
+
+@pytest.mark.parametrize("way", [Path.rename, shutil.copy])
+def test_a_file_of_scores_with_another_name_is_named(
+    tmp_path: Path, way: Callable[[Path, Path], object]
+) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT)
+    path = Path(store.score_files()[0].path)
+    way(path, path.with_name("renamed.parquet"))
+    with pytest.raises(ConfigurationError, match=r"renamed\.parquet.* give it its name again"):
+        database.rebuild(store)
 
 
 @pytest.mark.slow

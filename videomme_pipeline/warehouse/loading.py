@@ -9,7 +9,7 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
@@ -59,20 +59,47 @@ FACETS = "facets"
 def load_table(
     connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
 ) -> list[str]:
-    """Create a table from Parquet files, and return a sentence for each unreadable file."""
+    """Create a table from Parquet files, and return a sentence for each unreadable file.
+
+    Raises:
+        ConfigurationError: if a file of scores has another name than the evaluation in it.
+    """
     schema = arrow_schema(row_class)
     intact, left_out = verify(paths)  # DuckDB itself verifies no checksums
+    left_out += _load(connection, name, schema, intact)
+    if name == "scored_questions":
+        _require_names(connection, intact)
+    return left_out
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, intact: Sequence[UPath]
+) -> list[str]:
     if not intact:
         _fill(connection, name, schema, [])
-        return left_out
+        return []
     if all(map(is_local, intact)):
         with suppress(duckdb.Error):  # a file without a checksum is damaged: load each file alone
             _fill(connection, name, schema, [*_batches(intact)])
-            return left_out
-    left_out += _stage(connection, schema, intact)
+            return []
+    left_out = _stage(connection, schema, intact)
     _fill(connection, name, schema, ["staged"])
     connection.execute("drop table staged")
     return left_out
+
+
+def _require_names(connection: duckdb.DuckDBPyConnection, paths: Sequence[UPath]) -> None:
+    """Raise an error if the name of a file is not the name of the evaluation with its scores."""
+    query = "select distinct evaluation::text from scored_questions"
+    names = {name for (name,) in connection.execute(query).fetchall()}
+    for path in paths:
+        with suppress(*_UNREADABLE):
+            if path.stem in names or not read_table(path).num_rows:
+                continue
+            raise ConfigurationError(
+                f"{path}: no score in this file belongs to an evaluation `{path.stem}`; the file "
+                "was renamed or copied: give it its name again, or remove it"
+            )
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
