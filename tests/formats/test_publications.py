@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.scored_question import Outcome
 
 ONCE = v1_evaluation(5)
 ROWS = [*ONCE, *(replace(row, repeat=1) for row in ONCE)]
-SETTINGS = {"template": {"name": "contract_v1_exact"}, "repeats": 2}
+SETTINGS = {"template": {"name": "contract_v1"}, "repeats": 2}
 V1 = Scored(questions=questions_of(ONCE), rows=ROWS, settings=SETTINGS)
 V2_ROWS = v2_evaluation(5)
 V2 = Scored(questions=questions_of(V2_ROWS), rows=V2_ROWS, settings={})

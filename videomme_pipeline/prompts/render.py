@@ -44,9 +44,6 @@ class TemplateName(StrEnum):
     """The benchmark contract's template, and the prompt of evaluation files without `prompt`.
     Without subtitles it has no subtitle paragraph."""
 
-    CONTRACT_V1_EXACT = "contract_v1_exact"
-    """Another name of `contract_v1`."""
-
     LMMS_EVAL = "lmms_eval"
     """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, and the
     `videomme_v2` tasks for questions in groups. The v1 text mentions subtitles even if there are
@@ -220,8 +217,8 @@ def render(
 
     `lines` is None on a track without subtitles, and empty for a video without subtitles. If it is
     empty, the published templates have the wording of their evaluators, and the templates of the
-    contract have no subtitle paragraph. `alignment` is that of the
-    lines. Without frames no template mentions frames.
+    contract have no subtitle paragraph. `alignment` is that of the lines. Without frames no
+    template mentions frames.
 
     Consecutive texts of a published evaluator are concatenated without a separator, as in chat
     templates.
@@ -309,7 +306,5 @@ def _after_frame(
 
 @cache
 def _published_text(name: str) -> str:
-    file = files("videomme_pipeline.prompts").joinpath(
-        "templates", f"{name.removesuffix('_exact')}.txt"
-    )
+    file = files("videomme_pipeline.prompts").joinpath("templates", f"{name}.txt")
     return file.read_text(encoding="utf-8")

@@ -121,7 +121,7 @@ async def test_a_response_without_an_end_fails_its_attempt(status: str) -> None:
 
 async def test_a_connection_receives_no_more_than_is_read() -> None:
     async with raw_endpoint(lambda: endless("200 OK")) as endpoint:
-        connections = Connections(spec(endpoint.base_url), None, "chat/completions")
+        connections = Connections(spec(endpoint.base_url), None)
         async with connections.session.post(f"{endpoint.base_url}/chat/completions") as response:
             sent = -1
             while endpoint.sent_bytes > sent:  # until the endpoint cannot send more
@@ -270,7 +270,7 @@ async def answer_of(port: int) -> tuple[int, bytes]:
     async def body() -> AsyncIterator[bytes]:
         yield b"body"
 
-    connections = Connections(spec(f"https://localhost:{port}/v1"), None, "chat/completions")
+    connections = Connections(spec(f"https://localhost:{port}/v1"), None)
     response = await connections.post(body(), 4)
     await connections.close()
     return response.status, response.content

@@ -26,7 +26,7 @@ from videomme_pipeline.models.endpoint.endpoints import (
     video_sampling,
 )
 from videomme_pipeline.models.endpoint.native import form_of, media_type, video_file
-from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import publish
 
@@ -206,7 +206,7 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
         profile.token_limit_parameter: decoding.max_tokens,
         "seed": seed,
         "reasoning_effort": decoding.reasoning_effort,
-        "service_tier": "flex" if spec.service_tier is ServiceTier.FLEX else None,
+        "service_tier": spec.service_tier,
     }
     fields: dict[str, Any] = {"model": spec.served_name}
     fields |= {name: value for name, value in optional.items() if value is not None}
@@ -282,7 +282,7 @@ def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Bas
     else:
         yield f"data:{media_type(file)};base64,".encode()
         yield Base64Part(file.read_bytes())
-    yield b'"' + _further(form.in_url) + b"}" + _further(form.in_part) + b"},"
+    yield b'"}' + _further(form.in_part) + b"},"
 
 
 def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:

@@ -5,7 +5,6 @@ limits and the journal belong to `responses`.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from upath import UPath
@@ -33,11 +32,12 @@ UPLOADS_AT_ONCE = 32
 only take memory. Requests that wait for their answer do not count."""
 
 
-class EndpointModel(ABC):
-    """A model of an endpoint that answers and whose context is looked up once per connection.
+class OpenAICompatibleModel:
+    """A model of an endpoint, with one HTTP request per question.
 
-    A request for an answer can take minutes, so silence shows nothing. A request for the list
-    of models is answered at once, if only with a status such as 404.
+    The endpoint must answer, and its context is looked up, once per connection. A request for an
+    answer can take minutes, so silence shows nothing. A request for the list of models is answered
+    at once, if only with a status such as 404.
     """
 
     needs_frames = True
@@ -47,6 +47,9 @@ class EndpointModel(ABC):
         self._api_key = api_key
         self._has_answered = False
         self._context_tokens = ConnectionCheck(self._check)
+        self._connections: Connections | None = None
+        self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
+        self._recent = RecentFrames()
 
     async def respond(self, request: Request) -> Reply:
         """Return the answer of one attempt.
@@ -66,15 +69,15 @@ class EndpointModel(ABC):
             )
             if excess is not None:
                 raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
-            return await self.ask(request)
-
-    @abstractmethod
-    async def ask(self, request: Request) -> Reply:
-        """Return the answer of an endpoint that was checked."""
+            return await self._ask(request)
 
     async def close(self) -> None:
         self._has_answered = False
         self._context_tokens.invalidate()
+        connections, self._connections = self._connections, None
+        self._recent = RecentFrames()
+        if connections is not None:
+            await connections.close()
 
     def _check(self) -> int | None:
         """The context of the model in tokens, or None if it is unknown."""
@@ -92,17 +95,7 @@ class EndpointModel(ABC):
         environment = dict.fromkeys(spec.key_variables, self._api_key or "")
         return spec.context_tokens(environment)
 
-
-class OpenAICompatibleModel(EndpointModel):
-    """A model of an endpoint, with one HTTP request per question."""
-
-    def __init__(self, spec: EndpointSpec, *, api_key: str | None = None) -> None:
-        super().__init__(spec, api_key=api_key)
-        self._connections: Connections | None = None
-        self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
-        self._recent = RecentFrames()
-
-    async def ask(self, request: Request) -> Reply:
+    async def _ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
         response, text_tokens = await asyncio.gather(
@@ -115,13 +108,6 @@ class OpenAICompatibleModel(EndpointModel):
         if reply.cost_dollars is None and self.spec.costs_money:
             reply = replace(reply, cost_dollars=reported_cost(response.headers))
         return replace(reply, warning=frames_warning(self.spec, request, reply))
-
-    async def close(self) -> None:
-        await super().close()
-        connections, self._connections = self._connections, None
-        self._recent = RecentFrames()
-        if connections is not None:
-            await connections.close()
 
     def _share(self, request: Request) -> None:
         """Write what the endpoint reads from the shared folder."""
@@ -142,7 +128,7 @@ class OpenAICompatibleModel(EndpointModel):
 
     def _connected(self) -> Connections:
         if self._connections is None:
-            self._connections = Connections(self.spec, self._api_key, "chat/completions")
+            self._connections = Connections(self.spec, self._api_key)
         return self._connections
 
     async def _post(self, request: Request) -> HttpResponse:

@@ -54,13 +54,12 @@ _MOST_FRAMES, _MOST_FPS = 768, 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoForm:
-    """The JSON of a video: the type of its part, and fields in and beside the URL and in the body.
+    """The JSON of a video: the type of its part, and fields beside the URL and in the body.
 
     The type is also the name of the object that contains the URL.
     """
 
     type: str = "video_url"
-    in_url: Mapping[str, Any] = field(default_factory=dict)
     in_part: Mapping[str, Any] = field(default_factory=dict)
     in_body: Mapping[str, Any] = field(default_factory=dict)
 

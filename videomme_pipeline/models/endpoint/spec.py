@@ -38,12 +38,6 @@ class ImageDetail(StrEnum):
     ORIGINAL = "original"
 
 
-class ServiceTier(StrEnum):
-    """OpenAI's cheaper service tier, which answers more slowly."""
-
-    FLEX = "flex"
-
-
 def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
     for url in (urls,) if isinstance(urls, str) else urls:
         _url_without_secrets(url)
@@ -110,7 +104,8 @@ class EndpointSpec(RemoteSpec):
     """With `frames_as: files` or `native`: a folder that the endpoint can read too."""
     schedule: Schedule | None = None
     """Order of the questions of one video. Default: the profile's."""
-    service_tier: ServiceTier | None = None
+    service_tier: Literal["flex"] | None = None
+    """OpenAI's cheaper service tier, which answers more slowly."""
     cache_breakpoint: bool = False
     """Mark the end of the frames as the end of the cacheable prefix (GPT-5.6 and later)."""
     max_images: int | None = Field(default=None, ge=1)
@@ -287,7 +282,7 @@ class EndpointSpec(RemoteSpec):
             model=self.served_name,
             base_url=self.url,
             prices=self.prices,
-            service_tier=None if self.service_tier is None else self.service_tier.value,
+            service_tier=self.service_tier,
         )
 
     def frame_tokens(

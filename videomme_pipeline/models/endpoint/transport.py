@@ -52,12 +52,12 @@ class Connections:
     Proxies are read from the environment (`HTTPS_PROXY`, `NO_PROXY` …).
     """
 
-    def __init__(self, spec: EndpointSpec, api_key: str | None, path: str) -> None:
+    def __init__(self, spec: EndpointSpec, api_key: str | None) -> None:
         client = openai.AsyncOpenAI(
             api_key=api_key or _UNSENT_KEY,
             base_url=None if spec.base_url is None and spec.serve is None else spec.endpoint,
         )
-        url = client.base_url.join(path)
+        url = client.base_url.join("chat/completions")
         self._spec = spec
         self._redaction = Redaction(api_key)
         self._url = str(url)
