@@ -57,7 +57,7 @@ def peer(path: Path, _: Path) -> list[bytes]:
     from PIL import Image  # noqa: PLC0415
 
     bodies = []
-    frames = list(SAMPLING.choose(index_packets(path)).frames)
+    frames = list(SAMPLING.choose(index_packets(path).times).frames)
     for question in range(QUESTIONS):
         pictures = decord.VideoReader(str(path)).get_batch(frames).asnumpy()
         urls = []

@@ -48,6 +48,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import LocalWorkers
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import demux_packets, index_packets
+from videomme_pipeline.videos.packets import FrameTimes
 from videomme_pipeline.videos.probe import content_hash
 
 QWEN_VL = "qwen_vl-2"
@@ -69,7 +70,7 @@ CLIPS_OF_ALL = ("60s_720p30", "10min_720p30", "60min_720p25", "60min_360p30", "1
 def read_to_rgb(path: Path, sampling: str) -> None:
     """The measurement `planned`: open, index, decode, convert. No frame stays in memory."""
     index = index_packets(path)
-    for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
+    for item in decode_frames(path, index, parse_sampling(sampling).choose(index.times).frames):
         assert isinstance(item, Decoded)
         item.frame.reformat(format="rgb24", threads=1).to_ndarray()
 
@@ -89,14 +90,14 @@ def times_the_floor(path: Path, sampling: str) -> float:
 
 def _read_only(path: Path, sampling: str) -> None:
     index = index_packets(path)
-    for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
+    for item in decode_frames(path, index, parse_sampling(sampling).choose(index.times).frames):
         assert isinstance(item, Decoded)
 
 
 def read_to_jpeg(path: Path, sampling: str) -> None:
     """Encode each frame to the default picture, as an evaluation does."""
     index, spec = index_packets(path), PictureSpec()
-    frames = parse_sampling(sampling).choose(index).frames
+    frames = parse_sampling(sampling).choose(index.times).frames
     for item in decode_frames(path, index, frames):
         assert isinstance(item, Decoded)
         encode(item.frame, item.rotation, spec, len(frames))
@@ -105,7 +106,7 @@ def read_to_jpeg(path: Path, sampling: str) -> None:
 def floor(path: Path, sampling: str) -> float:
     """CPU seconds of the decoder alone on the needed packets."""
     index = index_packets(path)
-    frames = parse_sampling(sampling).choose(index).frames
+    frames = parse_sampling(sampling).choose(index.times).frames
     spans = plan(index, frames)
     chosen = set(index.shown[list(frames)].tolist())
     needed = {p for s in spans for p in range(s.first, s.last + 1)}
@@ -158,7 +159,7 @@ def measure(command: list[str]) -> dict[str, float] | None:
 def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None) -> dict[str, Any]:
     """All backends on one clip and sampling: CPU time (minimum, median) and highest peak."""
     path = clip(name)
-    frames = [str(n) for n in parse_sampling(sampling).choose(index_packets(path)).frames]
+    frames = [str(n) for n in parse_sampling(sampling).choose(index_packets(path).times).frames]
     commands = {
         own: [sys.executable, "-m", "perf.frames", "--own", own, name, sampling] for own in OWN
     }
@@ -239,7 +240,7 @@ def cache_milliseconds() -> dict[str, float]:
         )
         for i in range(64)
     ]
-    choice = sampling.choose(_Clock())
+    choice = sampling.choose(FrameTimes(np.arange(64) / 3, np.arange(0, 64, 8), 64 / 3))
     with tempfile.TemporaryDirectory() as folder:
         store = Store.at(folder)
         frame_set = write_frames(store, "video", sampling, choice, frames)
@@ -284,12 +285,6 @@ def _job(path: Path, *samplings: Sampling) -> FrameJob:
     return FrameJob(
         video_id=path.stem, path=path, video_hash=content_hash(path), samplings=samplings
     )
-
-
-class _Clock:
-    seconds = np.arange(64) / 3
-    keyframes = np.arange(0, 64, 8)
-    duration_seconds = 64 / 3
 
 
 def _cpu(work: Callable[[], Any], times: int = 1) -> float:

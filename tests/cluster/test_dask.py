@@ -37,6 +37,7 @@ from videomme_pipeline.project.project import open_project
 from videomme_pipeline.project.runs.progress import no_message
 from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.integrity import Verdict
 from videomme_pipeline.videos.packets import PacketIndex
@@ -183,7 +184,7 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
         hashes = HashCache(tmp_path / "hashes.sqlite")
         unknown = [replace(probe_job, path=file, content_hash="") for file in (path, missing)]
         (ahead,) = hash_and_probe(unknown, cluster, hashes, project.store.packets)
-        assert hashes.get(path, path.stat()) == video_hash
+        assert hashes.get(path, FileState.of(path.stat())) == video_hash
         assert ahead.task.content_hash == video_hash
         assert PacketIndex.load(project.store.packets(video_hash)) is not None
         (probed,) = probe_videos([probe_job], workers=cluster)

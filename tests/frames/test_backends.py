@@ -66,7 +66,7 @@ def test_pyav_returns_the_frames_of_a_full_decode(odd_video: Path) -> None:
     middle = whole.within(Clip(start_seconds=0.4 * length, end_seconds=0.7 * length))
     assert 0 < middle.frames_before < middle.frames_before + middle.frame_count < len(truth)
     for index, strategy in product((whole, middle), STRATEGIES):
-        frames = list(strategy.choose(index).frames)
+        frames = list(strategy.choose(index.times).frames)
         items = decoded(odd_video, index, frames, PYAV)
         assert sorted(item.number for item in items) == frames, strategy.name
         for item in items:
@@ -102,7 +102,9 @@ def test_decord_returns_exact_frames_or_is_refused(odd_videos: OddVideos) -> Non
         if refusal_reason("decord", path, index) is None:
             accepted.add(name)
             for strategy in STRATEGIES:
-                assert_equal_to_pyav(path, index, list(strategy.choose(index).frames), "decord")
+                assert_equal_to_pyav(
+                    path, index, list(strategy.choose(index.times).frames), "decord"
+                )
     assert accepted >= EXACT_IN_DECORD
 
 

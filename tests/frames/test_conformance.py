@@ -18,7 +18,7 @@ import pytest
 from upath import UPath
 
 from tests.support.builders import rotate_mp4, write_video
-from tests.support.clock import Clock
+from tests.support.clock import steady
 from tests.support.paths import ROOT
 from videomme_pipeline.frames.cache import Frame, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract_here
@@ -84,7 +84,7 @@ def test_published_rules_choose_equal_frames(environment: str, table: list[str])
     for strategy in RATED:
         for (total, fps, rate, least, most), frames in zip(rated, numbers[strategy], strict=True):
             sampling = parse_sampling(f"{strategy}-{rate:g}-min-{least}-max-{most}")
-            chosen = sampling.choose(Clock.steady(total, fps)).frames
+            chosen = sampling.choose(steady(total, fps)).frames
             if strategy == "qwen2_vl":
                 # The rounded step can have room for one more frame, the last of the video.
                 pairs = list(zip(chosen, frames[: len(chosen)], strict=True))

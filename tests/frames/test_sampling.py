@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.clock import Clock
+from tests.support.clock import steady
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
@@ -33,6 +33,7 @@ from videomme_pipeline.frames.sampling import (
     place,
 )
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.videos.packets import FrameTimes
 
 PUBLISHED: dict[str, list[Any]] = json.loads(
     (GOLDEN / "placements.json").read_text(encoding="utf-8")
@@ -53,7 +54,7 @@ def test_placements_are_those_of_the_published_evaluators(placement: Placement) 
 def test_fps_based_takes_the_frames_of_the_official_v2_script(
     total: int, fps: float, rate: float, published: list[int]
 ) -> None:
-    choice = FpsBased(fps=rate).choose(Clock.steady(total, fps))
+    choice = FpsBased(fps=rate).choose(steady(total, fps))
     assert list(choice.frames) == published
     assert choice.limit is None
 
@@ -65,14 +66,14 @@ def test_the_rules_of_qwen_take_the_frames_of_the_packages(
     cases = PUBLISHED[strategy.model_fields["strategy"].default]
     for total, fps, rate, least, most, published in cases:
         sampling = strategy(fps=rate, min_frames=least, max_frames=most)
-        chosen = sampling.choose(Clock.steady(total, fps)).frames
+        chosen = sampling.choose(steady(total, fps)).frames
         assert list(chosen) == published, (total, fps)
 
 
 def test_llava_video_takes_every_second_or_evenly_spaced_frames() -> None:
     sampling = parse_sampling("llava_video-1-max-8")
-    assert sampling.choose(Clock.steady(180, 29.97)).frames == (0, 30, 60, 90, 120, 150)
-    choice = sampling.choose(Clock.steady(3000, 25.0))
+    assert sampling.choose(steady(180, 29.97)).frames == (0, 30, 60, 90, 120, 150)
+    choice = sampling.choose(steady(3000, 25.0))
     assert choice.frames == tuple(place(3000, 8, Placement.ENDPOINTS))
     assert (choice.asked, choice.limit) == (120, Limit.MAXIMUM)
 
@@ -99,7 +100,7 @@ def test_qwen_vl_takes_an_even_number_within_its_limits(
     total: int, fps: float, least: int, most: int
 ) -> None:
     sampling = QwenVl(fps=fps, min_frames=min(least, most), max_frames=max(least, most))
-    choice = sampling.choose(Clock.steady(total, 30.0))
+    choice = sampling.choose(steady(total, 30.0))
     assert choice.count % 2 == 0 or total == 1
     assert 1 <= choice.count <= min(total, max(least, most, 2))
     assert choice.frames[0] == 0
@@ -108,7 +109,7 @@ def test_qwen_vl_takes_an_even_number_within_its_limits(
 
 
 def test_a_video_of_one_frame_is_that_frame() -> None:
-    assert QwenVl().choose(Clock.steady(1, 30.0)).frames == (0,)
+    assert QwenVl().choose(steady(1, 30.0)).frames == (0,)
 
 
 @given(st.integers(0, 5000), st.integers(1, 600), st.sampled_from(Placement))
@@ -122,13 +123,13 @@ def test_a_placement_chooses_distinct_frames_of_the_video(
 
 
 def test_all_frames_of_a_short_video_are_taken_and_the_limit_is_set() -> None:
-    choice = UniformN(frames=16).choose(Clock.steady(5, 10))
+    choice = UniformN(frames=16).choose(steady(5, 10))
     assert choice.frames == (0, 1, 2, 3, 4)
     assert (choice.asked, choice.count, choice.limit) == (16, 5, Limit.ALL_THERE_ARE)
 
 
 def test_fps_based_sets_the_limit_at_its_maximum() -> None:
-    choice = FpsBased(fps=1, max_frames=512).choose(Clock.steady(18_000, 10))
+    choice = FpsBased(fps=1, max_frames=512).choose(steady(18_000, 10))
     assert (choice.asked, choice.count, choice.limit) == (1800, 512, Limit.MAXIMUM)
     gaps = np.diff(choice.requested_seconds)
     np.testing.assert_allclose(gaps, 1800 / 512)
@@ -136,12 +137,12 @@ def test_fps_based_sets_the_limit_at_its_maximum() -> None:
 
 
 def test_fps_based_sets_the_limit_at_its_minimum() -> None:
-    choice = FpsBased(fps=1, min_frames=8).choose(Clock.steady(40, 10))
+    choice = FpsBased(fps=1, min_frames=8).choose(steady(40, 10))
     assert (choice.asked, choice.count, choice.limit) == (4, 8, Limit.MINIMUM)
 
 
 def test_fps_based_above_the_rate_of_the_video_takes_each_frame_once() -> None:
-    choice = FpsBased(fps=30).choose(Clock.steady(20, 10))
+    choice = FpsBased(fps=30).choose(steady(20, 10))
     assert choice.frames == tuple(range(20))
     assert (choice.asked, choice.limit) == (60, Limit.ALL_THERE_ARE)
 
@@ -149,7 +150,7 @@ def test_fps_based_above_the_rate_of_the_video_takes_each_frame_once() -> None:
 def test_fps_based_chooses_the_frame_on_screen_if_the_rate_varies() -> None:
     shown = np.array([0.0, 0.9, 1.0, 1.1, 3.5])
     assert on_screen(shown, np.array([0.0, 1.0, 2.0, 3.0, 4.0])).tolist() == [0, 2, 3, 3, 4]
-    choice = FpsBased(fps=1).choose(Clock(shown, np.array([0]), 5.0))
+    choice = FpsBased(fps=1).choose(FrameTimes(shown, np.array([0]), 5.0))
     assert choice.frames == (0, 2, 3, 4)
     assert choice.requested_seconds == (0.0, 1.0, 2.0, 4.0)
     assert choice.limit is Limit.ALL_THERE_ARE
@@ -165,7 +166,7 @@ def test_fps_based_chooses_the_frame_on_screen_if_the_rate_varies() -> None:
 def test_fps_based_respects_its_limits_and_takes_no_later_frame(
     frames: int, fps: float, rate: float, least: int, most: int
 ) -> None:
-    clock = Clock.steady(frames, fps)
+    clock = steady(frames, fps)
     choice = FpsBased(fps=rate, min_frames=least, max_frames=most).choose(clock)
     assert 1 <= choice.count <= min(most, frames)
     assert list(choice.frames) == sorted(set(choice.frames))
@@ -173,7 +174,7 @@ def test_fps_based_respects_its_limits_and_takes_no_later_frame(
 
 
 def test_keyframe_takes_all_or_some_of_the_keyframes() -> None:
-    clock = Clock.steady(300, 30, gop=30)
+    clock = steady(300, 30, gop=30)
     assert Keyframe().choose(clock).frames == tuple(range(0, 300, 30))
     some = Keyframe(frames=3).choose(clock)
     assert some.count == 3
@@ -183,7 +184,7 @@ def test_keyframe_takes_all_or_some_of_the_keyframes() -> None:
 
 
 def test_a_video_without_frames_has_an_empty_choice() -> None:
-    empty = Clock(np.empty(0), np.empty(0, np.int64), 0.0)
+    empty = FrameTimes(np.empty(0), np.empty(0, np.int64), 0.0)
     examples = [strategy.name_examples[0] for strategy in STRATEGIES.values()]
     for sampling in map(parse_sampling, examples):
         assert sampling.choose(empty).frames == ()
@@ -191,7 +192,7 @@ def test_a_video_without_frames_has_an_empty_choice() -> None:
 
 def test_budgets_replace_the_count_of_a_duration_class() -> None:
     sampling = UniformN(frames=32, budgets=Budgets(short=8, long=64))
-    clock = Clock.steady(1000, 10)
+    clock = steady(1000, 10)
     counts = {d: sampling.choose(clock, d).count for d in (*Duration, None)}
     assert counts == {Duration.SHORT: 8, Duration.MEDIUM: 32, Duration.LONG: 64, None: 32}
     assert sampling.for_duration(Duration.SHORT) == UniformN(frames=8)
@@ -315,12 +316,12 @@ def test_a_side_of_a_picture_is_never_shorter_than_one_pixel() -> None:
 
 
 def test_fps_based_requests_at_least_one_frame() -> None:
-    choice = FpsBased(fps=1).choose(Clock.steady(5, 10))
+    choice = FpsBased(fps=1).choose(steady(5, 10))
     assert (choice.frames, choice.asked, choice.limit) == ((0,), 1, None)
 
 
 @pytest.mark.parametrize("sampling", ["fps_based-1-max-3", "fps_based-1-min-3"])
 def test_a_count_that_equals_a_limit_is_not_limited(sampling: str) -> None:
-    choice = parse_sampling(sampling).choose(Clock.steady(35, 10))
+    choice = parse_sampling(sampling).choose(steady(35, 10))
     assert choice.frames == (0, 10, 20)
     assert choice.limit is None

@@ -132,7 +132,7 @@ def _picture(width: int, height: int) -> bytes:
 def with_video(video: Path, sampling: str, size: tuple[int, int] = SIZE) -> Request:
     """A request with a video, whose frames are those that the sampling plans."""
     index = index_packets(video)
-    numbers = parse_sampling(sampling).choose(index).frames
+    numbers = parse_sampling(sampling).choose(index.times).frames
     example = with_frames(len(numbers))
     frames = tuple(
         replace(frame, index=number, pts_seconds=float(index.seconds[number]))

@@ -30,6 +30,7 @@ from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, stored_settings
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.hash_cache import HashCache
@@ -130,7 +131,7 @@ def _hashed_files(store: Store) -> list[Path]:
 def _hashes(store: Store) -> object:
     """The known hashes of these files, or None if one is missing and will be computed again."""
     with HashCache(store.hashes) as hashes:
-        cached = [hashes.get(path, path.stat()) for path in _hashed_files(store)]
+        cached = [hashes.get(path, FileState.of(path.stat())) for path in _hashed_files(store)]
     return None if None in cached else cached
 
 
@@ -172,7 +173,7 @@ def flip_all(project: Project, count: int) -> dict[str, Counter[str]]:
     """The outcomes of `count` flips of each kind of file."""
     with HashCache(project.store.hashes) as hashes:
         for path in _hashed_files(project.store):
-            hashes.put(path, path.stat(), "a hash")
+            hashes.put(path, FileState.of(path.stat()), "a hash")
     rebuild(project.store)  # the paths in a copy of a project are not those it was built from
     chance = random.Random(14)
     return {name: flip(kind, count, chance) for name, kind in kinds_of(project).items()}

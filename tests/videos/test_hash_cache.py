@@ -9,6 +9,7 @@ from blake3 import blake3
 
 from tests.support.full_disk import files_of_at_most
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import content_hash
 
@@ -30,7 +31,7 @@ def known(cache: Path) -> dict[str, str]:
     """The hash of each file that the cache knows."""
     with HashCache(cache) as hashes:
         files = sorted((cache.parent / "files").iterdir())
-        values = {file.name: hashes.get(file, file.stat()) for file in files}
+        values = {file.name: hashes.get(file, FileState.of(file.stat())) for file in files}
     return {name: value for name, value in values.items() if value}
 
 
@@ -67,7 +68,7 @@ def test_a_damaged_cache_is_replaced(
     file = cache.parent / "files" / "7.mp4"
     with HashCache(cache) as hashes:
         assert content_hash(file, hashes) == blake3(b"7").hexdigest()
-        assert hashes.get(file, file.stat()) == blake3(b"7").hexdigest()
+        assert hashes.get(file, FileState.of(file.stat())) == blake3(b"7").hexdigest()
     assert caplog.text.count("the cache of file hashes was damaged") == 1
     assert known(cache)["7.mp4"] == blake3(b"7").hexdigest()
 
@@ -88,7 +89,7 @@ def test_a_full_disk_is_one_error_and_the_next_run_works(cache: Path) -> None:
     def fill() -> None:
         with HashCache(cache) as hashes:
             for number in range(2000):
-                hashes.put(cache / str(number), cache.stat(), "x" * 64)
+                hashes.put(cache / str(number), FileState.of(cache.stat()), "x" * 64)
 
     before = known(cache)
     with (

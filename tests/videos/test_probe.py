@@ -14,6 +14,7 @@ from tests.support.builders import declare_samples, rotate_mp4, write_audio_only
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.processes.tasks import TaskLimits
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos import probe
 from videomme_pipeline.videos.hash_cache import HashCache
@@ -169,4 +170,4 @@ def test_hashes_are_stored(tmp_path: Path) -> None:
     with HashCache(tmp_path / "hashes.sqlite") as hashes:
         content_hash(path, hashes)
     with HashCache(tmp_path / "hashes.sqlite") as hashes:
-        assert hashes.get(path.resolve(), path.stat()) == blake3(b"first").hexdigest()
+        assert hashes.get(path.resolve(), FileState.of(path.stat())) == blake3(b"first").hexdigest()

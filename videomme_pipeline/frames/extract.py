@@ -190,7 +190,7 @@ def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
         selections.append(
             _Selection(
                 sampling=budgeted,
-                choice=budgeted.choose(index),
+                choice=budgeted.choose(index.times),
                 backend=PYAV if wrong_backend else budgeted.backend,
                 wrong_backend=wrong_backend,
                 fingerprint=frames_fingerprint(budgeted, clip=job.clip),
@@ -376,7 +376,7 @@ def _stored_index(job: FrameJob, store: Store) -> PacketIndex | None:
 
 def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
     """The packets that all samplings of a job need."""
-    choices = [sampling.choose(index, job.duration) for sampling in job.samplings]
+    choices = [sampling.choose(index.times, job.duration) for sampling in job.samplings]
     return plan(index, chain.from_iterable(choice.frames for choice in choices))
 
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, Protocol, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -21,8 +20,7 @@ from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.backends import BACKENDS, PYAV
 from videomme_pipeline.frames.picture import PictureSpec
-
-Integers = NDArray[np.int64]
+from videomme_pipeline.videos.packets import SAME_INSTANT, Floats, FrameTimes, Integers
 
 MAX_FRAMES = 10_000
 MAX_FPS = 240
@@ -31,26 +29,6 @@ MIN_FPS = 0.0001
 hours) and frames per second."""
 
 FrameCount = Annotated[int, Field(gt=0, le=MAX_FRAMES)]
-
-SAME_INSTANT_SECONDS = 1e-6
-"""Times closer than this count as equal, since seconds are rounded to floats."""
-
-
-class FrameTimes(Protocol):
-    """The facts about a video that strategies need, for example a `PacketIndex`."""
-
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """The time of each frame in seconds from the first one, ascending."""
-        ...
-
-    @property
-    def keyframes(self) -> Integers:
-        """The numbers of the frames that are keyframes."""
-        ...
-
-    @property
-    def duration_seconds(self) -> float: ...
 
 
 class Placement(StrEnum):
@@ -209,14 +187,14 @@ class Strategy(Spec):
             changes[self.budgeted_field] = budget
         return type(self).model_validate({**dict(self), **changes})
 
-    def choose(self, index: FrameTimes, duration: Duration | None = None) -> Choice:
+    def choose(self, video: FrameTimes, duration: Duration | None = None) -> Choice:
         """Choose frames of a video. `duration` selects the budget.
 
         If the video has fewer frames than requested, all of them are chosen and `limit` is set.
         """
-        return self.for_duration(duration)._choose(index)
+        return self.for_duration(duration)._choose(video)
 
-    def _choose(self, index: FrameTimes) -> Choice:
+    def _choose(self, video: FrameTimes) -> Choice:
         raise NotImplementedError
 
 
@@ -242,9 +220,9 @@ class UniformN(Strategy):
     )
     budgeted_field: ClassVar[str] = "frames"
 
-    def _choose(self, index: FrameTimes) -> Choice:
-        frames = place(len(index.seconds), self.frames, self.placement)
-        return _choice(frames, index.seconds[frames], asked=self.frames)
+    def _choose(self, video: FrameTimes) -> Choice:
+        frames = place(len(video.seconds), self.frames, self.placement)
+        return _choice(frames, video.seconds[frames], asked=self.frames)
 
 
 class FpsBased(Strategy):
@@ -286,9 +264,9 @@ class FpsBased(Strategy):
             type(self).model_validate({**dict(self), "min_frames": budget}).for_duration(duration)
         )
 
-    def _choose(self, index: FrameTimes) -> Choice:
-        length = index.duration_seconds
-        asked = max(1, int(length * self.fps + SAME_INSTANT_SECONDS))
+    def _choose(self, video: FrameTimes) -> Choice:
+        length = video.duration_seconds
+        asked = max(1, int(length * self.fps + SAME_INSTANT))
         count, limit = asked, None
         if self.max_frames is not None and asked > self.max_frames:
             count, limit = self.max_frames, Limit.MAXIMUM
@@ -296,7 +274,7 @@ class FpsBased(Strategy):
             count, limit = self.min_frames, Limit.MINIMUM
         step = 1 / self.fps if limit is None else length / count
         times = np.arange(count, dtype=np.float64) * step
-        frames = on_screen(index.seconds, times)
+        frames = on_screen(video.seconds, times)
         return _choice(frames, times, asked=asked, limit=limit)
 
 
@@ -310,16 +288,16 @@ class QwenRate(Strategy):
     name_syntax: ClassVar[str] = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
     budgeted_field: ClassVar[str] = "max_frames"
 
-    def _choose(self, index: FrameTimes) -> Choice:
-        total = len(index.seconds)
-        requested = index.duration_seconds * self.fps
+    def _choose(self, video: FrameTimes) -> Choice:
+        total = len(video.seconds)
+        requested = video.duration_seconds * self.fps
         count, asked = self._count(requested, total), max(self._whole(requested), 1)
         limit = None
         if count != self._whole(requested):
             limit = Limit.MAXIMUM if requested > count else Limit.MINIMUM
         # A video of one frame has no even number of frames.
         frames = self._place(total, count) if count else np.arange(total)
-        return _choice(frames, index.seconds[frames], asked=asked, limit=limit)
+        return _choice(frames, video.seconds[frames], asked=asked, limit=limit)
 
     def _count(self, requested: float, total: int) -> int:
         """The number of frames, from the number that the rate requests and that of the video."""
@@ -420,15 +398,15 @@ class LlavaVideo(Strategy):
     name_examples: ClassVar[tuple[str, ...]] = ("llava_video-1-max-64",)
     budgeted_field: ClassVar[str] = "max_frames"
 
-    def _choose(self, index: FrameTimes) -> Choice:
-        total = len(index.seconds)
-        rate = total / index.duration_seconds if index.duration_seconds else self.fps
+    def _choose(self, video: FrameTimes) -> Choice:
+        total = len(video.seconds)
+        rate = total / video.duration_seconds if video.duration_seconds else self.fps
         frames, limit = np.arange(0, total, max(round(rate / self.fps), 1)), None
         asked = len(frames)
         if asked > self.max_frames:
             frames = place(total, self.max_frames, Placement.ENDPOINTS)
             limit = Limit.MAXIMUM
-        return _choice(frames, index.seconds[frames], asked=asked, limit=limit)
+        return _choice(frames, video.seconds[frames], asked=asked, limit=limit)
 
 
 class Keyframe(Strategy):
@@ -441,11 +419,11 @@ class Keyframe(Strategy):
     name_examples: ClassVar[tuple[str, ...]] = ("keyframe-32", "keyframe-all")
     budgeted_field: ClassVar[str] = "frames"
 
-    def _choose(self, index: FrameTimes) -> Choice:
-        keys = index.keyframes
+    def _choose(self, video: FrameTimes) -> Choice:
+        keys = video.keyframes
         asked = len(keys) if self.frames is None else self.frames
         frames = keys[place(len(keys), asked, Placement.MIDPOINT)]
-        return _choice(frames, index.seconds[frames], asked=asked)
+        return _choice(frames, video.seconds[frames], asked=asked)
 
 
 Sampling = Annotated[
@@ -506,15 +484,13 @@ def _even(number: float) -> int:
     return int(number // 2) * 2
 
 
-def on_screen(shown_seconds: NDArray[np.float64], times: NDArray[np.float64]) -> Integers:
+def on_screen(shown_seconds: Floats, times: Floats) -> Integers:
     """The number of the frame on screen at each time."""
-    numbers = np.searchsorted(shown_seconds, times + SAME_INSTANT_SECONDS, side="right") - 1
+    numbers = np.searchsorted(shown_seconds, times + SAME_INSTANT, side="right") - 1
     return np.asarray(np.maximum(numbers, 0))[: len(times) if len(shown_seconds) else 0]
 
 
-def _choice(
-    frames: Integers, times: NDArray[np.float64], *, asked: int, limit: Limit | None = None
-) -> Choice:
+def _choice(frames: Integers, times: Floats, *, asked: int, limit: Limit | None = None) -> Choice:
     """The choice of `frames` requested at `times`, each frame once."""
     distinct, firsts = np.unique(frames, return_index=True)
     if len(distinct) < (asked if limit is None else len(frames)):

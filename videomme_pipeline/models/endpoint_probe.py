@@ -216,7 +216,7 @@ def _drawn_video(sampling: str, folder: Path) -> FrameSet:
         shown = (pictures[number - 1] for number in by_second for _ in range(VIDEO_FPS))
         _write_video(path, shown, SMALL_PIXELS)
     index = index_packets(path)
-    numbers = parse_sampling(sampling).choose(index).frames
+    numbers = parse_sampling(sampling).choose(index.times).frames
     frames = _frame_set([None] * len(numbers), [float(index.seconds[n]) for n in numbers])
     size = SMALL_PIXELS, SMALL_PIXELS
     return replace(frames, source=path, video_size=size, sampling=sampling)

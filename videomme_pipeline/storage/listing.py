@@ -31,9 +31,9 @@ def file_state(path: UPath | Path) -> FileState:
         if not is_local(path):
             return object_state(path)
         try:
-            return _state(path.stat())
+            return FileState.of(path.stat())
         except OSError:  # a link may lead to nothing or to itself
-            return _state(path.lstat())
+            return FileState.of(path.lstat())
 
 
 class Listing:
@@ -99,15 +99,11 @@ def states_of_files(folder: str) -> dict[str, FileState]:
     try:
         with listing(Path(folder)), os.scandir(folder) as entries:
             return {
-                entry.name: _state(entry.stat(follow_symlinks=os.path.exists(entry.path)))  # noqa: PTH110 - not a loop of links
+                entry.name: FileState.of(entry.stat(follow_symlinks=os.path.exists(entry.path)))  # noqa: PTH110 - not a loop of links
                 for entry in entries
             }
     except (FileNotFoundError, NotADirectoryError):
         return {}
-
-
-def _state(status: os.stat_result) -> FileState:
-    return FileState(status.st_size, f"{status.st_mtime_ns} {status.st_ino}")
 
 
 def _file_names(folder: str) -> frozenset[str]:

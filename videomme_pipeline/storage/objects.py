@@ -2,6 +2,7 @@
 
 import atexit
 import errno
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class FileState:
 
     bytes: int
     version: str
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileState":
+        """The state of a file, by its size, mtime and inode."""
+        return cls(status.st_size, f"{status.st_mtime_ns} {status.st_ino}")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -14,20 +14,16 @@ from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, advice, is_damage, open_database
 from videomme_pipeline.storage.tables import set_aside
 
-FileStatus = os.stat_result | FileState
-_Key = tuple[str, int, int, int | str]
-
 _BUSY_TIMEOUT_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class HashCache:
-    """Content hashes in one SQLite file: by path, size, mtime and inode, or by path and state.
+    """Content hashes in one SQLite file, by the path and state of a file or an object.
 
-    Remote files have a state. A change of a file that preserves its size, mtime and inode (or its
-    state) is detected only by `content_hash(…, verify=True)` or after `clear`. A damaged cache is
-    replaced by an empty one, and a damaged hash counts as missing.
+    A change that preserves the state is detected only by `content_hash(…, verify=True)` or after
+    `clear`. A damaged cache is replaced by an empty one, and a damaged hash counts as missing.
 
     Every method raises StorageError if the file cannot be read or written.
     """
@@ -51,22 +47,21 @@ class HashCache:
         """Delete all hashes, so that every file is hashed again."""
         self._execute("delete from hashes")
 
-    def get(self, path: MediaFile, stat: FileStatus) -> str | None:
-        key = _key(path, stat)
+    def get(self, path: MediaFile, state: FileState) -> str | None:
+        key = str(path), state.bytes, state.version
         rows = self._execute(
-            "select hash, checksum from hashes where (path, bytes, mtime_ns, inode) = (?, ?, ?, ?)",
-            key,
+            "select hash, checksum from hashes where (path, bytes, version) = (?, ?, ?)", key
         )
         for value, checksum in rows:
             if checksum == _checksum(key, value):
                 return str(value)
         return None
 
-    def put(self, path: MediaFile, stat: FileStatus, value: str) -> None:
-        key = _key(path, stat)
+    def put(self, path: MediaFile, state: FileState, value: str) -> None:
+        key = str(path), state.bytes, state.version
         self._execute(
-            "insert or replace into hashes (path, bytes, mtime_ns, inode, hash, checksum) "
-            "values (?, ?, ?, ?, ?, ?)",
+            "insert or replace into hashes (path, bytes, version, hash, checksum) "
+            "values (?, ?, ?, ?, ?)",
             (*key, value, _checksum(key, value)),
         )
 
@@ -115,16 +110,9 @@ class HashCache:
 def _create_table(connection: sqlite3.Connection) -> None:
     connection.execute(
         "create table if not exists hashes (path text primary key, bytes integer, "
-        "mtime_ns integer, inode integer, hash text, checksum text) without rowid"
+        "version text, hash text, checksum text) without rowid"
     )
 
 
-def _key(path: MediaFile, stat: FileStatus) -> _Key:
-    """The key of a file. The version of an object takes the place of an inode."""
-    if isinstance(stat, FileState):
-        return (str(path), stat.bytes, 0, stat.version)
-    return (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino)
-
-
-def _checksum(key: _Key, value: object) -> str:
+def _checksum(key: tuple[str, int, str], value: object) -> str:
     return fingerprint(key, str(value))

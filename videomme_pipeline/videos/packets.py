@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 INDEX_VERSION = 2
 SAME_INSTANT = 1e-6
-"""Times closer than this many seconds count as equal."""
+"""Times closer than this many seconds count as equal, since they are rounded to floats."""
 _COLUMNS = {
     "pts": "pts",
     "dts": "dts",
@@ -72,6 +72,19 @@ class Timing:
     """Unit of the times in the container, in seconds."""
     index_source: str
     """Source of the packet index."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameTimes:
+    """The facts about the shown frames of a video by which samplings choose.
+
+    `seconds` are the times of the frames from the first one, ascending. `keyframes` are the numbers
+    of the frames that are keyframes.
+    """
+
+    seconds: Floats
+    keyframes: Integers
+    duration_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,6 +166,10 @@ class PacketIndex:
     def keyframes(self) -> Integers:
         """The numbers of the frames that are keyframes."""
         return np.flatnonzero(self.is_keyframe[self.shown])
+
+    @property
+    def times(self) -> FrameTimes:
+        return FrameTimes(self.seconds, self.keyframes, self.duration_seconds)
 
     @property
     def frame_count(self) -> int:

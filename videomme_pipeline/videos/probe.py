@@ -25,10 +25,10 @@ from videomme_pipeline.processes.tasks import (
     run_tasks,
 )
 from videomme_pipeline.storage.copies import on_local_disk
-from videomme_pipeline.storage.objects import RemoteFile
+from videomme_pipeline.storage.objects import FileState, RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, index_packets, open_video
 from videomme_pipeline.videos.files import local_video, stat_file, unreadable
-from videomme_pipeline.videos.hash_cache import FileStatus, HashCache
+from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex, Timing, clip_of
 
 if TYPE_CHECKING:
@@ -129,13 +129,13 @@ def content_hash(
     if isinstance(path, FrameFolder):
         pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
         return blake3(canonical_json([path.frames_per_second, pictures]).encode()).hexdigest()
-    path, status = _with_status(path)
-    cached = None if verify or hashes is None else hashes.get(path, status)
+    path, state = _with_state(path)
+    cached = None if verify or hashes is None else hashes.get(path, state)
     if cached is not None:
         return cached
     value = _blake3(path)
     if hashes is not None:
-        hashes.put(path, status, value)
+        hashes.put(path, state, value)
     return value
 
 
@@ -151,11 +151,11 @@ def video_hash(path: VideoSource, video_id: str, hashes: HashCache | None = None
         raise unreadable(video_id, path, error) from error
 
 
-def _with_status(path: MediaFile) -> tuple[MediaFile, FileStatus]:
-    """An absolute path with the status of its file. The status of a remote file is its state."""
+def _with_state(path: MediaFile) -> tuple[MediaFile, FileState]:
+    """An absolute path with the state of its file."""
     if isinstance(path, RemoteFile):
         return path, path.state
-    return path.absolute(), stat_file(path)
+    return path.absolute(), FileState.of(stat_file(path))
 
 
 def _blake3(path: MediaFile) -> str:
@@ -223,13 +223,13 @@ def hash_and_probe(
     `index_file` returns the path of a packet index by the hash of its video. The hash of a file is
     added to `hashes`. A file that cannot be read or probed is left out. `probe_videos` reports it.
     """
-    unknown: dict[ProbeJob, tuple[MediaFile, FileStatus]] = {}
+    unknown: dict[ProbeJob, tuple[MediaFile, FileState]] = {}
     for job in jobs:
         if not isinstance(job.path, FrameFolder):
             with suppress(OSError):
-                path, status = _with_status(job.path)
-                if hashes.get(path, status) is None:
-                    unknown[job] = path, status
+                path, state = _with_state(job.path)
+                if hashes.get(path, state) is None:
+                    unknown[job] = path, state
     task = partial(_hash_and_probe, index_file)
     for result in run_tasks(task, list(unknown), workers=workers, limits=VIDEO_LIMITS):
         if result.value is not None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
@@ -27,29 +26,7 @@ from videomme_pipeline.responses.estimate import (
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
 from videomme_pipeline.scoring.readers.judge import RULE, Judge, is_left_to_judge, judge_requests
-from videomme_pipeline.videos.probe import Video
-
-
-@dataclass(frozen=True, slots=True)
-class _EvenFrames:
-    """The times of a video's frames, which are assumed to be evenly spaced."""
-
-    video: Video
-
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        return np.arange(self.video.timing.frame_count) / self.video.timing.average_fps
-
-    @property
-    def keyframes(self) -> NDArray[np.int64]:
-        timing = self.video.timing
-        return np.linspace(
-            0, timing.frame_count, timing.keyframe_count, endpoint=False, dtype=np.int64
-        )
-
-    @property
-    def duration_seconds(self) -> float:
-        return self.video.timing.duration_seconds
+from videomme_pipeline.videos.packets import FrameTimes
 
 
 @dataclass(kw_only=True)
@@ -213,11 +190,20 @@ def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
 
 
 def _expected_frames(inputs: Inputs) -> int:
-    """The number of frames that the sampling would choose; 1 for a video that was not probed."""
+    """The number of frames that the sampling would choose; 1 for a video that was not probed.
+
+    Frames and keyframes are assumed to be evenly spaced.
+    """
     sampling = inputs.evaluation.sampling
     if sampling is None:
         return 0
     video = inputs.benchmark.snapshot.videos.get(inputs.video_id)
     if video is None:
         return 1
-    return sampling.choose(_EvenFrames(video), inputs.questions[0].duration).count
+    timing = video.timing
+    seconds = np.arange(timing.frame_count) / timing.average_fps
+    keyframes = np.linspace(
+        0, timing.frame_count, timing.keyframe_count, endpoint=False, dtype=np.int64
+    )
+    times = FrameTimes(seconds, keyframes, timing.duration_seconds)
+    return sampling.choose(times, inputs.questions[0].duration).count
