@@ -84,7 +84,7 @@ HOUSE = Benchmark(
     source=DrawnSource,
     facets=(
         Facet(column="skill", title="Skill", values=("counting", "order")),
-        Facet(column="room", title="Room", is_of_video=True),
+        Facet(column="room", title="Room", of_video=True),
     ),
     crossings=(("skill", "room"),),
     letters=tuple(Letter)[:5],

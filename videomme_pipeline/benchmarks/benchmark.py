@@ -193,7 +193,7 @@ class Benchmark(DeclaredFacts):
     @property
     def shown_facets(self) -> tuple[Facet, ...]:
         """Facets that have a breakdown, in display order."""
-        return tuple(facet for facet in self.facets if facet.is_shown)
+        return tuple(facet for facet in self.facets if facet.shown)
 
     def facet(self, column: str) -> Facet:
         """The facet stored in `column`.
@@ -209,9 +209,7 @@ class Benchmark(DeclaredFacts):
         Crossings of facets are shown, but never tested.
         """
         return tuple(
-            facet.column
-            for facet in self.shown_facets
-            if facet.is_tested and facet.measure is measure
+            facet.column for facet in self.shown_facets if facet.tested and facet.measure is measure
         )
 
     def breakdowns(self, measure: Measure) -> dict[str, tuple[str, ...]]:

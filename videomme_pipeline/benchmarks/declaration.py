@@ -1,7 +1,6 @@
 """The YAML file that declares a benchmark."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Self
@@ -10,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark, DeclaredFacts, PublishedPrompt
 from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, column_of
-from videomme_pipeline.benchmarks.facets import Derivation, Facet, Measure
+from videomme_pipeline.benchmarks.facets import Facet, FacetColumn, FacetFacts, Measure
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import parse_spec, read_yaml
@@ -38,7 +37,7 @@ RelativePath = Annotated[str, Field(min_length=1, max_length=300), AfterValidato
 """A path in the folder of the benchmark."""
 
 
-class FacetSpec(Spec):
+class FacetSpec(FacetFacts):
     """One way to group the questions."""
 
     title: str | None = None
@@ -46,22 +45,10 @@ class FacetSpec(Spec):
     """Column of the dataset, if it has another name than the facet."""
     alias: str | None = None
     """Another name that annotations may have for the column."""
-    values: tuple[str | int, ...] | None = None
-    """The values in display order, or None for any texts. Numbers make it a facet of numbers."""
-    value_title: str = "{}"
-    """Format of a value for display, such as "{} s"."""
-    of_video: bool = False
-    """True if all questions on one video have the same value."""
     required: bool = False
     """True if each question must have a value."""
-    tested: bool = True
-    """True if comparisons test the difference for each value."""
-    shown: bool = True
-    """False if the facet has no breakdown."""
     each: bool = False
     """True if a row has a list of `values`. Each value then becomes a facet of its own."""
-    derivation: Derivation | None = None
-    """The facet from which this one follows. The dataset then has no column for it."""
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
@@ -103,7 +90,7 @@ class Declaration(DeclaredFacts):
     columns: Columns
     letters: int = Field(default=4, ge=2, le=len(Letter))
     """The largest number of options of a question."""
-    facets: Mapping[str, FacetSpec | None] = Field(default_factory=dict)
+    facets: Mapping[FacetColumn, FacetSpec | None] = Field(default_factory=dict)
     published_prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
     """The published prompts by their sources (`authors`, `lmms_eval`, `vlmevalkit`). An evaluation
     selects one as `<benchmark>.<source>`, and the first one also by the name of the benchmark."""
@@ -182,7 +169,7 @@ class Declaration(DeclaredFacts):
         default = dict(zip([name], self.published_prompts.values(), strict=False))
         try:
             facets = self.declared_facets
-        except ValueError as error:
+        except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}; correct the file") from error
         own = {
             "name": name,
@@ -198,27 +185,20 @@ class Declaration(DeclaredFacts):
         return parse_spec(shared | own, Benchmark, str(path))
 
 
-def _facets(column: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
+def _facets(name: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
     """The facets that one entry of `facets` declares: one, or one per value."""
-    facet = Facet(
-        column=column,
-        title=spec.title or column.replace("_", " ").capitalize(),
-        values=spec.values,
-        measure=measure,
-        is_tested=spec.tested,
-        is_shown=spec.shown,
-        is_of_video=spec.of_video,
-        value_title=spec.value_title,
-        derivation=spec.derivation,
-    )
-    if not spec.each:
-        return [facet]
+    title = spec.title or name.replace("_", " ").capitalize()
+    own: list[dict[str, object]] = [{"column": name, "title": title}]
+    if spec.each:
+        own = [
+            {
+                "column": column_of(name, str(value)),
+                "title": f"{title}: {value}",
+                "values": (value,),
+            }
+            for value in spec.values or ()
+        ]
+    shared = {field: getattr(spec, field) for field in FacetFacts.model_fields}
     return [
-        replace(
-            facet,
-            column=column_of(column, str(value)),
-            title=f"{facet.title}: {value}",
-            values=(value,),
-        )
-        for value in spec.values or ()
+        parse_spec(shared | {"measure": measure} | facts, Facet, f"facet {name}") for facts in own
     ]

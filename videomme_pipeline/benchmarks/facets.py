@@ -6,9 +6,10 @@ comparisons read the declaration.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.rows import JsonMapping
@@ -52,38 +53,44 @@ class Facets(JsonMapping):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facet:
-    """One way to group the questions of a benchmark.
+def _checked_column(column: str) -> str:
+    if not _COLUMN.fullmatch(column):
+        raise ValueError(f"facet column {column!r}: use lower-case letters, digits and underscores")
+    if column in _NUMBERS:
+        raise ValueError(
+            f"facet column {column!r}: a number beside the facets has this name; choose another one"
+        )
+    return column
 
-    `values` is the closed set of values in display order, or None if any value is allowed. Then the
-    values are in the order of the dataset. If `is_tested` is true, comparisons test the difference
-    for each value. If `is_shown` is false, the facet is stored but has no breakdown. `is_of_video`
-    is true if all questions on one video have the same value.
-    """
 
-    column: str
-    title: str
+FacetColumn = Annotated[str, AfterValidator(_checked_column)]
+"""The name of a facet, which is also that of its column."""
+
+
+class FacetFacts(Spec):
+    """The facts about a facet that its declaration and the facet itself state alike."""
+
     values: tuple[FacetValue, ...] | None = None
-    measure: Measure = Measure.ACCURACY
-    is_tested: bool = True
-    is_shown: bool = True
-    is_of_video: bool = False
+    """The values in display order, or None for any texts, which are in the order of the dataset.
+    Numbers make it a facet of numbers."""
     value_title: str = "{}"
     """Format of a value for display: `{}` becomes the value, as in "Level {}"."""
+    of_video: bool = False
+    """True if all questions on one video have the same value."""
+    tested: bool = True
+    """True if comparisons test the difference for each value."""
+    shown: bool = True
+    """False if the facet is stored but has no breakdown."""
     derivation: Derivation | None = None
-    """The facet from which this one follows, or None if the dataset has a column for it."""
+    """The facet from which this one follows. The dataset then has no column for it."""
 
-    def __post_init__(self) -> None:
-        if not _COLUMN.fullmatch(self.column):
-            raise ValueError(
-                f"facet column {self.column!r}: use lower-case letters, digits and underscores"
-            )
-        if self.column in _NUMBERS:
-            raise ValueError(
-                f"facet column {self.column!r}: a number beside the facets has this name; choose "
-                "another one"
-            )
+
+class Facet(FacetFacts):
+    """One way to group the questions of a benchmark."""
+
+    column: FacetColumn
+    title: str
+    measure: Measure = Measure.ACCURACY
 
     @property
     def kind(self) -> type[str] | type[int]:

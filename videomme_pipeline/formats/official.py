@@ -59,8 +59,8 @@ def _indented(rows: Sequence[Row]) -> str:
 def _template(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
     """The v1 template. A video without any answer is marked missing."""
     facets = find_benchmark(questions[0].benchmark).published_facets
-    of_a_video = [facet.column for facet in facets if facet.is_of_video]
-    of_a_question = [facet.column for facet in facets if not facet.is_of_video]
+    of_a_video = [facet.column for facet in facets if facet.of_video]
+    of_a_question = [facet.column for facet in facets if not facet.of_video]
     by_video: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
         by_video[question.video_id].append(question)
