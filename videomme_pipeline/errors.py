@@ -30,10 +30,8 @@ Classes marked with * are defined in the module whose values they contain. Each 
 failed, what was found and what to do next.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Self, TypeVar
-
-Error = TypeVar("Error", bound="VideoMMEError")
+from collections.abc import Callable, Sequence
+from typing import Self
 
 
 def listed(texts: Sequence[str], most: int = 5, *, separator: str = ", ") -> str:
@@ -45,12 +43,12 @@ def listed(texts: Sequence[str], most: int = 5, *, separator: str = ", ") -> str
 class VideoMMEError(Exception):
     """Base class of every error that this project raises on purpose."""
 
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...], dict[str, object]]:
         """Support pickling without calling the constructor, because child processes raise these.
 
         The parameters of a constructor are in general not the arguments of the exception.
         """
-        return _restore, (type(self), self.args, self.__dict__)
+        return Exception.__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigurationError(VideoMMEError):
@@ -169,14 +167,6 @@ class AlertError(VideoMMEError):
 
 class StorageError(VideoMMEError):
     """The data folder cannot be read or written: full, read-only, forbidden or missing."""
-
-
-def _restore(
-    kind: type[Error], arguments: tuple[object, ...], fields: Mapping[str, object]
-) -> Error:
-    error = kind.__new__(kind, *arguments)
-    error.__dict__.update(fields)
-    return error
 
 
 class UnstorableError(VideoMMEError):

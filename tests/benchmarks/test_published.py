@@ -214,7 +214,7 @@ def test_a_published_question_without_a_right_option_is_listed_and_left_out(
 ) -> None:
     annotated = with_answers("mlvu_test", tmp_path, ["Blue", "Green", "Blue"])
     assert [question.question_id for question in annotated.require()] == ["NQA_0", "NQA_2"]
-    assert annotated.listed_unmatched == (
+    assert annotated.listed(annotated.unmatched) == (
         "annotations.json, row 2, question NQA_1: the answer 'Green' matches none of the options "
         "A. Red, B. Blue, C. Red"
     )

@@ -84,7 +84,7 @@ class DeclaredSource(Source):
                 "%s: %d questions without a correct option are left out: %s",
                 self.name,
                 len(annotated.unmatched),
-                annotated.listed_unmatched,
+                annotated.listed(annotated.unmatched),
             )
         return self.settings.select(annotated.require())
 

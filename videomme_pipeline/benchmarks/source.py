@@ -69,22 +69,14 @@ class Annotated:
             AnnotationError: if there are problems.
         """
         if self.problems:
-            raise AnnotationError(f"{self.listed_problems}; `videomme doctor` checks all rows")
+            listed = self.listed(self.problems)
+            raise AnnotationError(f"{listed}; `videomme doctor` checks all rows")
         if not self.questions and self.unmatched:
-            raise AnnotationError(f"no row can be used: {self._listed(self.unmatched)}")
+            raise AnnotationError(f"no row can be used: {self.listed(self.unmatched)}")
         return self.questions
 
-    @property
-    def listed_problems(self) -> str:
-        """A text about the first problems. The same problem of several rows is listed once."""
-        return self._listed(self.problems)
-
-    @property
-    def listed_unmatched(self) -> str:
-        """A text about the first questions that were left out, because no option is right."""
-        return self._listed(self.unmatched)
-
-    def _listed(self, problems: Sequence[Problem]) -> str:
+    def listed(self, problems: Sequence[Problem]) -> str:
+        """A text about the first of `problems`. The same problem of several rows is listed once."""
         rows: dict[str, list[str]] = {}
         for problem in problems:
             rows.setdefault(problem.message, []).append(problem.row)

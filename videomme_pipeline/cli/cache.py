@@ -47,7 +47,7 @@ def cache_gc(
     project = open_project()
     folder = DataFolder(project)
     garbage = folder.garbage(sampling or ())
-    reasons = [asdict(reason) for reason in by_reason(garbage)]
+    reasons = by_reason(garbage)
     freed = sum(file.bytes for file in garbage)
     for reason in reasons:
         note(f"{reason['files']:,} files, {decimal(reason['bytes'])}: {reason['why']}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.cluster.settings import EXPORTS, SshSpec
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ def ssh_cluster(
     Raises:
         ClusterError: if no host can run a worker.
     """
-    with needs_extra("cluster", CLUSTER_FILE):
-        from distributed import LocalCluster  # noqa: PLC0415
+    from distributed import LocalCluster  # noqa: PLC0415 - an extra
+
     with ExitStack() as stack:
         cluster = stack.enter_context(
             LocalCluster(

@@ -5,7 +5,6 @@ unknown: None, never zero.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from videomme_pipeline.fingerprint import Spec
 
@@ -37,8 +36,8 @@ class TokenUsage:
 class Tariff:
     """Prices of one model at one endpoint.
 
-    `prices` override the list prices of `genai-prices`. A model without a
-    list price for its `service_tier` is charged at the standard price, which is never too low.
+    `prices` override the list prices of `genai-prices`. A model without a list price for its
+    `service_tier` is charged at the standard price, which is never too low.
     """
 
     model: str
@@ -46,11 +45,11 @@ class Tariff:
     prices: Prices | None = None
     service_tier: str | None = None
 
-    def dollars(self, usage: TokenUsage, at: datetime | None = None) -> float | None:
-        """The cost of one request sent at `at` (default: now), or None if no price is known."""
+    def dollars(self, usage: TokenUsage) -> float | None:
+        """The cost of one request that is sent now, or None if no price is known."""
         if self.prices is not None:
             return _at_prices(usage, self.prices)
-        return _at_list_price(usage, self, at)
+        return _at_list_price(usage, self)
 
     def total_dollars(self, requests: int, usage: TokenUsage) -> float | None:
         """The cost of `requests` requests with `usage` in total, or None if no price is known.
@@ -80,7 +79,7 @@ def _at_prices(usage: TokenUsage, prices: Prices) -> float:
     )
 
 
-def _at_list_price(usage: TokenUsage, tariff: Tariff, at: datetime | None) -> float | None:
+def _at_list_price(usage: TokenUsage, tariff: Tariff) -> float | None:
     from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 0.3 s
 
     counts = Usage(
@@ -95,7 +94,6 @@ def _at_list_price(usage: TokenUsage, tariff: Tariff, at: datetime | None) -> fl
             counts,
             tariff.model,
             provider_api_url=tariff.base_url or OPENAI_URL,
-            genai_request_timestamp=at,
             price_context={"service_tier": tier} if tier else None,
         )
     except LookupError:

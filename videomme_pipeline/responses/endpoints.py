@@ -5,8 +5,8 @@ one with the least load. If it is down, the questions move to others. It gets si
 again after a while, and more once it answers. The only endpoint of a model is never down.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 
 from videomme_pipeline.models.spec import Limits
@@ -106,14 +106,9 @@ class Endpoints:
         for endpoint in self._endpoints:
             endpoint.breaker.allow_all()
 
-    @contextmanager
-    def affinity(self, questions: int) -> Iterator["Affinity"]:
-        """The affinity of a video that has this number of questions."""
-        affinity = Affinity(self, questions)
-        try:
-            yield affinity
-        finally:
-            affinity.end()
+    def affinity(self, questions: int) -> "closing[Affinity]":
+        """The affinity of a video that has this number of questions, until the end of a block."""
+        return closing(Affinity(self, questions))
 
     def least_loaded(self) -> Endpoint:
         """The endpoint for another video: one that is up and not paused, if there is one."""
@@ -166,7 +161,7 @@ class Affinity:
         finally:
             endpoint.limit.release()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Remove the video from its endpoint."""
         if self._endpoint is not None:
             self._endpoint.questions -= self._questions
@@ -189,7 +184,7 @@ class Affinity:
         if self._endpoint is None or self._endpoint.breaker.is_open:
             best = self._endpoints.least_loaded()
             if self._endpoint is None or not best.breaker.is_open:
-                self.end()
+                self.close()
                 self._endpoint = best
                 best.questions += self._questions
         return self._endpoint

@@ -71,7 +71,7 @@ class Journal:
         self, database: JournalDatabase | Path, *, flushes_every_commit: bool = True
     ) -> None:
         self._database = SqliteJournal(database) if isinstance(database, Path) else database
-        self.owner = _Owner.here(journal=uuid4().hex[:8]).as_json()
+        self.owner = f"{ProcessIdentity.here().as_name()}-{uuid4().hex[:8]}"
         self._lock = threading.Lock()
         # Claims may be lost in a power failure, so they do not wait for the disk.
         self._session = self._database.connect(is_durable=False)
@@ -273,16 +273,9 @@ def _from_sql(values: dict[str, Any], row_class: type[Row]) -> Row:
     return from_values(values | times, row_class)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Owner(ProcessIdentity):
-    """The owner of a claim: one journal of one process."""
-
-    journal: str
-
-
 def is_dead(owner: str) -> bool:
-    """True if `owner` is a process that has certainly ended."""
+    """True if the process of a journal, the `owner` of a claim, has certainly ended."""
     try:
-        return _Owner.from_json(owner).is_dead
-    except (TypeError, ValueError):
+        return ProcessIdentity.from_name(owner.rpartition("-")[0]).is_dead
+    except ValueError:
         return False  # written by another version, so the claim ends only when it expires

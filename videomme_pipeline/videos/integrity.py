@@ -119,10 +119,10 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         )
     if annotated.unmatched:
         count = f"{len(annotated.unmatched):,} questions without a correct option are left out"
-        message += f"; {count}: {annotated.listed_unmatched}"
+        message += f"; {count}: {annotated.listed(annotated.unmatched)}"
     if annotated.problems:
         count = f"unusable rows, {len(annotated.problems):,}"
-        message += f"; {count}: {annotated.listed_problems}"
+        message += f"; {count}: {annotated.listed(annotated.problems)}"
     left_out = Verdict.WARNING if annotated.unmatched else Verdict.OK
     verdict = Verdict.FAILED if annotated.problems else left_out
     yield Finding(check="annotations", verdict=verdict, message=message)

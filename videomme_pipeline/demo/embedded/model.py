@@ -10,7 +10,7 @@ OCR and llama.cpp run in a child process, so that a crash in them costs one atte
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -68,6 +68,9 @@ class EmbeddedModel:
     load. A child that crashes is replaced.
     """
 
+    name = "embedded"
+    needs_frames = True
+
     def __init__(
         self,
         folder: Path | None = None,
@@ -75,24 +78,13 @@ class EmbeddedModel:
         weights: PackageFile = WEIGHTS,
         time_limit_seconds: float = 600.0,
     ) -> None:
+        self.identity = embedded_identity(weights.member_sha256)
         self._folder = folder or Path.home() / ".cache" / "videomme" / "embedded"
         self._weights = weights
         self._time_limit_seconds = time_limit_seconds
         self._children = _children()
         self._idle = deque(self._children)
         self._reading = Lock()
-
-    @property
-    def name(self) -> str:
-        return "embedded"
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return embedded_identity(self._weights.member_sha256)
-
-    @property
-    def needs_frames(self) -> bool:
-        return True
 
     async def respond(self, request: Request) -> Reply:
         """Return the best option's letter. `reasoning` lists the evidence and all scores.

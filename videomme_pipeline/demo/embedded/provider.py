@@ -11,10 +11,9 @@ from pydantic import Field
 
 from videomme_pipeline.demo.embedded import identity
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.extras import EXTRAS
 from videomme_pipeline.models.spec import Limits, ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
-
-_PACKAGES = ("xllamacpp", "rapidocr", "onnxruntime")
 
 
 class EmbeddedSpec(ModelSpec):
@@ -38,7 +37,7 @@ class EmbeddedSpec(ModelSpec):
 def _build(spec: EmbeddedSpec, _environment: Mapping[str, str]) -> VideoLLM:
     missing = [
         package
-        for package in _PACKAGES
+        for package in EXTRAS["demo"]
         if identity.package_version(package) == identity.NOT_INSTALLED
     ]
     if missing:

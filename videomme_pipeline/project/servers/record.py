@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import orjson
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
@@ -27,7 +27,7 @@ class SeenServer:
     """A server of a model. `key` is the hash of its identity when it was first seen, at `since`."""
 
     key: str
-    since: datetime
+    since: AwareDatetime
     identity: ServerIdentity
 
     def may_be(self, identity: ServerIdentity) -> bool:
@@ -43,6 +43,17 @@ class SeenServer:
         if answered_at is None or answered_at < self.since:
             return response
         return replace(response, server=canonical_json(self.identity.known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """The file of a model, with its servers, the current one first."""
+
+    model: str
+    servers: list[SeenServer]
+
+
+_FILE = TypeAdapter(_File)
 
 
 class ServerRecord:
@@ -107,16 +118,8 @@ class ServerRecord:
         self._seen[model] = now_seen
         path = self._store.servers(model)
         if is_stored and now_seen != _read(path):
-            servers = [
-                {
-                    "key": server.key,
-                    "since": server.since.isoformat(),
-                    "identity": server.identity.known,
-                }
-                for server in now_seen
-            ]
-            content = {"model": spec.name, "servers": servers}
-            publish(path, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+            file = _File(model=spec.name, servers=now_seen)
+            publish(path, _FILE.dump_json(file, indent=2, exclude_none=True))
 
 
 def _fingerprint(spec: RemoteSpec) -> str:
@@ -128,18 +131,12 @@ def _read(path: UPath) -> list[SeenServer]:
     if not path.exists():
         return []
     try:
-        return [
-            SeenServer(
-                key=item["key"],
-                since=datetime.fromisoformat(item["since"]),
-                identity=ServerIdentity.of(item["identity"]),
-            )
-            for item in orjson.loads(path.read_bytes())["servers"]
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return _FILE.validate_json(path.read_bytes()).servers
+    except ValidationError as error:
         raise DamagedFileError(
-            f"{path}: the record of the model's servers is damaged ({error!r}); if the server is "
-            "still the first one that this model had, delete the file; otherwise restore it"
+            f"{path}: the record of the model's servers is damaged ({error.errors()[0]['msg']}); "
+            "if the server is still the first one that this model had, delete the file; otherwise "
+            "restore it"
         ) from error
 
 

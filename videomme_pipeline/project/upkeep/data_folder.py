@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from upath import UPath
 
@@ -57,15 +58,6 @@ class Garbage:
     path: UPath
     bytes: int
     why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GarbageOfReason:
-    """The number and size of the files that can be removed for the same reason."""
-
-    why: str
-    files: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +234,13 @@ class DataFolder:
         return files
 
 
-def by_reason(garbage: Iterable[Garbage]) -> list[GarbageOfReason]:
-    """Number and size of the files by reason, the largest size first."""
+def by_reason(garbage: Iterable[Garbage]) -> list[dict[str, Any]]:
+    """Each reason (`why`) with its number of `files` and their `bytes`, the largest size first."""
     files, sizes = Counter[str](), Counter[str]()
     for file in garbage:
         files[file.why] += 1
         sizes[file.why] += file.bytes
-    return [
-        GarbageOfReason(why=why, files=files[why], bytes=size) for why, size in sizes.most_common()
-    ]
+    return [{"why": why, "files": files[why], "bytes": size} for why, size in sizes.most_common()]
 
 
 def remove(garbage: Iterable[Garbage]) -> None:
