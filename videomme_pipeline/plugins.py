@@ -82,3 +82,8 @@ def find_class(group: str, name: str, base: type, title: str) -> Any:
         title=title,
         expected=f"a subclass of {base.__module__}.{base.__name__}",
     )
+
+
+def find_classes(group: str, base: type) -> list[Any]:
+    """All subclasses of `base` in a group. Errors are those of `find`."""
+    return [find_class(group, name, base, f"`{name}` of {group}") for name in installed(group)]

@@ -349,7 +349,7 @@ def test_an_evaluation_stops_at_its_budget_and_resumes_with_a_higher_one(tmp_pat
         with pytest.raises(CostLimitError, match="raise the limit"):
             ask(tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(max_dollars))
         with Journal(tmp_path / "journal") as journal:
-            assert 0.8 * max_dollars <= journal.spent_dollars("test") <= max_dollars
+            assert 0.8 * max_dollars <= journal.costs("test")[0] <= max_dollars
         earlier_requests = server.request_count
         remaining = ask(
             tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(max_dollars * 10)
@@ -594,7 +594,7 @@ def test_random_faults_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
         responses = ask(tmp_path / "journal", videos(100), model_at(server, prices=prices), plan)
         with Journal(tmp_path / "journal") as journal:
             attempts = journal.attempts(item.request_fingerprint for item in responses)
-            spent = journal.spent_dollars("test")
+            spent, _ = journal.costs("test")
     assert len(letters(responses)) == 300
     assert all(item.raw_output for item in responses)
     assert set(server.answered.values()) == {1}

@@ -101,8 +101,8 @@ def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(
         committed(journal.record(attempt("a"), None))
         committed(journal.record(attempt("a"), answer("a")))
         committed(journal.record(attempt("b", evaluation="other"), answer("b")))
-        assert journal.spent_dollars("test") == 0.5
-        assert journal.spent_dollars("none") == 0.0
+        assert journal.costs("test")[0] == 0.5
+        assert journal.costs("none") == (0.0, None)
 
 
 def test_a_claim_excludes_others_until_it_expires(database: JournalDatabase) -> None:

@@ -36,7 +36,7 @@ def source(tmp_path: Path) -> SqliteJournal:
 def everything(database: JournalDatabase) -> tuple[object, ...]:
     with Journal(database) as journal:
         stored = journal.stored_responses(not_asked(name) for name in NAMES)
-        return stored, journal.attempts(NAMES), journal.spent_dollars("test")
+        return stored, journal.attempts(NAMES), journal.costs("test")
 
 
 def test_a_copy_has_every_response_and_attempt(source: SqliteJournal, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_sample_tables_agree_with_the_demuxer(odd_video: Path) -> None:
 
 def test_times_count_from_the_first_shown_frame(odd_videos: OddVideos) -> None:
     index = index_packets(odd_videos.path("late_start.mkv"))
-    assert index.start_seconds == pytest.approx(5.0)
+    assert index.timing.start_seconds == pytest.approx(5.0)
     assert index.seconds[:3].tolist() == pytest.approx([0, 0.1, 0.2])
     assert index.duration_seconds == pytest.approx(6.0)
     assert index.missing_seconds == 0

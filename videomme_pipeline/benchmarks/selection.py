@@ -47,8 +47,8 @@ class Selection(Spec):
     @property
     def selected_by(self) -> dict[str, object]:
         """The keys that select videos, as JSON. Empty if all videos are selected."""
-        values = Selection(duration=self.duration, subset=self.subset).model_dump(mode="json")
-        return {name: value for name, value in values.items() if value is not None}
+        keys = set(Selection.model_fields)
+        return self.model_dump(mode="json", include=keys, exclude_none=True)
 
     @classmethod
     def stored_in(cls, settings: Mapping[str, object]) -> "Selection":

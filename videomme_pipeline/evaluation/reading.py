@@ -3,6 +3,7 @@
 The file's name is the evaluation's name and partition key.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -120,15 +121,16 @@ def _check_selection(evaluation: Evaluation, path: Path) -> None:
 def _template(value: str, folder: Path, benchmark: str) -> Template:
     """The published template `value`, or the template in the file `value` below `folder`.
 
-    The benchmark may declare prompts of its own. The file must be
-    inside the configuration folder, the parent of `folder`, so that a configuration from elsewhere
-    cannot send other files to a model.
+    The benchmark may declare prompts of its own. The file must be inside the configuration folder,
+    the parent of `folder`, so that a configuration from elsewhere cannot send other files to a
+    model.
     """
     declared = find_benchmark(benchmark)
     if value in declared.prompts:
         return Template(name=value, **dict(declared.prompts[value]))
     path = folder / value
-    if value in set(TemplateName) or not _is_file(path):
+    # `os.path` takes a text that cannot be a path, for example a long one, as no file.
+    if value in set(TemplateName) or not os.path.isfile(path):  # noqa: PTH113
         return parse_template(value)
     allowed = folder.parent.resolve()
     if not path.resolve().is_relative_to(allowed):
@@ -137,13 +139,6 @@ def _template(value: str, folder: Path, benchmark: str) -> Template:
             f"{allowed}; copy the file beside the evaluation"
         )
     return load_template(path)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # the text is not the path of any file, for example too long
-        return False
 
 
 def check_name(name: str, path: Path) -> None:

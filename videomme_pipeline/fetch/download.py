@@ -147,19 +147,10 @@ class _UnzipJob:
         return {file.video_id for file in self.files}
 
     @property
-    def unzipped_bytes(self) -> int:
-        return sum(file.member.size_bytes for file in self.files)
-
-    @property
     def is_downloaded_whole(self) -> bool:
         stored = sum(file.member.stored_bytes for file in self.files)
         size = sum(part.size for part in self.remote)
         return bool(self.remote) and stored > size * WHOLE_ARCHIVE_SHARE
-
-    @property
-    def download_bytes(self) -> int:
-        """Bytes on disk in addition to the unzipped files."""
-        return sum(part.size for part in self.remote) if self.is_downloaded_whole else 0
 
 
 @contextmanager
@@ -303,9 +294,9 @@ def _unzip_jobs(mirror: Mirror, missing: Sequence[_MediaFile]) -> list[_UnzipJob
 
 
 def _require_space(jobs: Sequence[_UnzipJob], folder: Path, *, keep_archives: bool) -> None:
-    downloads = [job.download_bytes for job in jobs]
+    downloads = [sum(p.size for p in job.remote) for job in jobs if job.is_downloaded_whole]
     archives = sum(downloads) if keep_archives else max(downloads, default=0)
-    needed = sum(job.unzipped_bytes for job in jobs) + archives
+    needed = sum(file.member.size_bytes for job in jobs for file in job.files) + archives
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageError(

@@ -5,8 +5,8 @@ The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of vers
 
 import hashlib
 import json
-from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -22,9 +22,7 @@ from videomme_pipeline.formats.results_format import (
 from videomme_pipeline.models.public_settings import public_settings, without_urls
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
-_CONSTANTS = json.loads(
-    resources.files(__package__).joinpath("every_eval_ever.json").read_text("utf-8")
-)
+_CONSTANTS = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 _SCHEMA = _CONSTANTS["schema_version"]
 
 

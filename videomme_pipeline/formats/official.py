@@ -52,10 +52,6 @@ def _written(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion
     return (_rows if is_grouped else _template)(questions, answers)
 
 
-def _indented(rows: Sequence[Row]) -> str:
-    return json.dumps(rows, indent=4, ensure_ascii=False) + "\n"
-
-
 def _template(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
     """The v1 template. A video without any answer is marked missing."""
     facets = find_benchmark(questions[0].benchmark).published_facets
@@ -99,7 +95,7 @@ FORMAT = ResultsFormat(
     recognizes=lambda row: "questions" in row,
     read=_read,
     rows=_written,
-    text=_indented,
+    text=lambda rows: json.dumps(rows, indent=4, ensure_ascii=False) + "\n",
     suffix=".json",
 )
 

@@ -84,17 +84,14 @@ class Scored:
         return accuracy
 
     @property
-    def repeats(self) -> int:
-        return 1 + max(row.repeat for row in self.rows)
-
-    @property
     def coverage(self) -> str:
         """The number of questions: "2,700 of 2,700 questions on 900 videos, asked once"."""
         asked = len({row.question_id for row in self.rows})
         videos = len({row.video_id for row in self.rows})
         size = self.benchmark.size.questions
         of_all = f"{asked:,}" if size is None else f"{asked:,} of {size:,}"
-        times = "once" if self.repeats == 1 else f"{self.repeats} times"
+        repeats = 1 + max(row.repeat for row in self.rows)
+        times = "once" if repeats == 1 else f"{repeats} times"
         return f"{of_all} questions on {videos:,} videos, asked {times}"
 
     @property

@@ -349,15 +349,3 @@ def stored_sampling(path: UPath) -> str | None:
         return str(json.loads(parquet.read_metadata(path)["facts"])["sampling"])
     except (FileNotFoundError, DamagedFileError, StorageError, KeyError):
         return None
-
-
-def planned_frames(store: Store, video_hash: str, settings_fingerprint: str) -> int | None:
-    """The number of frames that the sampling chose, including those that did not decode.
-
-    None if no frames are stored, or their file is unreadable.
-    """
-    try:
-        stored = read_stored(store, video_hash, settings_fingerprint)
-    except (FileNotFoundError, DamagedFileError, StorageError):
-        return None
-    return stored.count + len(stored.missing_seconds)

@@ -115,12 +115,16 @@ def _yuv_planes(frame: "VideoFrame", width: int, height: int) -> list[Plane]:
         dst_color_range=_FULL_RANGE,
         threads=1,
     )
-    # Rows of a plane are padded.
+    return planes_of(scaled)
+
+
+def planes_of(frame: "VideoFrame") -> list[Plane]:
+    """The planes of a YUV frame as views of its memory, without the padding of their rows."""
     return [
         np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[
             :, : plane.width
         ]
-        for plane in scaled.planes
+        for plane in frame.planes
     ]
 
 

@@ -9,9 +9,10 @@ decoded again.
 import pickle
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.abc import MetaPathFinder
 from itertools import chain
@@ -425,20 +426,11 @@ class _PandasBlocker(MetaPathFinder):
 _PANDAS_BLOCKER = _PandasBlocker()
 
 
-@dataclass(slots=True)
-class _Parts:
-    """The finished parts of one video."""
-
-    files: list[Path] = field(default_factory=list)
-    seconds: float = 0.0
-    error: VideoError | None = None
-
-
 def _gather(
     results: Iterable[TaskResult[_Task, FrameResult]], store: Store
 ) -> Iterator[FrameResult]:
     """Yield a result per job. The result of a split video follows its last part."""
-    split: dict[FrameJob, _Parts] = {}
+    split: dict[FrameJob, list[tuple[Path, FrameResult]]] = defaultdict(list)
     for finished in results:
         task, job = finished.task, finished.task.job
         result = finished.value or FrameResult(
@@ -447,25 +439,23 @@ def _gather(
         if task.file is None:
             yield result
             continue
-        parts = split.setdefault(job, _Parts())
-        parts.files.append(task.file)
-        parts.seconds += result.cpu_seconds
-        parts.error = parts.error or result.error
-        if len(parts.files) == task.parts:
+        split[job].append((task.file, result))
+        if len(split[job]) == task.parts:
             yield _join(split.pop(job), job, store)
 
 
-def _join(parts: _Parts, job: FrameJob, store: Store) -> FrameResult:
+def _join(parts: Sequence[tuple[Path, FrameResult]], job: FrameJob, store: Store) -> FrameResult:
     """Publish the frames of a video from the files of its parts."""
-    result = FrameResult(job=job, error=parts.error)
-    if parts.error is None:
+    files, errors = sorted(file for file, _ in parts), [part.error for _, part in parts]
+    result = FrameResult(job=job, error=next(filter(None, errors), None))
+    if result.error is None:
         with _fetched(job) as local:
             index = packet_index(store, local)
-            items = chain.from_iterable(_unpickle(file) for file in sorted(parts.files))
+            items = chain.from_iterable(map(_unpickle, files))
             result = _publish(store, local, index, _selections(local, index), items)
-    for file in parts.files:
+    for file in files:
         file.unlink(missing_ok=True)
-    return replace(result, job=job, cpu_seconds=parts.seconds)
+    return replace(result, job=job, cpu_seconds=sum(part.cpu_seconds for _, part in parts))
 
 
 def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:

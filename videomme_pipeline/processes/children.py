@@ -123,17 +123,13 @@ class _Process:
         with suppress(ConnectionError):  # the child died; reading its result shows it
             self._connection.send((function, task))
         try:
-            if self._connection.poll(limit_seconds):
-                is_value, value = self._connection.recv()
-            else:
+            if not self._connection.poll(limit_seconds):
                 self.end()
-                is_value, value = (
-                    False,
-                    (
-                        f"not finished after {limit_seconds:g} s, so it was stopped; "
-                        "raise the time limit if the machine is slow"
-                    ),
+                raise ChildFailedError(
+                    f"not finished after {limit_seconds:g} s, so it was stopped; "
+                    "raise the time limit if the machine is slow"
                 )
+            is_value, value = self._connection.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
             raise ChildFailedError(self.exit_report()) from None
         except (KeyboardInterrupt, SystemExit):

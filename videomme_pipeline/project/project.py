@@ -206,9 +206,8 @@ def open_project(
         )
     cluster = read_cluster(folder)
     if cluster and is_local(store.root):
-        store = Store.at(
-            store.root.absolute(), local_disk
-        )  # the workers have other working directories
+        # The workers have other working directories.
+        store = Store.at(store.root.absolute(), local_disk)
     return Project(
         configuration=read_configuration(folder),
         store=store,

@@ -7,6 +7,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from videomme_pipeline import plugins
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.evaluation.evaluation import NONE
@@ -14,9 +15,9 @@ from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
-from videomme_pipeline.models.endpoint.managed import ServeSpec, serve_specs
+from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.project.nightly.tracked import NightlySpec
-from videomme_pipeline.project.runs.settings import RunsSpec, cluster_specs
+from videomme_pipeline.project.runs.settings import ClusterSpec, RunsSpec
 from videomme_pipeline.project.upkeep.frame_budget import StorageSpec
 from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.rows import field_docstrings
@@ -53,7 +54,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         "samplings": _schema(dict[str, list[str | Sampling] | None]),
         "nightly": _schema(NightlySpec),
         "storage": _schema(StorageSpec),
-        "cluster": _schema(Union[*cluster_specs()]),
+        "cluster": _schema(Union[*plugins.find_classes(plugins.WORKERS, ClusterSpec)]),
         "runs": _schema(RunsSpec),
     }
 
@@ -63,7 +64,7 @@ class _WithDocstrings(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         if schema["cls"] is ServeSpec:
-            kinds: Any = Union[*serve_specs()]
+            kinds: Any = Union[*plugins.find_classes(plugins.SERVERS, ServeSpec)]
             return self.generate_inner(TypeAdapter(kinds).core_schema)
         properties_schema = super().model_schema(schema)
         for owner in schema["cls"].__mro__:

@@ -114,8 +114,7 @@ class _Collection:
         self._journal = journal
         self._plan = plan
         self._clock = clock
-        spent = journal.spent_dollars(plan.cost_name)
-        highest_cost = journal.highest_cost(plan.cost_name)
+        spent, highest_cost = journal.costs(plan.cost_name)
         budget = Budget(_max_dollars(plan, spent), spent, highest_cost)
         self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
         self.delivery = Delivery(self._endpoints, on_progress)
@@ -281,7 +280,8 @@ class _Collection:
         """
         result: Reply | ResponseFailure | None = None
         request = replace(pending.planned, frames=video.frames)
-        tokens = _expected_tokens(request)
+        # A rough estimate, until the endpoint has reported some tokens.
+        tokens = len(request.prompt.text) // 4 + _TOKENS_PER_FRAME * len(video.frames.frames)
         try:
             while result is None and self._stopped_by is None:
                 admitted = video.affinity.admit(pending, tokens, is_follower=is_follower)
@@ -383,8 +383,3 @@ def _max_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
     if plan.max_cost_dollars is not None:
         limits.append(spent_dollars + plan.max_cost_dollars)
     return min(limits, default=None)
-
-
-def _expected_tokens(request: Request) -> int:
-    """Rough estimate of a request's tokens, until the endpoint has reported some."""
-    return len(request.prompt.text) // 4 + _TOKENS_PER_FRAME * len(request.frames.frames)

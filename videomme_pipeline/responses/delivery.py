@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from logging import getLogger
 
 from videomme_pipeline.responses.endpoints import Endpoints
@@ -40,7 +40,8 @@ class Delivery:
         self.elsewhere: Counter[str] = Counter()
         self._endpoints = endpoints
         self._on_progress = on_progress
-        self._progress = AskingProgress()
+        self._answered = self._failed = 0
+        self._cost_dollars = 0.0
         self._responses: list[Response] = []
         self._has_warned = False
         self._changed = asyncio.Event()
@@ -48,35 +49,33 @@ class Delivery:
 
     def deliver(self, response: Response) -> None:
         """Deliver a response and count it. Log only the first warning."""
-        progress = self._progress
         if response.warning is not None and not self._has_warned:
             _log.warning("%s", response.warning)
             self._has_warned = True
-        self._progress = replace(
-            progress,
-            answered=progress.answered + int(response.failure is None),
-            failed=progress.failed + int(response.failure is not None),
-        )
+        self._answered += response.failure is None
+        self._failed += response.failure is not None
         self.show()
         self._responses.append(response)
         self._changed.set()
 
     def add_cost(self, dollars: float) -> None:
         """Add the cost of a request."""
-        spent = self._progress.cost_dollars + dollars
-        self._progress = replace(self._progress, cost_dollars=spent)
+        self._cost_dollars += dollars
         self.show()
 
     def show(self) -> None:
         """Call `on_progress` with the current counts."""
-        self._progress = replace(
-            self._progress,
-            in_flight=self._endpoints.in_flight,
-            pause_seconds=self._endpoints.pause_seconds,
-            elsewhere=self.elsewhere.total(),
-        )
         if self._on_progress is not None:
-            self._on_progress(self._progress)
+            self._on_progress(
+                AskingProgress(
+                    answered=self._answered,
+                    failed=self._failed,
+                    in_flight=self._endpoints.in_flight,
+                    cost_dollars=self._cost_dollars,
+                    pause_seconds=self._endpoints.pause_seconds,
+                    elsewhere=self.elsewhere.total(),
+                )
+            )
 
     def end(self) -> None:
         """Record that no further response follows."""

@@ -126,17 +126,14 @@ class Journal:
         rows = self._execute(sql, _as_json(fingerprints))
         return [_from_sql(dict(zip(ATTEMPT_COLUMNS, row, strict=True)), Attempt) for row in rows]
 
-    def spent_dollars(self, evaluation: str) -> float:
-        """The cost of all attempts of `evaluation` so far, in every run and process."""
-        sql = "select coalesce(sum(cost_dollars), 0.0) from attempts where evaluation = ?"
-        ((spent,),) = self._execute(sql, evaluation)
-        return float(spent)
+    def costs(self, evaluation: str) -> tuple[float, float | None]:
+        """The cost of all attempts of `evaluation` so far, in every run and process.
 
-    def highest_cost(self, evaluation: str) -> float | None:
-        """The highest cost of an attempt of `evaluation` so far, or None if none is known."""
-        sql = "select max(cost_dollars) from attempts where evaluation = ?"
-        ((highest,),) = self._execute(sql, evaluation)
-        return None if highest is None else float(highest)
+        The second value is the highest cost of an attempt, or None if none is known.
+        """
+        sql = "select sum(cost_dollars), max(cost_dollars) from attempts where evaluation = ?"
+        ((spent, highest),) = self._execute(sql, evaluation)
+        return float(spent or 0.0), None if highest is None else float(highest)
 
     def record(self, attempt: Attempt, response: Response | None) -> "Future[None]":
         """Store an attempt and, if it settled the request, its response.

@@ -63,9 +63,8 @@ class PostgresSession(Session):
             execute_batch(cursor, sql.replace("?", "%s"), rows)
 
     def transact(self, work: Callable[[], Result]) -> Result:
-        unknown: list[
-            tuple[int, Result]
-        ] = []  # a transaction whose commit was lost, and its result
+        # A transaction whose commit was lost, and its result.
+        unknown: list[tuple[int, Result]] = []
 
         def attempt() -> Result:
             if unknown and self._is_committed(unknown[0][0]):

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -200,6 +200,16 @@ def setting_aside(path: UPath) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def logging_damage(path: UPath) -> Iterator[None]:
+    """End the block, set the file aside and log it if the block cannot understand its content."""
+    try:
+        with setting_aside(path):
+            yield
+    except DamagedFileError as error:
+        _log.warning("%s", error)
+
+
 def set_aside(path: Path | UPath) -> str:
     """Rename a damaged file to `….corrupt`, and return what to do, for the end of a message."""
     aside = path.with_name(f"{path.name}{SET_ASIDE}")
@@ -223,11 +233,6 @@ def stored_settings(path: UPath) -> dict[str, Any]:
 
 def _metadata(path: UPath) -> dict[str, str]:
     """The metadata of the file at `path`; empty if it is missing or damaged (then set aside)."""
-    try:
-        with setting_aside(path):
-            return parquet.read_metadata(path)
-    except (FileNotFoundError, StorageError):
-        return {}
-    except DamagedFileError as error:
-        _log.warning("%s", error)
-        return {}
+    with suppress(FileNotFoundError, StorageError), logging_damage(path):
+        return parquet.read_metadata(path)
+    return {}

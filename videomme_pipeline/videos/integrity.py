@@ -11,7 +11,6 @@ from pathlib import Path
 
 from upath import UPath
 
-from videomme_pipeline.benchmarks.benchmark import License
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     VIDEO_SUFFIXES,
@@ -75,13 +74,11 @@ def check_data(open_source: Callable[[], Source]) -> list[Finding]:
         source = open_source()
     except LicenseNotAcceptedError as error:
         return [Finding.failed("license", str(error))]
-    terms = find_benchmark(source.name).license
-    return [*([_accepted(terms)] if terms is not None else []), *_data_findings(source)]
-
-
-def _accepted(terms: License) -> Finding:
-    message = "accepted" if terms.needs_acceptance else f"{terms.name}: needs no acceptance"
-    return Finding.ok("license", message)
+    findings = list(_data_findings(source))
+    if (terms := find_benchmark(source.name).license) is not None:
+        message = "accepted" if terms.needs_acceptance else f"{terms.name}: needs no acceptance"
+        findings.insert(0, Finding.ok("license", message))
+    return findings
 
 
 def _data_findings(source: Source) -> Iterator[Finding]:

@@ -4,7 +4,7 @@
 the index.
 """
 
-import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from upath import UPath
 
 from videomme_pipeline.benchmarks.locate import VideoFile
-from videomme_pipeline.errors import DamagedFileError, VideoUnreadableError
+from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.publish import publish
-from videomme_pipeline.storage.tables import setting_aside
+from videomme_pipeline.storage.tables import logging_damage
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -39,7 +39,6 @@ _COLUMNS = {
     "precedes_loss": "precedes_loss",
 }
 """The stored columns and their fields."""
-_log = logging.getLogger(__name__)
 
 
 class IndexSource(StrEnum):
@@ -183,15 +182,6 @@ class PacketIndex:
         return float(self.seconds[-1] + self.last_duration * float(self.time_base))
 
     @property
-    def average_fps(self) -> float:
-        return self.frame_count / self.duration_seconds if self.duration_seconds else 0.0
-
-    @property
-    def start_seconds(self) -> float:
-        """Time of the first shown frame in the container."""
-        return float(self.frame_pts[0] * self.time_base) if self.frame_count else 0.0
-
-    @property
     def missing_seconds(self) -> float:
         """Claimed seconds that the file does not contain, or 0 for a complete file.
 
@@ -203,13 +193,14 @@ class PacketIndex:
     @property
     def timing(self) -> Timing:
         """The facts about the frames that are stored with the video."""
+        count, seconds = self.frame_count, self.duration_seconds
         return Timing(
-            duration_seconds=self.duration_seconds,
+            duration_seconds=seconds,
             missing_seconds=self.missing_seconds,
-            frame_count=self.frame_count,
-            average_fps=self.average_fps,
+            frame_count=count,
+            average_fps=count / seconds if seconds else 0.0,
             keyframe_count=len(self.keyframes),
-            start_seconds=self.start_seconds,
+            start_seconds=float(self.frame_pts[0] * self.time_base) if count else 0.0,
             time_base=str(self.time_base),
             index_source=self.source.value,
         )
@@ -232,28 +223,23 @@ class PacketIndex:
 
         A file of another version is ignored. A damaged file is set aside.
         """
-        try:
-            with setting_aside(path):
-                table = parquet.read_table(path)
-                facts = parquet.metadata_of(table)
-                if facts.get("version") != str(INDEX_VERSION):
-                    return None
-                arrays: dict[str, Any] = {
-                    field: table.column(name).to_numpy() for name, field in _COLUMNS.items()
-                }
-                claimed = facts["claimed_seconds"]
-                return cls(
-                    **arrays,
-                    time_base=Fraction(facts["time_base"]),
-                    last_duration=int(facts["last_duration"]),
-                    claimed_seconds=float(claimed) if claimed else None,
-                    source=IndexSource(facts["source"]),
-                )
-        except FileNotFoundError:
-            return None
-        except DamagedFileError as error:
-            _log.warning("%s", error)
-            return None
+        with suppress(FileNotFoundError), logging_damage(path):
+            table = parquet.read_table(path)
+            facts = parquet.metadata_of(table)
+            if facts.get("version") != str(INDEX_VERSION):
+                return None
+            arrays: dict[str, Any] = {
+                field: table.column(name).to_numpy() for name, field in _COLUMNS.items()
+            }
+            claimed = facts["claimed_seconds"]
+            return cls(
+                **arrays,
+                time_base=Fraction(facts["time_base"]),
+                last_duration=int(facts["last_duration"]),
+                claimed_seconds=float(claimed) if claimed else None,
+                source=IndexSource(facts["source"]),
+            )
+        return None
 
 
 def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFile) -> PacketIndex:

@@ -7,6 +7,7 @@ needed.
 import io
 import wave
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from logging import getLogger
@@ -49,14 +50,12 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
         _log.warning("%s", error)
     else:
         return row.wave_file
-    child = Child(memory_limit_bytes=VIDEO_LIMITS.memory_bytes)
     try:
-        task = (path, video_id)
-        sound = child.run(decode_sound, task, time_limit_seconds=VIDEO_LIMITS.seconds)
+        with closing(Child(memory_limit_bytes=VIDEO_LIMITS.memory_bytes)) as child:
+            task = (path, video_id)
+            sound = child.run(decode_sound, task, time_limit_seconds=VIDEO_LIMITS.seconds)
     except ChildFailedError as error:
         raise VideoError.from_child(video_id, path, error) from error
-    finally:
-        child.close()
     with writing(stored):
         write_rows(stored, [Sound(wave_file=sound)], Sound, fingerprint=video_hash)
     return sound

@@ -1,14 +1,13 @@
 """Citation findings about every evaluation in the loaded tables."""
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 from typing import TypeVar
 
 import duckdb
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
-from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
+from videomme_pipeline.benchmarks.selection import Selection, group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import arrow_schema, from_table
 from videomme_pipeline.scoring.citation_checks import (
@@ -89,7 +88,11 @@ def _evidence(
         CitationEvidence(
             benchmark=find_benchmark(benchmark),
             evaluation=name,
-            questions=_selected(questions, specification),
+            questions=[
+                question
+                for on_video in Selection.stored_in(specification).of(questions).values()
+                for question in on_video
+            ],
             question_fingerprints=current,
             answers=_rows(connection, "scored_questions", Answer, benchmark, name),
             specification=specification,
@@ -101,12 +104,6 @@ def _evidence(
         )
         for name, specification in settings.items()
     ]
-
-
-def _selected(questions: Questions, specification: Mapping[str, object]) -> list[Question]:
-    """The questions that an evaluation with this specification selects."""
-    selected = Selection.stored_in(specification).of(questions)
-    return list(chain.from_iterable(selected.values()))
 
 
 def _rows(

@@ -5,6 +5,7 @@ and the declarations of the benchmarks. Its tables are copies, so any DuckDB cli
 any working directory. The views and `scoring` define what the numbers mean.
 """
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +31,6 @@ from videomme_pipeline.warehouse.reference import benchmarks_table, group_outcom
 from videomme_pipeline.warehouse.segments import add_segments
 
 _log = logging.getLogger(__name__)
-
-_PART_BYTES = 4 << 20
 
 
 def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
@@ -156,10 +155,7 @@ def _checksum_file(store: Store) -> Path:
 
 def _checksum(path: Path) -> bytes:
     with path.open("rb") as file:
-        digest = blake3(max_threads=blake3.AUTO)
-        while part := file.read(_PART_BYTES):
-            digest.update(part)
-        return digest.hexdigest().encode()
+        return hashlib.file_digest(file, blake3).hexdigest().encode()  # type: ignore[arg-type]
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:

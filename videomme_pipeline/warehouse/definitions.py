@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -32,8 +31,8 @@ GROUP_FACETS_MARK = ", /* facets */"
 @cache
 def scalar_macros() -> str:
     """The SQL that creates the macros for errors and intervals."""
-    text = files("videomme_pipeline.warehouse").joinpath("scalar_macros.sql")
-    return Template(text.read_text(encoding="utf-8")).substitute(
+    text = Path(__file__).with_name("scalar_macros.sql").read_text(encoding="utf-8")
+    return Template(text).substitute(
         z=f"{ndtri(0.5 + CONFIDENCE / 2)}e0",  # with an exponent, not a decimal
         confidence=f"{CONFIDENCE}e0",
         small_cell=SMALL_CELL_CLUSTERS,
@@ -155,14 +154,9 @@ def _chain_columns() -> str:
 
 @cache
 def sql_files(folder: str) -> dict[str, str]:
-    files_in = sorted(
-        (files("videomme_pipeline.warehouse") / folder).iterdir(), key=lambda file: file.name
-    )
-    return {
-        Path(file.name).stem: file.read_text(encoding="utf-8")
-        for file in files_in
-        if file.name.endswith(".sql")
-    }
+    """The texts of the files in a folder beside this module, by name."""
+    paths = sorted(Path(__file__).with_name(folder).glob("*.sql"))
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
 def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx2
 
+from videomme_pipeline.extras import needs_extra
+
 CONTEXT_TOKENS = 2048
 CANDIDATE_TOKENS = 500
 """Number of next tokens whose probability is known. All others get the lowest of them."""
@@ -44,7 +46,8 @@ class LanguageModel:
     """SmolLM2-135M on one CPU thread, used only for the probability of the next token."""
 
     def __init__(self, weights: Path) -> None:
-        import xllamacpp  # noqa: PLC0415 - loads llama.cpp
+        with needs_extra("demo", "the embedded model"):
+            import xllamacpp  # noqa: PLC0415 - loads llama.cpp
 
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(weights)

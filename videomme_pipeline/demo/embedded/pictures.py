@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from videomme_pipeline.extras import needs_extra
+
 MAX_PICTURES = 8
 """Reading one picture takes about 0.3 s of CPU."""
 MIN_PICTURE_DIFFERENCE = 1.5
@@ -61,7 +63,8 @@ def read_pictures(pictures: Sequence[Picture]) -> tuple[PictureFacts, ...]:
 @cache
 def load_ocr() -> Any:
     """PP-OCR with onnxruntime. The package contains the networks."""
-    from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
+    with needs_extra("demo", "the embedded model"):
+        from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
 
     return RapidOCR(
         params={

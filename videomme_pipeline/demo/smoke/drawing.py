@@ -6,7 +6,7 @@ picture, so that an hour of video takes about a minute of CPU.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pysubs2.formats.subrip import SubripFormat
 
 from videomme_pipeline.demo.smoke.scripts import Scene, Script
+from videomme_pipeline.frames.encoding import Plane, planes_of
 
 GOP_FRAMES = 250
 ENCODER = {"preset": "ultrafast", "bf": "2", "crf": "27", "threads": "1"}
@@ -46,8 +47,6 @@ _BACKDROPS = (
 """Colors at the top and at the bottom of a scene."""
 _INK = (24, 30, 44)
 _PAPER = (246, 244, 238)
-
-Plane = NDArray[np.uint8]
 
 
 def write_video(script: Script, path: Path, comment: str) -> None:
@@ -158,7 +157,7 @@ def shape_offset(motion: str, seconds: float) -> tuple[float, float]:
 class _Sprite:
     """A picture to draw over another one: YUV 4:2:0 planes with their opacities (0–1)."""
 
-    planes: tuple[Plane, ...]
+    planes: Sequence[Plane]
     opacities: tuple[NDArray[np.float32], ...]
 
     @property
@@ -169,7 +168,7 @@ class _Sprite:
     def height(self) -> int:
         return len(self.planes[0])
 
-    def blend(self, target: tuple[Plane, ...], x: float, y: float) -> None:
+    def blend(self, target: Sequence[Plane], x: float, y: float) -> None:
         """Draw it into `target` at the nearest even position to the left of `x` and above `y`."""
         for plane, picture, opacity in zip(target, self.planes, self.opacities, strict=True):
             shrink = 1 if plane is target[0] else 2
@@ -181,10 +180,10 @@ class _Sprite:
 def _frames(script: Script) -> Iterator[av.VideoFrame]:
     """Yield the frames. All are the same object: encode each before asking for the next."""
     canvas = av.VideoFrame(script.width, script.height, "yuv420p")
-    target = _planes(canvas)
+    target = planes_of(canvas)
     rate = script.frames_per_second
     for scene in script.scenes:
-        still = tuple(plane.copy() for plane in _planes(_yuv(draw_scene(script, scene))))
+        still = [plane.copy() for plane in planes_of(_yuv(draw_scene(script, scene)))]
         shapes = _sprite(draw_shapes(script, scene))
         for number in range(scene.start_seconds * rate, scene.end_seconds * rate):
             second, step = divmod(number, rate)
@@ -214,23 +213,13 @@ def _sprite(picture: Image.Image) -> _Sprite:
     opaque: NDArray[np.float32] = np.asarray(picture)[..., 3].astype(np.float32) / np.float32(255)
     rows, columns = opaque.shape
     halved = opaque.reshape(rows // 2, 2, columns // 2, 2).mean(axis=(1, 3), dtype=np.float32)
-    planes = tuple(plane.copy() for plane in _planes(_yuv(picture.convert("RGB"))))
+    planes = [plane.copy() for plane in planes_of(_yuv(picture.convert("RGB")))]
     return _Sprite(planes, (opaque, halved, halved))
 
 
 def _yuv(picture: Image.Image) -> av.VideoFrame:
     return av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24").reformat(
         format="yuv420p"
-    )
-
-
-def _planes(frame: av.VideoFrame) -> tuple[Plane, ...]:
-    """The planes of a yuv420p frame as writable views, without padding."""
-    return tuple(
-        np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[
-            :, : plane.width
-        ]
-        for plane in frame.planes
     )
 
 

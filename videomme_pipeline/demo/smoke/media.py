@@ -27,15 +27,13 @@ PACKAGE_FOLDER = ".packages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealClip:
-    """One real clip: its source and license. NOTICE names the authors.
+    """One real clip and its source. NOTICE names the authors, and `clips.json` has the licenses.
 
     `remux` is true if its container is not mp4, so that it is converted.
     """
 
     video_id: str
     source: PackageFile
-    url: str
-    license: str
     remux: bool
 
 

@@ -98,30 +98,17 @@ class ServeSpec(Spec, ABC):
         """
 
 
-def serve_specs() -> list[type[ServeSpec]]:
-    """The class of `serve` for each installed kind of servers.
-
-    Raises:
-        ConfigurationError: if a package cannot be loaded.
-    """
-    return [_spec_of(kind) for kind in plugins.installed(plugins.SERVERS)]
-
-
 def _parsed(value: object) -> object:
     """The spec of the servers that a mapping describes. Other values are returned unchanged."""
     if not isinstance(value, Mapping):
         return value
     try:
-        return parse_spec(value, _spec_of(str(value.get("kind", DEFAULT_KIND))), "serve")
+        kind = str(value.get("kind", DEFAULT_KIND))
+        title = f"servers of the kind `{kind}`"
+        spec = plugins.find_class(plugins.SERVERS, kind, ServeSpec, title)
+        return parse_spec(value, spec, "serve")
     except ConfigurationError as error:
         raise ValueError(str(error)) from None
-
-
-def _spec_of(kind: str) -> type[ServeSpec]:
-    spec: type[ServeSpec] = plugins.find_class(
-        plugins.SERVERS, kind, ServeSpec, f"servers of the kind `{kind}`"
-    )
-    return spec
 
 
 Serve = Annotated[ServeSpec, BeforeValidator(_parsed)]

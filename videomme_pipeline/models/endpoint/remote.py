@@ -68,7 +68,10 @@ class RemoteSpec(ModelSpec, ABC):
         return ()
 
     def context_tokens(self) -> int | None:
-        """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""
+        """Tokens that a prompt can have at most, or None if they are unknown.
+
+        May ask the endpoint, and returns None if it cannot be reached or its key is not set.
+        """
 
     def served_models(self) -> list[str] | None:
         """Sorted names of the models that the endpoint serves, or None if it has no list.

@@ -1,14 +1,14 @@
 """Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
@@ -71,15 +71,8 @@ def _estimate(
         evaluation.decoding,
         _pending_videos(benchmark, evaluation, video_ids),
         questions=questions * evaluation.repeats,
-        context_tokens=_context_tokens(model),
+        context_tokens=model.context_tokens(),
     )
-
-
-def _context_tokens(model: RemoteSpec) -> int | None:
-    """The context size of `model`, or None if it is unknown or the endpoint cannot be reached."""
-    with suppress(ModelError):
-        return model.context_tokens()
-    return None
 
 
 def _pending_videos(

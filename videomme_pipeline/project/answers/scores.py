@@ -3,9 +3,10 @@
 from functools import partial
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import planned_frames
+from videomme_pipeline.frames.cache import read_stored
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -94,13 +95,20 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
 def _planned_frames(
     benchmark: BenchmarkState, video_id: str, video: Video | None, evaluation: Evaluation
 ) -> int | None:
-    """The number of frames that the sampling chose for a video; None if there are no frames yet."""
+    """The number of frames that the sampling chose, including those that did not decode.
+
+    None if no frames are stored, or their file is unreadable.
+    """
     if evaluation.sampling is None or not evaluation.model.needs_frames:
         return 0
     if video is None:
         return None
     settings = benchmark.snapshot.versions.frame_settings(video_id, evaluation.sampling)
-    return planned_frames(benchmark.store, video.content_hash, settings)
+    try:
+        stored = read_stored(benchmark.store, video.content_hash, settings)
+    except (FileNotFoundError, DamagedFileError, StorageError):
+        return None
+    return stored.count + len(stored.missing_seconds)
 
 
 def frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:

@@ -3,14 +3,14 @@
 Each nightly run of an evaluation is stored as one file and is never repeated.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
-from typing import Self
+from typing import Annotated, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
@@ -64,17 +64,11 @@ class NightlySpec(Spec):
     """The date of the first possible nightly run."""
     fresh_within_hours: float = Field(default=36.0, gt=0)
     """The age in hours from which the leaderboard counts as outdated."""
-    evaluations: dict[str, Tracked] = Field(default_factory=dict)
+    evaluations: dict[
+        str, Annotated[Tracked, BeforeValidator(lambda entry: {} if entry is None else entry)]
+    ] = Field(default_factory=dict)
+    """The tracked evaluations. An empty entry has the default settings."""
     alarm: AlarmSpec = Field(default_factory=AlarmSpec)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_default(cls, values: Mapping[str, object]) -> Mapping[str, object]:
-        evaluations = values.get("evaluations")
-        if not isinstance(evaluations, Mapping):
-            return values
-        tracked = {name: settings or {} for name, settings in evaluations.items()}
-        return {**values, "evaluations": tracked}
 
     @model_validator(mode="after")
     def _has_a_start(self) -> Self:

@@ -104,19 +104,6 @@ def read_cluster(folder: Path) -> ClusterSpec | None:
     if not entries:
         return None
     kind = str(entries.get("kind", DEFAULT_KIND))
-    return parse_spec(entries, _spec_of(kind, f"{path}: "), str(path))
-
-
-def cluster_specs() -> list[type[ClusterSpec]]:
-    """The class of the content of `cluster.yaml` for each installed kind of workers.
-
-    Raises:
-        ConfigurationError: if a package cannot be loaded.
-    """
-    return [_spec_of(kind) for kind in plugins.installed(plugins.WORKERS)]
-
-
-def _spec_of(kind: str, where: str = "") -> type[ClusterSpec]:
-    title = f"{where}workers of the kind `{kind}`"
+    title = f"{path}: workers of the kind `{kind}`"
     spec: type[ClusterSpec] = plugins.find_class(plugins.WORKERS, kind, ClusterSpec, title)
-    return spec
+    return parse_spec(entries, spec, str(path))

@@ -6,20 +6,18 @@ here.
 """
 
 import json
-import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from upath import UPath
 
-from videomme_pipeline.errors import DamagedFileError, NotReadyError
+from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.state.partitions import Partition, partition_of
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish
-from videomme_pipeline.storage.tables import setting_aside
-
-_log = logging.getLogger(__name__)
+from videomme_pipeline.storage.tables import logging_damage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +62,10 @@ class FailureLog:
 
 def _entry(path: UPath) -> tuple[Partition, str] | None:
     """The partition and the reason in a file, or None for a damaged file, which is set aside."""
-    try:
-        with setting_aside(path):
-            entry = json.loads(path.read_bytes())
-            if entry.pop("checksum") != fingerprint(entry):
-                raise ValueError("its checksum does not match")
-            return partition_of(video=entry["video"], variant=entry["variant"]), entry["reason"]
-    except FileNotFoundError:
-        return None  # another process built the partition
-    except DamagedFileError as error:
-        _log.warning("%s", error)
-        return None
+    # Another process may have built the partition and removed the file.
+    with suppress(FileNotFoundError), logging_damage(path):
+        entry = json.loads(path.read_bytes())
+        if entry.pop("checksum") != fingerprint(entry):
+            raise ValueError("its checksum does not match")
+        return partition_of(video=entry["video"], variant=entry["variant"]), entry["reason"]
+    return None

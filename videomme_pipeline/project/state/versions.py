@@ -183,7 +183,10 @@ class Versions:
             responses: str | None = self.responses(video_id, evaluation)
         except NotReadyError:
             responses = None
-        return [responses, self._with_answers(video_id)]
+        questions = self._once(
+            ("key", video_id), lambda: fingerprint(list(self.questions[video_id]))
+        )
+        return [responses, questions]
 
     def _footage(self, video_id: str) -> Footage:
         return self.questions[video_id][0].footage
@@ -199,10 +202,6 @@ class Versions:
                 in_group=grouping is not None,
             ),
         )
-
-    def _with_answers(self, video_id: str) -> str:
-        """Hash of a video's questions with the answers."""
-        return self._once(("key", video_id), lambda: fingerprint(list(self.questions[video_id])))
 
     def _inputs(self, video_id: str, evaluation: Evaluation) -> tuple[Hashable, ...]:
         """Everything that the versions of a video in an evaluation depend on, except questions."""

@@ -6,14 +6,14 @@ import platform
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.progress import no_progress
@@ -62,16 +62,8 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
 
 
 def _versions() -> Finding:
-    versions, missing = [f"python {platform.python_version()}"], []
-    for package in NAMED_PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            missing.append(package)
-    if missing:
-        message = f"{', '.join(missing)} not installed here; run `make demo` once"
-        return Finding.warning("packages", message)
-    return Finding.ok("packages", ", ".join(versions))
+    packages = (f"{package} {version(package)}" for package in NAMED_PACKAGES)
+    return Finding.ok("packages", ", ".join([f"python {platform.python_version()}", *packages]))
 
 
 def _ffmpeg() -> Finding:
@@ -131,7 +123,9 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
                 return
         with project.workers() as workers:
             if is_deep:
-                _run_task(workers)
+                limits = TaskLimits(seconds=60)
+                for result in run_tasks(str, ["a task"], workers=workers, limits=limits):
+                    result.result()  # raises ClusterError if no worker can run it
             problems = workers.problems()
     except VideoMMEError as error:
         yield Finding.failed("cluster", str(error))
@@ -143,17 +137,6 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
         verdict = Verdict.FAILED if problem else Verdict.OK
         message = problem or "has the versions of this machine and reads the data folder"
         yield Finding(check=f"worker {address}", verdict=verdict, message=message)
-
-
-def _run_task(workers: Workers) -> None:
-    """Run a task that does nothing.
-
-    Raises:
-        ClusterError: if no worker can run it.
-    """
-    limits = TaskLimits(seconds=60)
-    for result in run_tasks(str, ["a task"], workers=workers, limits=limits):
-        result.result()
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 
 from upath import UPath
@@ -33,13 +33,8 @@ class Copied:
     problems: tuple[str, ...] = ()
 
     def __add__(self, other: "Copied") -> "Copied":
-        return Copied(
-            copied=self.copied + other.copied,
-            bytes=self.bytes + other.bytes,
-            same=self.same + other.same,
-            different=self.different + other.different,
-            problems=self.problems + other.problems,
-        )
+        names = [field.name for field in fields(self)]
+        return Copied(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 def copy_tables(
