@@ -39,7 +39,7 @@ class Warehouse(SharedStage):
         """Rebuild and sign the file, and return its metadata."""
         from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
 
-        _, left_out = rebuild(self.store)
+        left_out = rebuild(self.store)
         self.sign(target)
         metadata = self.metadata(target)
         if left_out:

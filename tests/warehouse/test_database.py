@@ -627,9 +627,9 @@ def test_repeats_of_a_question_count_as_one_question(tmp_path: Path) -> None:
 
 
 def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: Store) -> None:
-    path, _ = database.rebuild(store)
+    database.rebuild(store)
     moved = tmp_path / "elsewhere.duckdb"
-    shutil.copy(path, moved)
+    shutil.copy(store.warehouse, moved)
     script = (
         "import duckdb, sys; "
         "print(duckdb.connect(sys.argv[1], read_only=True)"
@@ -716,7 +716,7 @@ def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
     store.scores("videomme", "broken").write_bytes(b"PAR1 no")
-    _, left_out = database.rebuild(store)
+    left_out = database.rebuild(store)
     assert len(left_out) == 1
     assert "broken.parquet: the file is damaged" in left_out[0]
     with database.connect(store) as connection:
@@ -731,7 +731,7 @@ def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> Non
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 1
     path.write_bytes(data)
-    _, left_out = database.rebuild(store)
+    left_out = database.rebuild(store)
     assert len(left_out) == 1
     assert f"{path}: the file is damaged" in left_out[0]
     with database.connect(store) as connection:
@@ -740,23 +740,22 @@ def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> Non
 
 def test_the_error_names_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"file/x\.duckdb: cannot write"):
-        database.rebuild(Store.at(tmp_path), tmp_path / "file" / "x.duckdb")
+    with pytest.raises(StorageError, match=r"file/videomme\.duckdb: cannot write"):
+        database.rebuild(Store.at(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.8, 0.99])
-def test_a_disk_that_fills_up_keeps_the_complete_file(
-    tmp_path: Path, store: Store, share: float
-) -> None:
-    path, _ = database.rebuild(store, tmp_path / "x.duckdb")
-    built = path.read_bytes()
+def test_a_disk_that_fills_up_keeps_the_complete_file(store: Store, share: float) -> None:
+    database.rebuild(store)
+    path = store.warehouse
+    built, files = path.read_bytes(), set(path.parent.iterdir())
     with (
         files_of_at_most(int(share * len(built))),
         pytest.raises(StorageError, match="cannot build the DuckDB file"),
     ):
-        database.rebuild(store, path)
+        database.rebuild(store)
     assert path.read_bytes() == built
-    assert list(tmp_path.glob("*.duckdb*")) + list(tmp_path.glob(".*.duckdb*")) == [path]
+    assert set(path.parent.iterdir()) == files
 
 
 def test_a_statement_reads_exactly_these_tables() -> None:

@@ -114,14 +114,12 @@ class Video:
     """BLAKE3 of the subtitle file, or None."""
 
 
-def content_hash(
-    path: VideoSource, hashes: HashCache | None = None, *, verify: bool = False
-) -> str:
+def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
 
     The hash of a folder of pictures is that of their names, their hashes and the frame rate.
 
-    A file in `hashes` is not read again unless `verify` is set.
+    A file in `hashes` is not read again.
 
     Raises:
         OSError: if there is no such file, or it cannot be read.
@@ -130,7 +128,7 @@ def content_hash(
         pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
         return blake3(canonical_json([path.frames_per_second, pictures]).encode()).hexdigest()
     path, state = _with_state(path)
-    cached = None if verify or hashes is None else hashes.get(path, state)
+    cached = None if hashes is None else hashes.get(path, state)
     if cached is not None:
         return cached
     value = _blake3(path)

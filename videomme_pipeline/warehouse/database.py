@@ -33,20 +33,17 @@ from videomme_pipeline.warehouse.segments import add_segments
 _log = logging.getLogger(__name__)
 
 
-def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
-    """Build the DuckDB file of `store` at `path` (default: `store.warehouse`).
+def rebuild(store: Store) -> list[str]:
+    """Build the DuckDB file of `store`, and return a sentence for each file that was left out.
 
-    The new file replaces the old one by a rename. A reader of the old file is not disturbed, and
-    sees the new file when it opens it again.
-
-    Returns:
-        The path, and one sentence for each Parquet file that was left out because it is unreadable.
+    A Parquet file is left out if it is unreadable. The new DuckDB file replaces the old one by a
+    rename. A reader of the old one is not disturbed, and sees the new one when it opens it again.
 
     Raises:
         StorageError: if the file cannot be written.
     """
-    path = store.warehouse if path is None else path
-    if path == store.warehouse and path.is_dir():
+    path = store.warehouse
+    if path.is_dir():
         set_aside(path)
     try:
         with replacing(path) as new:
@@ -54,11 +51,10 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
     except duckdb.Error as error:
         raise StorageError(
             f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
-            "path: it can be rebuilt at any time"
+            "data folder: it can be rebuilt at any time"
         ) from error
-    if path == store.warehouse:
-        publish(UPath(_checksum_file(store)), _checksum(path))
-    return path, left_out
+    publish(UPath(_checksum_file(store)), _checksum(path))
+    return left_out
 
 
 def _build_file(path: Path, store: Store) -> list[str]:

@@ -30,10 +30,6 @@ class SeenServer:
     since: AwareDatetime
     identity: ServerIdentity
 
-    def may_be(self, identity: ServerIdentity) -> bool:
-        """True if no known value of this server differs from `identity`."""
-        return not self.identity.differences(identity)
-
     def label(self, response: Response) -> Response:
         """`response` with what is known about this server, if it is the one that answered.
 
@@ -108,7 +104,8 @@ class ServerRecord:
         A plan does not store it, since a plan writes nothing. It is valid until `invalidate` then.
         """
         seen = self.seen(spec)
-        recorded = next((server for server in seen if server.may_be(identity)), None)
+        same = (server for server in seen if not server.identity.differences(identity))
+        recorded = next(same, None)
         if recorded is None:
             current = SeenServer(key=fingerprint(identity), since=now, identity=identity)
         else:
