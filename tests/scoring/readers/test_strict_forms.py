@@ -298,6 +298,9 @@ B | The answer is A. Wait, no, the answer is B.
 B | A. Wait, B.
 B | A. No, B.
 B | The larger circle is: (B) the red one.
+C | It is (B) a dog or (C) a cat. The answer is C.
+B | A is wrong. B is also consistent with the frames, so B is correct.
+A | My first choice is A.
 B | The cook is (B) tired, because she worked all day.
 B | 【答案】B【解析】画面中的人在跑步，A错误。
 B | Answer: A\n\nCorrection: the answer is B.
@@ -594,6 +597,10 @@ SEVERAL = r"""
 - | (A) or (C)
 - | **A** or **B**
 - | A[/]B[/]C\nB is larger.\nD is further away.
+- | A is correct. B is also correct.
+- | It must be (B) a dog or (C) a cat.
+- | This leaves (B) a dog or (C) a cat.
+- | The first answer choice is (A) a bus. The second answer choice is (B) an opera. Then
 - | The steps are: (A) paint it and then (B) dry it.
 - | After lunch the floor is (A) dusty. The cook is (B) tired. The shelves are (C) in order.
 - | Both A and B

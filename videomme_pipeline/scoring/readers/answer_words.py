@@ -95,6 +95,12 @@ CONDITION = re.compile(
     |(?:如果|若是|假如)[^,;]*$""",
     re.IGNORECASE | re.VERBOSE,
 )
+ENUMERATED = re.compile(
+    r"\b(?:first|second|third|fourth|fifth|next|other)\s(?:answer\s(?:option|choice)|option)"
+    r"\s(?:is|was)\W*$",
+    re.IGNORECASE,
+)
+"""The words before an option that is only listed: "The fourth answer choice is (D)"."""
 QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
 _QUOTED_TEXT = r'(?:的?"[^"\n]{1,60}")?'
 """The text of an option between its letter and a Chinese verb: 选项C的"…"是正确的."""
@@ -145,6 +151,8 @@ AFFIRMED = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+ALSO = re.compile(r"[ \t]*(?:is|seems|could\sbe|would\sbe)\s(?:also|too)\b", re.IGNORECASE)
+"""Text after a letter that is one more answer: "(D) is also correct"."""
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
@@ -171,11 +179,13 @@ _QUALIFIED = (
 ANOTHER_BEFORE = re.compile(
     rf"(?<![{WORD_LETTER}])([A-Za-z])(?:选项|選項|项)?[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
     rf"|(?<![{WORD_LETTER}'])([A-HJ-Z])[ ]$"
+    r"|\(([A-Za-z])\)[^.,;:()\n]{1,40}\sor\s$"
 )
 ANOTHER_AFTER = re.compile(
     rf"(?:选项|選項|项)?[*_)\]\"'`]*(?:\.{{2,3}}|…)?{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
     r"(?=[*_)\]\"'`]*\s*(?:$|[.,;:!?)\n/&<|]|and\b|or\b|\(|are\b|both\b|[^\x00-\x7f]))"
     rf"|[ \t]+([B-HJ-Z])(?=[ \t]+[B-HJ-Z](?![{WORD_LETTER}])|[ \t.]*$)"
+    r"|[^.,;:()\n]{1,40}\sor\s\(([A-Za-z])\)"
 )
 """A second letter beside the first: "A or B", "A, B", "A B"."""
 

@@ -13,8 +13,8 @@ from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
 from videomme_pipeline.scoring.readers.response_text import Span, fold
 
 _DECLARES = re.compile(
-    r"\b(?:answer|result|solution|antwort|ergebnis|lösung|respuesta|resultado|réponse|résultat"
-    r"|risposta|resposta|ответ)\b[^.:\n]{0,40}?(?:\b(?:is|ist|es|est|è|é)\b|:|=)[\s*_$:(\"']*"
+    r"\b(?:answer(?!\s(?:option|choice))|result|solution|antwort|ergebnis|lösung|respuesta"
+    r"|resultado|réponse|résultat|risposta|resposta|ответ)\b[^.:\n]{0,40}?(?:\b(?:is|ist|es|est|è|é)\b|:|=)[\s*_$:(\"']*"
     r"|(?:答案|结果|결과|정답)[^\n]{0,4}?[是为:は은][\s*_$:(\"']*",
     re.IGNORECASE,
 )

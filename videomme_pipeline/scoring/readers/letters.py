@@ -56,7 +56,7 @@ class WrittenLetter:
         """True if another letter is next to it: "A or B"."""
         before = words_of.ANOTHER_BEFORE.search(self.clause[-_NEAR:])
         after = words_of.ANOTHER_AFTER.match(self.tail)
-        others = [match[1] or match[2] for match in (before, after) if match]
+        others = [match[match.lastindex or 0] for match in (before, after) if match]
         return any(other.upper() != self.letter for other in others)
 
     @cached_property

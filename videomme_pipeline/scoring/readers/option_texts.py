@@ -15,6 +15,7 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, f
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
 """A number, a word, or one character of a script without spaces."""
+_ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
 _ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
@@ -125,9 +126,9 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:
-    """The words of `text[start:end]`."""
+    """The words of `text[start:end]`. Numbers have no leading zeros: "03/12" is "3/12"."""
     matches = _WORD.finditer(text, start, len(text) if end is None else end)
-    return (Word(match[0].lower(), *match.span()) for match in matches)
+    return (Word(_ZEROS.sub("", match[0].lower()), *match.span()) for match in matches)
 
 
 def without_article(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ from videomme_pipeline.scoring.readers.response_text import (
 from videomme_pipeline.scoring.readers.roles import Role, role_of
 from videomme_pipeline.scoring.readers.without_letter import (
     read_contained_option,
-    read_declared_option,
     read_repeated_option,
 )
 
@@ -60,7 +59,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
         return value
     if reading.letter:
         return reading
-    repeated = read_repeated_option(answer, texts) or read_declared_option(answer, texts)
+    repeated = read_repeated_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
     if value is None and marked is not None:
@@ -190,13 +189,14 @@ def _tag_end(text: str, tag: re.Match[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A letter that may be the answer, at `start`:`end`."""
+    """A letter that may be the answer, at `start`:`end`. `is_also` is "(D) is also correct"."""
 
     letter: str
     start: int
     end: int
     role: Role
     several: bool = False
+    is_also: bool = False
 
 
 def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:
@@ -204,7 +204,14 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     candidates = _without_lists(
         text,
         [
-            _Candidate(written.letter, written.start, written.end, role, written.several)
+            _Candidate(
+                written.letter,
+                written.start,
+                written.end,
+                role,
+                several=written.several,
+                is_also=words_of.ALSO.match(written.tail) is not None,
+            )
             for written in find_letters(text, letters, labelled)
             if (role := role_of(written)) > Role.MENTION
         ],
@@ -297,7 +304,8 @@ def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> R
         if single:
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
-    if top < Role.CHOSEN and len({peer.letter for peer in peers if not peer.several}) > 1:
+    must_agree = top < Role.CHOSEN or chosen.is_also
+    if must_agree and len({peer.letter for peer in peers if not peer.several}) > 1:
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -372,16 +380,12 @@ def _list_items(text: str) -> list[_ListItem]:
     are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents))
     return [
         _ListItem(
-            letter=_label_letter(labels[index]),
+            letter=labels[index][1].upper(),
             start=labels[index].start(),
             is_marked_right=not are_options and _is_marked_right(content),
         )
         for index, content in zip(spans, contents, strict=True)
     ]
-
-
-def _label_letter(label: re.Match[str]) -> str:
-    return label[1].upper()
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
@@ -392,7 +396,7 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         if not (run and _continues(text, labels[run[-1]], labels[index])):
             run = []
         run.append(index)
-        if len(run) > 2 or (len(run) == 2 and _label_letter(labels[run[0]]) == "A"):
+        if len(run) > 2 or (len(run) == 2 and labels[run[0]][1].upper() == "A"):
             listed.update(run)
     return listed
 
@@ -401,7 +405,7 @@ def _is_cut_off(text: str, label: re.Match[str]) -> bool:
     """True if `label` is the first of a numbered list, and a sentence after it is not finished."""
     before = text[max(0, label.start() - _LONGEST_NUMBER) : label.start()]
     return (
-        _label_letter(label) == "A"
+        label[1].upper() == "A"
         and _FIRST_NUMBER.search(before) is not None
         and _UNFINISHED.match(text, label.end()) is not None
     )
@@ -409,7 +413,7 @@ def _is_cut_off(text: str, label: re.Match[str]) -> bool:
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
     """True if `following` is the next label of the alphabet and corrects nothing."""
-    is_next = ord(_label_letter(following)) - ord(_label_letter(label)) == 1
+    is_next = ord(following[1].upper()) - ord(label[1].upper()) == 1
     return is_next and not words_of.CORRECTION.search(text, label.end(), following.start())
 
 

@@ -18,19 +18,12 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, s
 
 _LONGEST_READ = 3_000
 _LONGEST_STATEMENT = 300
-_LONGEST_GAP = 4
 _STATES_TEXT = re.compile(
-    r"\b(?:answer|option|choice)\b[^.:\n]{0,60}?(?:\bis\b|:|=)|\\boxed\s?\{|<answer>"
-    r"|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
+    r"\b(?:answer(?!\s(?:option|choice))|(?:best|correct|right)\s(?:answer\s)?(?:option|choice))\b"
+    r"[^.:\n]{0,60}?(?:\b(?:is|(?:must|should|would)\sbe)\b|:|=)"
+    r"|\\boxed\s?\{|<answer>|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
     re.IGNORECASE,
 )
-_DECLARES = re.compile(
-    r"\b(?:answer|(?:best|correct|right)\s(?:option|choice))\b[^.:\n]{0,60}?(?:\bis\b|:|=)[\W_]*?"
-    r"(?P<number>\b\d{1,2}[.)][\W_]{1,4})?(?=[^\W_])",
-    re.IGNORECASE,
-)
-"""The words before an option that is declared, also with its number: "Answer: 2) Pears"."""
-_DECLARED_END = re.compile(r"[*_`\"')\]]*(?:[.!][*_`\"')\]]*(?:\s|$)|[ \t]*(?:\n|$))")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+[.!?\n]?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
@@ -68,22 +61,6 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         if len(fits) == 1:
             return _Occurrence(fits[0], words[0].start, words[-1].end).reading
     return None
-
-
-def read_declared_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The option whose text is the line or the sentence after the last "the answer is"."""
-    statement = set_markup_aside(answer)
-    declared = list(_DECLARES.finditer(statement))[-1:] if texts else []
-    starts = {start for mark in declared for start in (mark.end(), mark.start("number"))} - {-1}
-    fits = [
-        _Occurrence(letter, *span)
-        for start in starts
-        for letter, text in texts.items()
-        if (span := text.match(statement, start))
-        and span[0] - start <= _LONGEST_GAP
-        and _DECLARED_END.match(statement, span[1])
-    ]
-    return fits[0].reading if len(fits) == 1 else None
 
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
