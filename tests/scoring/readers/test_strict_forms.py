@@ -298,6 +298,7 @@ B | The answer is A. Wait, no, the answer is B.
 B | A. Wait, B.
 B | A. No, B.
 B | The larger circle is: (B) the red one.
+C | That leaves (B) and (C). It is no dog. That means (C) is the correct answer.
 C | It is (B) a dog or (C) a cat. The answer is C.
 B | A is wrong. B is also consistent with the frames, so B is correct.
 A | My first choice is A.

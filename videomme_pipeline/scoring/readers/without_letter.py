@@ -17,7 +17,7 @@ from videomme_pipeline.scoring.readers.reading import Reading
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, set_markup_aside
 
 _LONGEST_READ = 3_000
-_LONGEST_STATEMENT = 300
+_MOST_SENTENCES = 2
 _STATES_TEXT = re.compile(
     r"\b(?:answer(?!\s(?:option|choice))|(?:best|correct|right)\s(?:answer\s)?(?:option|choice))\b"
     r"[^.:\n]{0,60}?(?:\b(?:is|(?:must|should|would)\sbe)\b|:|=)"
@@ -69,7 +69,8 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     statement = set_markup_aside(answer).rstrip()
     start = _starts(answer)[0]
-    if len(statement) - start <= _LONGEST_STATEMENT:
+    sentences = [match for match in _SENTENCE.finditer(statement, start) if match[0].strip()]
+    if len(sentences) <= _MOST_SENTENCES:
         reading = _read_statement(statement, texts, (start, len(statement)))
         if reading is not None:
             return reading
