@@ -148,7 +148,8 @@ class CostLimitError(VideoMMEError):
         self.max_dollars, self.spent_dollars = max_dollars, spent_dollars
         super().__init__(
             f"stopped at ${spent_dollars:.4f} of ${max_dollars:.4f} (`--max-cost`, or "
-            "`max_cost_dollars` in models.yaml), because the next request might exceed the limit. "
+            "`max_cost_dollars` of the run or in models.yaml), because the next request might "
+            "exceed the limit. "
             "Everything answered so far is stored: raise the limit and run again to ask the rest."
         )
 

@@ -111,6 +111,17 @@ def test_every_table_of_rows_has_a_column_schema_with_descriptions(
         assert [column.name for column in schema.columns if not column.description] == []
 
 
+def test_every_job_schedule_sensor_and_check_has_a_description(
+    definitions: dg.Definitions,
+) -> None:
+    repository, graph = definitions.get_repository_def(), definitions.resolve_asset_graph()
+    named = [*repository.get_all_jobs(), *repository.schedule_defs, *repository.sensor_defs]
+    described = {item.name: item.description for item in named}
+    described |= {str(key): graph.get_check_spec(key).description for key in graph.asset_check_keys}
+    del described["__ASSET_JOB"]  # Dagster's own
+    assert [name for name, text in described.items() if not (text or "").endswith(".")] == []
+
+
 def test_only_questions_have_no_parents(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     roots = {key.to_user_string() for key in graph.root_materializable_asset_keys}

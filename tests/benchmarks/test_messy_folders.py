@@ -227,5 +227,5 @@ def test_the_same_problem_of_several_rows_is_one_sentence(tmp_path: Path) -> Non
     files: Files = {"q.json": json.dumps(rows), "a.mp4": b"\0"}
     source = opened(declared(tmp_path, files, None))
     (finding, *_) = check_data(lambda: source)
-    expected = "q.json, row 1 and 3 more rows: `options` must have at least two options, found none"
+    expected = "q.json, row 1 and 3 more: `options` must have at least two options, found none"
     assert expected in finding.message

@@ -1,6 +1,7 @@
 """Commands import only the packages that they use, because imports take most of their time."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,11 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
 
 RUN = """
-import sys
+import atexit, gc, sys
+@atexit.register
+def report():
+    searches = sum(generation["collections"] for generation in gc.get_stats()[1:])
+    print(f"searches {searches}, frozen {gc.get_freeze_count() > 100_000}", file=sys.stderr)
 for package in sys.argv.pop(1).split():
     sys.modules[package] = None  # every import of it fails
 from videomme_pipeline.cli.app import main
@@ -88,6 +93,11 @@ def test_the_first_plan_needs_no_package_that_stores_draws_or_computes_scores(
     ended = run("run", "--dry-run", without=without)
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "home").exists()
+
+
+def test_a_plan_does_not_search_its_modules_for_garbage(run: Run) -> None:
+    ended = run("status", without="altair")
+    assert re.search(r"searches [012], frozen True$", ended.stderr.strip()), ended.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "status", "nightly"])

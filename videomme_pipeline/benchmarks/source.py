@@ -81,13 +81,13 @@ class Annotated:
         for problem in problems:
             rows.setdefault(problem.message, []).append(problem.row)
         counts = {
-            message: f" and {len(names) - 1:,} more rows" if len(names) > 1 else ""
+            message: f" and {len(names) - 1:,} more" if len(names) > 1 else ""
             for message, names in rows.items()
         }
         shown = list(rows.items())[:_LISTED]
         listed = "; ".join(f"{names[0]}{counts[message]}: {message}" for message, names in shown)
         rest = len(problems) - sum(len(names) for _, names in shown)
-        return listed + (f"; and {rest:,} more rows" if rest > 0 else "") + self.advice
+        return listed + (f"; and {rest:,} more" if rest > 0 else "") + self.advice
 
 
 class Source(ABC):

@@ -20,11 +20,8 @@ def main() -> None:
 
 def run_command() -> None:
     """Run the command of `sys.argv`. Print a `VideoMMEError` as one paragraph without traceback."""
-    import gc
-
     from rich.markup import escape
 
-    gc.set_threshold(100_000)  # imports create a million objects, and none of them is garbage
     from videomme_pipeline.cli.commands import app
     from videomme_pipeline.cli.context import err
     from videomme_pipeline.errors import VideoMMEError

@@ -6,6 +6,7 @@ counts once it is in the journal. Commands run in a second thread, so that the m
 while they import or run native code.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h\n"
 _STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
 _WAKE_UP_SECONDS = 0.1
+_YOUNG_OBJECTS = 100_000
+"""New objects that start a search for garbage. Imports create a million, none of them garbage."""
 
 _actions: list[tuple[Callable[[], str], float]] = []
 """The actions of a stop, and the seconds that each may take."""
@@ -57,6 +60,7 @@ def run_stoppable(command: Callable[[], None]) -> None:
     with suppress(OSError):  # standard error is closed
         terminal = os.dup(_STANDARD_ERROR)  # Dagster redirects it while it runs a step
     received: list[int] = []
+    gc.set_threshold(_YOUNG_OBJECTS)
     # A handler may interrupt an import or the owner of a lock, so it only notes the signal.
     _handle_signals(lambda number, _frame: received.append(number))
     with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
@@ -68,6 +72,8 @@ def run_stoppable(command: Callable[[], None]) -> None:
             if received:
                 _stop(received[0], terminal)
     _handle_signals(signal.SIG_DFL)
+    if "duckdb" not in sys.modules:  # its binding would report its types as leaked
+        gc.freeze()  # a search for garbage before the end of the process would take half a second
     sys.exit(ended.result())
 
 
