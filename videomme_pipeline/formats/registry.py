@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.configuration import nearest
@@ -52,7 +53,6 @@ _AGGREGATES: Mapping[str, Set[str]] = {
 }
 """The keys of files that have scores and no answers, by what to say about the file."""
 _MOST_NOTES = 20
-_NO_COLUMNS: Mapping[str, str] = {}
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
@@ -70,7 +70,7 @@ def read_results(
     *,
     annotations: Path | Sequence[Question] = (),
     skip_missing: bool = False,
-    columns: Mapping[str, str] = _NO_COLUMNS,
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> Answers:
     """The results in `path`, a file in any registered format. Nothing is scored.
 

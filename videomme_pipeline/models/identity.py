@@ -3,8 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Self
+from dataclasses import asdict, dataclass
 
 from blake3 import blake3
 
@@ -34,12 +33,6 @@ class ServerIdentity:
     system_fingerprint: str | None = None
     dtype: str | None = None
     quantization: str | None = None
-
-    @classmethod
-    def of(cls, values: Mapping[str, str]) -> Self:
-        """The inverse of `known`. Other keys are ignored."""
-        names = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in names})
 
     @property
     def known(self) -> dict[str, str]:
@@ -77,7 +70,7 @@ def release_of(version: str | None) -> tuple[int, int] | None:
 
 def read_identity(stored: str) -> ServerIdentity:
     """The identity that is stored with a response."""
-    return ServerIdentity.of(json.loads(stored))
+    return ServerIdentity(**json.loads(stored))
 
 
 def shown_differences(differences: Mapping[str, tuple[str, str]]) -> str:

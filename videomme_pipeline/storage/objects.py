@@ -229,9 +229,7 @@ def list_objects(folder: UPath) -> dict[str, FileState]:
 def get(path: UPath, last_bytes: int | None = None) -> bytes:
     """The content of an object, or the end of it, of one version.
 
-    Raises:
-        FileNotFoundError: if there is no such object.
-        OSError: if the store cannot be reached.
+    Errors are those of `object_state`.
     """
     with reaching(path):
         data: bytes = path.fs.cat_file(path.path, start=None if last_bytes is None else -last_bytes)
@@ -239,13 +237,7 @@ def get(path: UPath, last_bytes: int | None = None) -> bytes:
 
 
 def list_folders(folder: UPath) -> list[str]:
-    """The names of the folders in `folder`, in alphabetical order.
-
-    The list is empty if there are none.
-
-    Raises:
-        OSError: if the store cannot be reached.
-    """
+    """The names of the folders in `folder`, in alphabetical order, as `list_objects` lists them."""
     try:
         with reaching(folder):
             infos = folder.fs.ls(folder.path, detail=True)

@@ -48,10 +48,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that replaces `path`, synced to disk, after the block.
 
     After an error in the block, `path` is unchanged and the new file is removed. The new file of a
-    process that was killed is removed by the next process that writes to the same folder.
-
-    Raises:
-        StorageError: if the target cannot be written (full, read-only).
+    process that was killed is removed by the next process that writes to the same folder. Errors
+    are those of `publish`.
     """
     with writing(path):
         if path.is_symlink() and not _takes_bytes(path):

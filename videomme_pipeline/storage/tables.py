@@ -140,13 +140,7 @@ class RowFolder(Generic[Row]):
 
 
 def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
-    """The stored table, or some of its columns.
-
-    Raises:
-        FileNotFoundError: if there is no file at `path`.
-        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
-            it.
-    """
+    """The stored table, or some of its columns. Errors are those of `read_rows`."""
     with setting_aside(path):
         return parquet.read_table(path, columns)
 

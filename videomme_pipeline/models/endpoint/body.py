@@ -6,6 +6,7 @@ share its encoded frames.
 """
 
 import asyncio
+import mimetypes
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +20,8 @@ from upath import UPath
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
-from videomme_pipeline.models.endpoint.endpoints import (
-    MEBIBYTE,
-    FramesAs,
-    constrained_to,
-    video_sampling,
-)
-from videomme_pipeline.models.endpoint.native import form_of, media_type, video_file
+from videomme_pipeline.models.endpoint.endpoints import FramesAs, constrained_to, video_sampling
+from videomme_pipeline.models.endpoint.native import form_of, video_file
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import publish
@@ -33,7 +29,7 @@ from videomme_pipeline.storage.publish import publish
 CHUNK_BYTES = 512 * 1024
 """Bytes per write to the socket. Smaller chunks need more calls, larger ones more memory."""
 
-ENCODED_BYTES_KEPT = 64 * MEBIBYTE
+ENCODED_BYTES_KEPT = 64 << 20
 """Limit of the encoded frames that are kept in memory for further questions."""
 
 
@@ -280,7 +276,8 @@ def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Bas
     if spec.shared_folder is not None:
         yield orjson.dumps(file.as_uri())[1:-1]
     else:
-        yield f"data:{media_type(file)};base64,".encode()
+        media_type, _ = mimetypes.guess_type(file.name)
+        yield f"data:{media_type or 'video/mp4'};base64,".encode()
         yield Base64Part(file.read_bytes())
     yield b'"}' + _further(form.in_part) + b"},"
 

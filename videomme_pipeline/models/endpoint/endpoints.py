@@ -16,8 +16,6 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet, VideoLength
 from videomme_pipeline.models.spec import Schedule
 
-MEBIBYTE = 2**20
-
 
 class Profile(StrEnum):
     """Families of endpoints with the same behavior."""

@@ -15,7 +15,6 @@ of an image.
 """
 
 import json
-import mimetypes
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -36,7 +35,7 @@ from videomme_pipeline.frames.sampling import (
     UniformN,
 )
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.models.endpoint.endpoints import MEBIBYTE, Profile
+from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import release_of
@@ -46,7 +45,7 @@ from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writ
 NATIVE_VERSION = 2
 """Part of the fingerprint of requests with a video. Increase it when a form changes so that an
 endpoint takes other frames."""
-MAX_INLINE_BYTES = 64 * MEBIBYTE
+MAX_INLINE_BYTES = 64 << 20
 """Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
 _MOST_FRAMES, _MOST_FPS = 768, 30
 """Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
@@ -123,10 +122,6 @@ def share_video(spec: EndpointSpec, request: Request) -> None:
         except OSError:  # on another disk
             shutil.copyfile(source, copy)
         put_in_place(copy, target)
-
-
-def media_type(path: Path) -> str:
-    return mimetypes.guess_type(path.name)[0] or "video/mp4"
 
 
 def _source(spec: EndpointSpec, request: Request) -> Path:

@@ -176,7 +176,7 @@ def reported_identity(
     if profile is Profile.VLLM and values:
         values |= _served_weights(base_url, served_name, api_key)
         values |= _system_fingerprint(base_url, served_name, api_key)
-    return ServerIdentity.of({"engine": profile.value, **values}) if values else None
+    return ServerIdentity(engine=profile.value, **values) if values else None
 
 
 def _read(keys: Mapping[str, str], content: Mapping[str, object]) -> Iterator[tuple[str, str]]:
