@@ -1,0 +1,100 @@
+"""`deploy/evaluate.sbatch`: PostgreSQL and a run in one Slurm job, which is requeued."""
+
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.commands import CONCURRENCY, VIDEOMME, write_served_project
+from tests.support.model_server import ModelServer
+from tests.support.paths import ROOT
+from tests.support.postgres_server import USER, find_postgres
+from tests.support.slurm import CAN_RUN, slurm
+from tests.support.users import needs_users, python_of_all_users
+
+REQUESTS = 15
+"""Two evaluations of nine questions, of which three are the same on both tracks."""
+
+pytestmark = [
+    pytest.mark.slow,
+    needs_users,
+    pytest.mark.skipif(
+        not CAN_RUN or find_postgres() is None, reason="needs Slurm, munge, root and PostgreSQL"
+    ),
+]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that all users can read, because PostgreSQL refuses to run as root."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
+    root, cluster = folder / "project", folder / "slurm"
+    cluster.mkdir()
+    with (
+        ModelServer(delay_seconds=0.5, answer=lambda _: "The answer is B.") as server,
+        slurm(cluster) as variables,
+    ):
+        write_served_project(root, server)
+        program = root / "videomme"
+        program.write_text(f'#!/bin/sh\nexec {python_of_all_users()} {VIDEOMME} "$@"\n')
+        program.chmod(0o755)
+        for path in [root, *root.rglob("*")]:
+            shutil.chown(path, USER)
+        postgres = find_postgres()
+        environment = variables | {
+            "PATH": f"{postgres}:{variables['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")]),
+            "HOME": str(root),
+            "USER": USER,
+            "VIDEOMME": str(program),
+            "VIDEOMME_CONFIGURATION": str(root / "configuration"),
+            "DAGSTER_HOME": str(root / "dagster"),
+        }
+
+        def state(job: str) -> str:
+            return submit("squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job}")
+
+        def submit(*command: str) -> str:
+            return subprocess.run(
+                command, cwd=root, env=environment, user=USER, group=USER, check=True,
+                capture_output=True, text=True,
+            ).stdout.strip()  # fmt: skip
+
+        script = root / "evaluate.sbatch"
+        shutil.copy(ROOT / "deploy" / "evaluate.sbatch", script)
+        script.chmod(0o755)
+        job = submit("sbatch", "--parsable", "--output=log.txt", str(script), "run")
+        try:
+            eventually(lambda: server.request_count >= 4)
+            submit("scontrol", "requeue", job)
+            # Slurm starts a requeued job after two minutes. This starts it at once.
+            eventually(lambda: state(job) == "PENDING")
+            submit("scontrol", "update", f"JobId={job}", "StartTime=now")
+            eventually(lambda: "JobState=COMPLETED" in submit("scontrol", "show", "job", job))
+        finally:
+            log = (root / "log.txt").read_text()
+            print(log)  # noqa: T201 - shown if the test fails
+        assert log.count("Planning…") == 2
+        scores = list((root / "data" / "videomme" / "scores").glob("*.parquet"))
+        assert sorted(pq.read_metadata(path).num_rows for path in scores) == [9, 9]
+        assert REQUESTS <= server.request_count <= REQUESTS + CONCURRENCY
