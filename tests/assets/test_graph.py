@@ -115,8 +115,9 @@ def test_every_job_schedule_sensor_and_check_has_a_description(
     definitions: dg.Definitions,
 ) -> None:
     repository, graph = definitions.get_repository_def(), definitions.resolve_asset_graph()
-    named = [*repository.get_all_jobs(), *repository.schedule_defs, *repository.sensor_defs]
-    described = {item.name: item.description for item in named}
+    described = {job.name: job.description for job in repository.get_all_jobs()}
+    described |= {schedule.name: schedule.description for schedule in repository.schedule_defs}
+    described |= {sensor.name: sensor.description for sensor in repository.sensor_defs}
     described |= {str(key): graph.get_check_spec(key).description for key in graph.asset_check_keys}
     del described["__ASSET_JOB"]  # Dagster's own
     assert [name for name, text in described.items() if not (text or "").endswith(".")] == []

@@ -22,8 +22,16 @@ def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
     uncommented = path.read_text().replace("# decoding:", "decoding:")
     for key in ("temperature", "max_tokens", "seed"):
         uncommented = uncommented.replace(f"#   {key}", f"  {key}")
-    path.write_text(uncommented.replace("# repeats:", "repeats:"))
-    assert read_configuration(folder).evaluation("mine").decoding.seed == 7
+    for key in ("repeats:", "duration:", "subset:"):
+        uncommented = uncommented.replace(f"# {key}", key)
+    path.write_text(uncommented)
+    evaluation = read_configuration(folder).evaluation("mine")
+    assert evaluation.decoding.seed == 7
+    subset = evaluation.selection.subset
+    assert subset is not None
+    assert subset.stratify == tuple(
+        facet.column for facet in find_benchmark(benchmark).shown_facets[:2]
+    )
 
 
 def test_an_example_does_not_replace_an_evaluation(folder: Path) -> None:

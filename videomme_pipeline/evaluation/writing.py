@@ -61,12 +61,15 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     if path.exists():
         raise ConfigurationError(f"{path}: an evaluation with this name exists; choose another")
     declared = find_benchmark(benchmark)
+    facets = [facet.column for facet in declared.shown_facets]
     example = Template(_EXAMPLE.read_text(encoding="utf-8")).substitute(
         benchmark=benchmark,
         alignment=declared.alignment,
         prompt=declared.prompt,
         prompts=", ".join(TemplateName),
         readers=", ".join(ReaderName),
+        duration="# duration: long    # short, medium or long\n" if "duration" in facets else "",
+        strata=f", stratify: [{', '.join(facets[:2])}]" if facets else "",
     )
     publish(UPath(path), example.encode())
     return path
