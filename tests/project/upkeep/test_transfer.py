@@ -107,7 +107,7 @@ def test_tables_of_a_restricted_benchmark_are_copied_only_to_a_private_place(
 ) -> None:
     check_license(source, is_private=False)
     table(source.questions("videomme"))
-    with pytest.raises(ConfigurationError, match="license of videomme does not allow"):
+    with pytest.raises(ConfigurationError, match="of videomme may not be shared: the license"):
         check_license(source, is_private=False)
     check_license(source, is_private=True)
 

@@ -77,9 +77,9 @@ def check_license(store: Store, *, is_private: bool) -> None:
     ]
     if restricted and not is_private:
         raise ConfigurationError(
-            f"the license of {', '.join(restricted)} does not allow you to share its questions, "
-            "subtitles and frames; use `--private` if only people who accepted the license can "
-            "read the target"
+            f"questions, subtitles and frames of {', '.join(restricted)} may not be shared: the "
+            "license forbids it, or the benchmark is private; use `--private` if only people with "
+            "access to the videos can read the target"
         )
 
 
