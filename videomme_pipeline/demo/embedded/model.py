@@ -154,8 +154,11 @@ class EmbeddedModel:
             return self._stored_facts(path, frames)
 
     def _stored_facts(self, path: Path, frames: Sequence[Frame]) -> tuple[PictureFacts, ...]:
-        with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
-            return _from_json(path.read_bytes())
+        # Without a file, or with a damaged one, the pictures are read again.
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            stored = json.loads(path.read_bytes())
+            if fingerprint(stored["facts"]) == stored["checksum"]:
+                return _FACTS.validate_python(stored["facts"])
         pictures = distinct(
             [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
         )
@@ -166,7 +169,9 @@ class EmbeddedModel:
                 lambda child, share: self._run(child, read_pictures, share), self._children, shares
             )
             facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
-        publish(UPath(path), _to_json(facts))
+        values = _FACTS.dump_python(facts)
+        content = {"facts": values, "checksum": fingerprint(values)}
+        publish(UPath(path), json.dumps(content).encode())
         return facts
 
 
@@ -185,16 +190,3 @@ def _frames_key(frames: Sequence[Frame]) -> str:
         ocr=ocr_version(),
         max_pictures=MAX_PICTURES,
     )
-
-
-def _to_json(facts: tuple[PictureFacts, ...]) -> bytes:
-    values = _FACTS.dump_python(facts)
-    return json.dumps({"facts": values, "checksum": fingerprint(values)}).encode()
-
-
-def _from_json(data: bytes) -> tuple[PictureFacts, ...]:
-    """The facts of `_to_json`."""
-    stored = json.loads(data)
-    if not isinstance(stored, dict) or fingerprint(stored.get("facts")) != stored.get("checksum"):
-        raise ValueError("its checksum does not match")
-    return _FACTS.validate_python(stored["facts"])
