@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import dagster as dg
@@ -9,7 +10,7 @@ import dagster as dg
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of
 from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.assets.stages.metadata import table_of
-from videomme_pipeline.errors import listed
+from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.citation_checks import CitationFindingRow, Status
 
@@ -83,6 +84,9 @@ def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> 
 def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
     """The result of the completeness check, with a list of the failed partitions."""
     failures = stage.failures.read()
+    with suppress(NotReadyError):  # before the first questions
+        current = set(stage.partitions())
+        failures = {p: reason for p, reason in failures.items() if p in current}
     metadata: dict[str, Any] = {"failed": len(failures)}
     by_reason: dict[str, list[str]] = defaultdict(list)
     for partition, reason in sorted(failures.items(), key=lambda item: str(item[0])):

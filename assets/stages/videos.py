@@ -48,8 +48,8 @@ class Videos(BenchmarkStage[VideoPartition]):
         """The results of videos that were hashed and probed in one task."""
 
     def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
-        ids = [partition.video for partition in partitions]
         snapshot = self.benchmark.snapshot
+        ids = [partition.video for partition in partitions if partition.video in snapshot.questions]
 
         def report(done: int, total: int) -> None:
             self.show("videos", done, total, f"{done} of {total} videos are on disk.")

@@ -180,7 +180,7 @@ def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:
     check = dg.AssetCheckKey(key, UP_TO_DATE)
     history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
     shown = history[0].evaluation if history else None
-    if shown is None or shown.metadata[_PLAN].value != plan:
+    if not isinstance(shown, dg.AssetCheckEvaluation) or shown.metadata[_PLAN].value != plan:
         return False
     targets = (shown.target_materialization_data, newest_materialization(key, instance))
     before, now = (target and target.storage_id for target in targets)

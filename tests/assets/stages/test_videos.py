@@ -7,6 +7,7 @@ import pytest
 from tests.support.builders import declare_samples
 from tests.support.projects import Copy, stage
 from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.assets.stages.refresh import refresh
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoPartition
@@ -44,6 +45,19 @@ def test_an_unreadable_subtitle_file_fails_only_its_video(project: Project, copy
     assert reasons.keys() == {"003"}
     assert "subtitle file" in reasons["003"]
     assert "replace or remove it" in reasons["003"]
+
+
+def test_a_partition_without_a_video_fails_alone_and_is_no_failure_of_the_asset(
+    project: Project,
+) -> None:
+    videos = stage(project, "videos")
+    requested = [*videos.partitions(), VideoPartition("zzz")]
+    assert [*refresh(videos, requested, {}, newest=None)]
+    assert videos.failures.read() == {
+        VideoPartition("zzz"): "videomme has no video zzz; materialize `questions`, which removes "
+        "the partition"
+    }
+    assert is_complete(videos).passed
 
 
 def test_a_video_that_goes_or_changes_after_probing_fails_alone(

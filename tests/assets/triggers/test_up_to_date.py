@@ -69,6 +69,17 @@ def test_the_check_runs_after_its_asset(project: Project, instance: dg.DagsterIn
     assert set(tick(project, instance)) == {*CODE_VERSIONS, "warehouse", "report_page"} - {"scores"}
 
 
+def test_a_check_that_was_planned_and_never_ran_is_reported_again(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    tick(project, instance)
+    job = build_definitions(project).resolve_implicit_global_asset_job_def()
+    scores = stage(project, "scores").asset_key
+    instance.create_run_for_job(job, asset_selection=frozenset([scores]))
+    assert set(tick(project, instance)) == {"scores"}
+    assert tick(project, instance) == {}
+
+
 def test_files_that_cannot_be_used_are_in_the_check_of_scores(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:

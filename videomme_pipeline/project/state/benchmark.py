@@ -213,7 +213,16 @@ class Snapshot:
         return self._subtitle_hashes[video_id]
 
     def reference(self, video_id: str) -> VideoReference:
-        """The names of a video in the annotations."""
+        """The names of a video in the annotations.
+
+        Raises:
+            NotReadyError: if the annotations have no such video.
+        """
+        if video_id not in self.questions:
+            raise NotReadyError(
+                f"{self._benchmark.name} has no video {video_id}; materialize `questions`, which "
+                "removes the partition"
+            )
         return self.questions[video_id][0].reference
 
 
