@@ -57,6 +57,7 @@ lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dg check, 
 	$(BIN)/dg check defs
 	$(BIN)/zensical build --strict
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bn]*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/python -m tests.support.word_list
