@@ -318,6 +318,7 @@ def test_the_command_line_runs_a_nightly_run(
     assert quiet.exit_code == 0, quiet.output
     assert "accuracy: 100.0%, in earlier runs 100.0%" in quiet.output
     model.broken = True
-    assert call("--date", "2026-11-03", "--json").exit_code == 1
+    assert call("--date", "2026-11-03").exit_code == 0, "one bad run of 6 videos may be chance"
+    assert call("--date", "2026-11-04", "--json").exit_code == 1
     assert isinstance(call("asked", "--date", "2026-10-03").exception, ConfigurationError)
     assert isinstance(call("another").exception, ConfigurationError)
