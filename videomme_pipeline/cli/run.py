@@ -38,6 +38,7 @@ commands = typer.Typer()
 
 PLANNING = "Planning…"
 """Printed first, because importing Dagster takes seconds."""
+_SCORE_ORDER = "benchmark, accuracy desc, evaluation"
 
 
 @commands.command(epilog="Example: videomme run smoke-embedded")
@@ -96,7 +97,9 @@ def run(
             print_json(_run_as_json(refreshed) | scores)
         else:
             _report_run(refreshed)
-            _report_compute(project)
+            if (used := project.compute).cpu_seconds:
+                cpu, node = f"{used.cpu_seconds:,.1f}", f"{used.node_hours:.3g}"
+                note(f"Frames took {cpu} CPU seconds and {node} node hours.")
             _show_scores(scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
@@ -275,14 +278,6 @@ def _what_is_missing(states: "Sequence[PartitionState]") -> str:
     return f"{numbers}: {listed([state.name for state in states])}"
 
 
-def _report_compute(project: "Project") -> None:
-    used = project.compute
-    if used.cpu_seconds:
-        note(
-            f"Frames took {used.cpu_seconds:,.1f} CPU seconds and {used.node_hours:.3g} node hours."
-        )
-
-
 def _show_failures(states: "Sequence[PartitionState]") -> None:
     """Print each cause of failed partitions once, on standard error."""
     from videomme_pipeline.assets.planning.freshness import failure_groups
@@ -296,16 +291,13 @@ def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[
     from videomme_pipeline.warehouse.database import connect, query
 
     with connect(project.store) as connection:
-        scores = query(
-            connection,
-            "select * from leaderboard where list_contains(?, evaluation) "
-            "order by benchmark, accuracy desc, evaluation",
-            [list(evaluations)],
-        )
-        repeats = query(
-            connection,
-            "select * from repeats where list_contains(?, evaluation) order by all",
-            [list(evaluations)],
+        scores, repeats = (
+            query(
+                connection,
+                f"select * from {view} where list_contains(?, evaluation) order by {order}",
+                [list(evaluations)],
+            )
+            for view, order in (("leaderboard", _SCORE_ORDER), ("repeats", "all"))
         )
     findings = open_findings(project.store, evaluations)
     return {"scores": scores, "repeats": repeats, "citation": findings}

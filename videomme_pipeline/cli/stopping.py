@@ -21,8 +21,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h\n"
 _STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
 _WAKE_UP_SECONDS = 0.1
-_YOUNG_OBJECTS = 100_000
-"""New objects that start a search for garbage. Imports create a million, none of them garbage."""
 
 _actions: list[tuple[Callable[[], str], float]] = []
 """The actions of a stop, and the seconds that each may take."""
@@ -60,7 +58,7 @@ def run_stoppable(command: Callable[[], None]) -> None:
     with suppress(OSError):  # standard error is closed
         terminal = os.dup(_STANDARD_ERROR)  # Dagster redirects it while it runs a step
     received: list[int] = []
-    gc.set_threshold(_YOUNG_OBJECTS)
+    gc.set_threshold(100_000)  # imports create a million objects, and none of them is garbage
     # A handler may interrupt an import or the owner of a lock, so it only notes the signal.
     _handle_signals(lambda number, _frame: received.append(number))
     with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:

@@ -75,9 +75,6 @@ def load_table(
 def _load(
     connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, intact: Sequence[UPath]
 ) -> list[str]:
-    if not intact:
-        _fill(connection, name, schema, [])
-        return []
     if all(map(is_local, intact)):
         with suppress(duckdb.Error):  # a file without a checksum is damaged: load each file alone
             _fill(connection, name, schema, [*_batches(intact)])
