@@ -287,7 +287,8 @@ def _spec_at(spec_class: type[BaseModel], path: list[Any]) -> type[BaseModel]:
         field = spec_class.model_fields.get(str(part))
         if field is None:
             continue
-        candidates = [field.annotation, *get_args(field.annotation)]
+        annotations = [field.annotation, *get_args(field.annotation)]
+        candidates = [getattr(a, "__origin__", a) for a in annotations]  # that of `Annotated`
         models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
         if models:
             spec_class = models[0]
