@@ -28,7 +28,7 @@ from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, Workers, run_tasks
-from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.storage.layout import Store
 
 TASKS = 500
@@ -78,7 +78,7 @@ def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
         shared = Path(name) / "shared"
         shared.mkdir()
         spec = DaskSpec(address=cluster.address)
-        with connect(spec, shared, no_message) as dask:
+        with connect(spec, shared, ignore) as dask:
             here = psutil.Process()
             started = [
                 psutil.Process(process.pid) for process in (cluster.scheduler, *cluster.workers)

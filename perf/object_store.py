@@ -36,7 +36,7 @@ from perf.planning import (
 )
 from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.runs.progress import no_progress
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.upkeep.transfer import copy_tables
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
@@ -83,7 +83,7 @@ def rate(folder: Path, name: str) -> Rate:
 
 
 def _copied(source: Store, target: Store) -> None:
-    copied = copy_tables(source, target, on_progress=no_progress)
+    copied = copy_tables(source, target, on_progress=ignore)
     assert not copied.problems, copied.problems[:3]
 
 

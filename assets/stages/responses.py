@@ -18,8 +18,9 @@ from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import read_identity
 from videomme_pipeline.project.answers.asking import (
-    ask,
+    ask_model,
     open_journal,
+    plan_of,
     requests_of,
     with_failed_ones,
 )
@@ -97,7 +98,8 @@ class Responses(BenchmarkStage[VideoVariant]):
         responses: dict[str, list[Response]] = defaultdict(list)
         with open_journal(self.project, evaluation) as journal:
             try:
-                for response in ask(self.project, evaluation, list(requests.values()), journal):
+                asked, plan = list(requests.values()), plan_of(evaluation)
+                for response in ask_model(self.project, evaluation.model, asked, journal, plan):
                     answers = responses[response.video_id]
                     answers.append(response)
                     questions = requests[response.video_id].questions

@@ -34,7 +34,7 @@ from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
@@ -57,7 +57,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskClu
 
 @contextmanager
 def workers_of(cluster: DaskCluster, folder: Path) -> Iterator[DaskWorkers]:
-    with connect(cluster.spec, folder, no_message) as workers:
+    with connect(cluster.spec, folder, ignore) as workers:
         yield workers
 
 
@@ -92,7 +92,7 @@ def test_a_client_without_the_keys_of_a_cluster_is_rejected(
     ):
         with (
             pytest.raises(ClusterError, match=message),
-            connect(spec.model_copy(update={"tls": keys}), tmp_path, no_message),
+            connect(spec.model_copy(update={"tls": keys}), tmp_path, ignore),
         ):
             pass
 

@@ -19,7 +19,7 @@ from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.cluster.slurm import LOGS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
-from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +42,7 @@ def _slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @contextmanager
 def slurm_workers(folder: Path) -> Iterator[DaskWorkers]:
     folder.mkdir()
-    with connect(DaskSpec.model_validate({"slurm": SLURM}), folder, no_message) as workers:
+    with connect(DaskSpec.model_validate({"slurm": SLURM}), folder, ignore) as workers:
         yield workers
 
 
@@ -67,13 +67,13 @@ def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_pa
 IN_A_THREAD = """
 import signal, sys, threading
 from pathlib import Path
-from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.cluster.provider import DaskSpec
 
 def start():
     slurm = {"cores": 1, "memory": "1GB", "adapt": {"maximum": 1}, "interface": "lo"}
-    with connect(DaskSpec.model_validate({"slurm": slurm}), Path(sys.argv[1]), no_message):
+    with connect(DaskSpec.model_validate({"slurm": slurm}), Path(sys.argv[1]), ignore):
         print("started")
 
 thread = threading.Thread(target=start)
@@ -150,9 +150,7 @@ def test_workers_use_the_given_ports_and_python(tmp_path: Path) -> None:
     ports = range(first, first + 20)
     spec = SLURM | {"ports": f"{ports[0]}:{ports[-1]}", "python": sys.executable, "jobs": 1}
     (tmp_path / "shared").mkdir()
-    with connect(
-        DaskSpec.model_validate({"slurm": spec}), tmp_path / "shared", no_message
-    ) as workers:
+    with connect(DaskSpec.model_validate({"slurm": spec}), tmp_path / "shared", ignore) as workers:
         list(run_tasks(double, [1], workers=workers, limits=MINUTE))
         addresses = [workers._client.scheduler.address, *workers._client.nthreads()]
     assert all(int(address.rpartition(":")[2]) in ports for address in addresses)

@@ -15,7 +15,7 @@ from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
-from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,7 +68,7 @@ def test_hosts_run_tasks_over_tls_without_keys_and_a_lost_host_is_reported(
 def test_the_error_names_hosts_without_a_worker(ssh_config: Path, tmp_path: Path) -> None:
     with (
         pytest.raises(ClusterError, match=r"no worker on stranger \(Host key verification"),
-        connect(spec_of(ssh_config, "stranger"), tmp_path, no_message),
+        connect(spec_of(ssh_config, "stranger"), tmp_path, ignore),
     ):
         pass
 

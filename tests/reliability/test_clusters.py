@@ -33,7 +33,7 @@ from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
-from videomme_pipeline.project.runs.progress import no_message
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 from videomme_pipeline.videos.probe import content_hash
@@ -63,7 +63,7 @@ def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
     with slurm(tmp_path) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        with connect(DaskSpec.model_validate({"slurm": spec}), shared, no_message) as workers:
+        with connect(DaskSpec.model_validate({"slurm": spec}), shared, ignore) as workers:
             results = run_tasks(log_and_wait, tasks, workers=workers, limits=MINUTE)
             next(results)
             first = jobs()
@@ -92,7 +92,7 @@ def test_workers_and_a_scheduler_that_die_do_not_change_the_frames(
     expected = list(extract(frame_jobs, store=here))
     with (
         dask_cluster(tmp_path) as cluster,
-        connect(cluster.spec, shared_folder(tmp_path), no_message) as workers,
+        connect(cluster.spec, shared_folder(tmp_path), ignore) as workers,
         reading_all_frames(there) as damaged,
     ):
         extracted = extract_while_workers_die(frame_jobs, there, workers, cluster)

@@ -84,9 +84,9 @@ def open_project(
     `evaluations` are the names that the user typed. The command itself prints their mistakes.
     """
     from videomme_pipeline.project.project import open_project
-    from videomme_pipeline.project.runs.progress import no_progress
+    from videomme_pipeline.project.runs.progress import ignore
 
-    project = open_project(on_progress=on_progress or no_progress, on_message=note)
+    project = open_project(on_progress=on_progress or ignore, on_message=note)
     for name, problem in project.configuration.problems.items():
         if name not in (evaluations or ()):
             text = f"[yellow]Skipped:[/] {escape(str(problem))}"

@@ -133,16 +133,14 @@ class FailureKind(StrEnum):
         return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)
 
 
-_TRANSIENT = frozenset(
-    {
-        FailureKind.RATE_LIMITED,
-        FailureKind.SERVER_ERROR,
-        FailureKind.CONNECTION,
-        FailureKind.TIMEOUT,
-        FailureKind.MALFORMED,
-        FailureKind.EMPTY,
-        FailureKind.TRUNCATED,
-    }
+_TRANSIENT = (
+    FailureKind.RATE_LIMITED,
+    FailureKind.SERVER_ERROR,
+    FailureKind.CONNECTION,
+    FailureKind.TIMEOUT,
+    FailureKind.MALFORMED,
+    FailureKind.EMPTY,
+    FailureKind.TRUNCATED,
 )
 
 

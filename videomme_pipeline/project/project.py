@@ -13,7 +13,7 @@ from videomme_pipeline.evaluation.folder import Configuration, read_configuratio
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.runs.locks import FileLocks, Locks
-from videomme_pipeline.project.runs.progress import StageProgress, no_message, no_progress
+from videomme_pipeline.project.runs.progress import StageProgress, ignore
 from videomme_pipeline.project.runs.settings import RUNS_FILE, ClusterSpec, RunsSpec, read_cluster
 from videomme_pipeline.project.runs.spending import ComputeTime, Spending
 from videomme_pipeline.project.servers.record import ServerRecord
@@ -42,8 +42,8 @@ class Project:
     configuration: Configuration
     store: Store
     locks: Locks
-    on_progress: Callable[[StageProgress], None] = no_progress
-    on_message: Callable[[str], None] = no_message
+    on_progress: Callable[[StageProgress], None] = ignore
+    on_message: Callable[[str], None] = ignore
     spending: Spending = field(default_factory=Spending)
     compute: ComputeTime = field(default_factory=ComputeTime)
     cluster: ClusterSpec | None = None
@@ -176,8 +176,8 @@ def is_project(folder: Path) -> bool:
 def open_project(
     configuration: Path | None = None,
     data: str | None = None,
-    on_progress: Callable[[StageProgress], None] = no_progress,
-    on_message: Callable[[str], None] = no_message,
+    on_progress: Callable[[StageProgress], None] = ignore,
+    on_message: Callable[[str], None] = ignore,
 ) -> Project:
     """The project of a configuration folder and a data folder. Reads the configuration only.
 

@@ -9,8 +9,6 @@ from enum import StrEnum
 from glob import escape
 from pathlib import Path
 
-from upath import UPath
-
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     VIDEO_SUFFIXES,
@@ -136,7 +134,8 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
             source.files(video)
         except VideoMissingError:
             missing.append(video)
-    message = f"{len(videos) - len(missing):,} of {len(videos):,} under {_listed(source.roots())}"
+    roots = ", ".join(map(str, source.roots()))
+    message = f"{len(videos) - len(missing):,} of {len(videos):,} under {roots}"
     if not missing:
         return Finding.ok("videos", message)
     names = list(dict.fromkeys(map(_name, missing)))
@@ -163,7 +162,7 @@ def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: 
     others = _names(unused, by_id, is_subtitle) or listed(_subtitles_beside(source, missing))
     message = (
         f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
-        f"{_listed(source.roots())}"
+        f"{', '.join(map(str, source.roots()))}"
     )
     verdict = Verdict.OK
     if others:
@@ -222,7 +221,3 @@ def _names(
         if is_listed(path.name)
     ]
     return listed(names)
-
-
-def _listed(roots: Sequence[Path | UPath]) -> str:
-    return ", ".join(map(str, roots))

@@ -8,7 +8,7 @@ from upath import UPath
 from tests.support.cli import use, videomme
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.runs.progress import no_progress
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.upkeep.transfer import Copied, check_license, copy_tables
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.storage import parquet
@@ -31,7 +31,7 @@ def source(tmp_path: Path) -> Store:
 
 
 def copy(source: Store, target: Store, *, overwrite: bool = False) -> Copied:
-    return copy_tables(source, target, overwrite=overwrite, on_progress=no_progress)
+    return copy_tables(source, target, overwrite=overwrite, on_progress=ignore)
 
 
 @pytest.mark.parametrize("url", ["{tmp}/target", "memory://transfer{tmp}"])

@@ -131,18 +131,6 @@ def open_journal(project: Project, evaluation: Evaluation) -> Journal:
     return Journal(database, flushes_every_commit=evaluation.model.costs_money)
 
 
-def ask(
-    project: Project,
-    evaluation: Evaluation,
-    requests: Sequence[VideoRequests],
-    journal: Journal,
-    observation: str | None = None,
-) -> Iterator[Response]:
-    """Yield the responses of an evaluation's model to `requests`, as `ask_model` does."""
-    plan = plan_of(evaluation, observation)
-    return ask_model(project, evaluation.model, requests, journal, plan)
-
-
 def ask_model(
     project: Project,
     spec: ModelSpec,

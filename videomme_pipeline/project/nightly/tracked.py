@@ -3,14 +3,14 @@
 Each nightly run of an evaluation is stored as one file and is never repeated.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
@@ -22,8 +22,9 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.project.answers.asking import (
-    ask,
+    ask_model,
     open_journal,
+    plan_of,
     requests_of,
     with_failed_ones,
 )
@@ -64,11 +65,15 @@ class NightlySpec(Spec):
     """The date of the first possible nightly run."""
     fresh_within_hours: float = Field(default=36.0, gt=0)
     """The age in hours from which the leaderboard counts as outdated."""
-    evaluations: dict[
-        str, Annotated[Tracked, BeforeValidator(lambda entry: {} if entry is None else entry)]
-    ] = Field(default_factory=dict)
+    evaluations: dict[str, Tracked] = Field(default_factory=dict)
     """The tracked evaluations. An empty entry has the default settings."""
     alarm: AlarmSpec = Field(default_factory=AlarmSpec)
+
+    @field_validator("evaluations", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: object) -> object:
+        entries = value.items() if isinstance(value, Mapping) else ()
+        return {name: entry or {} for name, entry in entries} or value
 
     @model_validator(mode="after")
     def _has_a_start(self) -> Self:
@@ -262,7 +267,8 @@ class TrackedEvaluation:
         default = "never asked"
         try:
             with open_journal(self.project, evaluation) as journal:
-                for response in ask(self.project, evaluation, requests, journal, date):
+                plan = plan_of(evaluation, date)
+                for response in ask_model(self.project, evaluation.model, requests, journal, plan):
                     responses[response.question_id, response.repeat] = response
         except VideoMMEError as error:
             default = str(error)

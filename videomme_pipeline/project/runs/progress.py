@@ -22,9 +22,5 @@ class StageProgress:
     workers: str = ""
 
 
-def no_progress(progress: StageProgress) -> None:
-    """Ignore the progress."""
-
-
-def no_message(message: str) -> None:
-    """Ignore the message."""
+def ignore(_shown: object) -> None:
+    """Show neither progress nor messages."""

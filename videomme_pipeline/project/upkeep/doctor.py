@@ -16,7 +16,7 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.journal import journal_of
-from videomme_pipeline.project.runs.progress import no_progress
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
@@ -152,7 +152,7 @@ def _request(model: ModelSpec, servers: ModelServers, samplings: Sequence[str]) 
     """Send one small request, without a retry. `videomme probe` sends more."""
     check = f"request to {model.name}"
     try:
-        served = servers.start(model, no_progress)
+        served = servers.start(model, ignore)
         finding = asyncio.run(probe_once(served, build_model(served), samplings))
         return replace(finding, check=check)
     except VideoMMEError as error:
