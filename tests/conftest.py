@@ -62,3 +62,13 @@ def odd_videos(tmp_path_factory: pytest.TempPathFactory) -> OddVideos:
 def odd_video(request: pytest.FixtureRequest, odd_videos: OddVideos) -> Path:
     """Each of the odd videos in turn. Tests must not change it."""
     return odd_videos.path(request.param)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """An id without backslashes, because mutmut cannot run a test that has one in its id."""
+    if isinstance(val, bytes):
+        val = val.decode("latin-1")
+    if not isinstance(val, str):
+        return None
+    text = val.encode("unicode_escape").decode("ascii")
+    return text.replace("\\", "/") if "\\" in text else None
