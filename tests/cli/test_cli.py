@@ -427,6 +427,13 @@ def test_init_writes_a_valid_evaluation(empty: Path) -> None:
     assert "an evaluation with this name exists" in again.failed_with
 
 
+def test_init_of_a_folder_without_a_benchmark_says_how_to_name_it(empty: Path) -> None:
+    (empty / "configuration").mkdir(exist_ok=True)
+    (empty / "configuration" / "benchmarks.yaml").write_text("smoke: {}\n")
+    error = videomme("init", str(empty)).failed_with
+    assert error.endswith(f"its benchmark: videomme init {empty} --benchmark my-set")
+
+
 LINES = """\
 {"id": 7, "response": "The answer is (B)."}
 not json

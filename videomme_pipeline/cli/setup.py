@@ -57,6 +57,7 @@ def init(
     annotations (JSON, JSON lines, CSV, TSV or Parquet), and there is no benchmark
     of that name, its declaration is written.
     """
+    from videomme_pipeline.configuration import is_name
     from videomme_pipeline.evaluation.writing import write_declaration, write_example
 
     if name is None:
@@ -78,6 +79,11 @@ def init(
         raise ConfigurationError(
             f"--annotations {annotations}: only a new benchmark has annotations; give the folder "
             "of its videos and a new name with --benchmark"
+        )
+    if Path(name).is_dir() and not is_name(name):
+        raise ConfigurationError(
+            f"{name} is a folder; choose a name for its benchmark: "
+            f"videomme init {name} --benchmark my-set"
         )
     chosen_evaluations(configuration, None, [benchmark])
     path = write_example(configuration.folder / "evaluations", name, benchmark)
