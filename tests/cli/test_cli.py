@@ -428,9 +428,7 @@ def test_init_writes_a_valid_evaluation(empty: Path) -> None:
 
 
 def test_init_of_a_folder_without_a_benchmark_says_how_to_name_it(empty: Path) -> None:
-    (empty / "configuration").mkdir(exist_ok=True)
-    (empty / "configuration" / "benchmarks.yaml").write_text("smoke: {}\n")
-    error = videomme("init", str(empty)).failed_with
+    error = videomme("init", str(empty), "--benchmark", "videomme").failed_with
     assert error.endswith(f"its benchmark: videomme init {empty} --benchmark my-set")
 
 
