@@ -140,8 +140,17 @@ def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
 def running_runs(instance: dg.DagsterInstance, location: str, now: datetime) -> list[dg.DagsterRun]:
     """The runs of a code location that a process works on now, on this machine or another one."""
     records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
-    runs = [record.dagster_run for record in records if not _is_dead(record, now)]
-    return [r for r in runs if (o := r.remote_job_origin) is None or o.location_name == location]
+    return [
+        record.dagster_run
+        for record in records
+        if _may_be_in(record.dagster_run, location) and not _is_dead(record, now)
+    ]
+
+
+def _may_be_in(run: dg.DagsterRun, location: str) -> bool:
+    """True unless a run is known to belong to another code location."""
+    origin = run.remote_job_origin
+    return origin is None or origin.location_name == location
 
 
 def _is_dead(record: dg.RunRecord, now: datetime) -> bool:
