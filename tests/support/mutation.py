@@ -101,7 +101,8 @@ def copy_of(root: Path, folder: Path, room: Room) -> Path:
         "also_copy": sorted(
             path.name for path in folder.iterdir() if path.name not in {PACKAGE, "mutants"}
         ),
-        "pytest_add_cli_args": ["-m", "not slow", "-p", "no:cacheprovider"],
+        # The fixture of the package is not found in rooms that lack `cli`.
+        "pytest_add_cli_args": ["-m", "not slow", "-p", "no:cacheprovider", "-p", f"no:{PACKAGE}"],
         "pytest_add_cli_args_test_selection": list(room.tests),
         "track_dependencies": False,
     }
