@@ -5,14 +5,14 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.support.commands import CONCURRENCY, VIDEOMME, write_served_project
+from tests.support.dagster_ui import wait_until
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.postgres_server import USER, find_postgres
@@ -38,13 +38,6 @@ def folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
@@ -85,12 +78,12 @@ def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
         script.chmod(0o755)
         job = submit("sbatch", "--parsable", "--output=log.txt", str(script), "run")
         try:
-            eventually(lambda: server.request_count >= 4)
+            wait_until(lambda: server.request_count >= 4)
             submit("scontrol", "requeue", job)
             # Slurm starts a requeued job after two minutes. This starts it at once.
-            eventually(lambda: state(job) == "PENDING")
+            wait_until(lambda: state(job) == "PENDING")
             submit("scontrol", "update", f"JobId={job}", "StartTime=now")
-            eventually(lambda: "JobState=COMPLETED" in submit("scontrol", "show", "job", job))
+            wait_until(lambda: state(job) == "COMPLETED")
         finally:
             log = (root / "log.txt").read_text()
             print(log)  # noqa: T201 - shown if the test fails
