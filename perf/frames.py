@@ -1,7 +1,7 @@
 """CPU time and memory of decoding frames, compared with decord and torchcodec.
 
     python -m perf.frames [--quick | --clip NAME_OR_VIDEO …] [--sampling NAME …] [--repeat 3]
-                          [--torchcodec-python PATH] [--json]
+                          [--floor-seconds 15] [--torchcodec-python PATH] [--json]
 
 `qwen_vl-2` is also compared with the readers of qwen-vl-utils, which choose the same frames, if
 VIDEOMME_PUBLISHED is the folder of a virtual environment with qwen-vl-utils.
@@ -61,6 +61,7 @@ SAMPLINGS = (
     "keyframe-32",
     QWEN_VL,
 )
+QUICK_SAMPLINGS = ("uniform_n-64", "keyframe-32", QWEN_VL)
 FUSED = ("uniform_n-16", "uniform_n-64", "fps_based-1-max-512")
 MAIN_CLIP = "10min_720p30"
 """The clip of the ratios by sampling, if it is measured; else the first one."""
@@ -75,14 +76,14 @@ def read_to_rgb(path: Path, sampling: str) -> None:
         item.frame.reformat(format="rgb24", threads=1).to_ndarray()
 
 
-def times_the_floor(path: Path, sampling: str) -> float:
+def times_the_floor(path: Path, sampling: str, seconds: float) -> float:
     """CPU time of `planned` without the conversion to RGB, divided by that of the floor.
 
-    Each is the minimum of at least two turns, and of more within 15 seconds.
+    Each is the minimum of at least two turns, and of more within these seconds.
     """
     planned: list[float] = []
     floors: list[float] = []
-    while len(planned) < 2 or sum(planned) + sum(floors) < 15:
+    while len(planned) < 2 or sum(planned) + sum(floors) < seconds:
         planned.append(_cpu(lambda: _read_only(path, sampling)))
         floors.append(floor(path, sampling))
     return min(planned) / min(floors)
@@ -137,10 +138,10 @@ OWN: dict[str, Callable[[Path, str], Any]] = {
 }
 
 
-def measure_here(name: str, path: Path, sampling: str) -> dict[str, float]:
+def measure_here(name: str, path: Path, sampling: str, floor_seconds: float) -> dict[str, float]:
     """Measure one of `OWN`, or the ratio to the floor, in this process."""
     if name == TIMES_THE_FLOOR:
-        return {name: times_the_floor(path, sampling)}
+        return {name: times_the_floor(path, sampling, floor_seconds)}
     before = reset_peak()
     cpu_seconds = _cpu(lambda: OWN[name](path, sampling))
     return {"cpu_seconds": cpu_seconds, "peak_mb": peak_rss_mb() - before}
@@ -156,7 +157,9 @@ def measure(command: list[str]) -> dict[str, float] | None:
     return result
 
 
-def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None) -> dict[str, Any]:
+def compare(
+    name: str, sampling: str, repeat: int, floor_seconds: float, torchcodec_python: str | None
+) -> dict[str, Any]:
     """All backends on one clip and sampling: CPU time (minimum, median) and highest peak."""
     path = clip(name)
     frames = [str(n) for n in parse_sampling(sampling).choose(index_packets(path).times).frames]
@@ -172,9 +175,8 @@ def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None
         for peer, python in peers.items()
         if python
     }
-    compared = measure(
-        [sys.executable, "-m", "perf.frames", "--own", TIMES_THE_FLOOR, name, sampling]
-    )
+    of_floor = ["--own", TIMES_THE_FLOOR, name, sampling, "--floor-seconds", str(floor_seconds)]
+    compared = measure([sys.executable, "-m", "perf.frames", *of_floor])
     row: dict[str, Any] = {"clip": name, "sampling": sampling, "frames": len(frames)}
     row[TIMES_THE_FLOOR] = compared and compared[TIMES_THE_FLOOR]
     turns = [{way: measure(command) for way, command in commands.items()} for _ in range(repeat)]
@@ -323,7 +325,9 @@ def _number(measured: dict[str, float] | None, key: str, digits: int = 2) -> str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the 60-second clip alone")
+    parser.add_argument(
+        "--quick", action="store_true", help="the 60-second clip, three samplings and one turn"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--torchcodec-python", help="a Python that has torchcodec")
     parser.add_argument("--clip", action="append", help="only this clip or video (may be repeated)")
@@ -331,18 +335,27 @@ def main() -> None:
         "--sampling", action="append", help="only the backends, on this sampling (may be repeated)"
     )
     parser.add_argument("--repeat", type=int, default=3, help="turns of each backend")
+    parser.add_argument(
+        "--floor-seconds", type=float, default=15.0, help="turns of the floor within these seconds"
+    )
     parser.add_argument("--own", nargs=3, metavar=("OWN", "CLIP", "SAMPLING"))
     arguments = parser.parse_args()
     if arguments.own:
         own, name, sampling = arguments.own
-        print(json.dumps(measure_here(own, clip(name), sampling)))
+        seconds = arguments.floor_seconds
+        print(json.dumps(measure_here(own, clip(name), sampling, seconds)))
         return
+    samplings = arguments.sampling or SAMPLINGS
+    repeat, floor_seconds = arguments.repeat, arguments.floor_seconds
+    if arguments.quick:
+        samplings, repeat, floor_seconds = arguments.sampling or QUICK_SAMPLINGS, 1, 0.0
     names = [c.name for c in QUICK] if arguments.quick else arguments.clip or list(CLIPS_OF_ALL)
     rows = []
     print(HEADER)
     for name in names:
-        for sampling in arguments.sampling or SAMPLINGS:
-            rows.append(compare(name, sampling, arguments.repeat, arguments.torchcodec_python))
+        for sampling in samplings:
+            row = compare(name, sampling, repeat, floor_seconds, arguments.torchcodec_python)
+            rows.append(row)
             print(line(rows[-1]), flush=True)
     main_clip = MAIN_CLIP if MAIN_CLIP in names else names[0]
     main_rows = [row for row in rows if row["clip"] == main_clip]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from blake3 import blake3
 
-from tests.support.clips import CLIPS, ENCODED_FRAMES, Clip, clip, facts
+from tests.support.clips import CLIPS, DEFAULT_FOLDER, ENCODED_FRAMES, Clip, clip, facts
 from videomme_pipeline.frames.backends import Decoded, decode_frames, refusal_reason
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.videos.container import index_packets
@@ -19,8 +19,9 @@ STRATEGIES = ("uniform_n-64", "uniform_n-16-endpoints", "fps_based-1-max-64", "k
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("clips")
+def folder() -> Path:
+    """Where the measurements keep their clips, since they take minutes to build."""
+    return DEFAULT_FOLDER
 
 
 @pytest.fixture(scope="module")

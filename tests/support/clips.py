@@ -13,6 +13,7 @@ chosen to match real videos in bits per pixel of keyframes, reference pictures a
 One minute is encoded per picture size. Longer clips repeat its packets.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -129,7 +130,7 @@ def _is_non_reference(data: bytes) -> bool:
 
 
 def _encode(width: int, height: int, path: Path) -> None:
-    partial = path.with_suffix(".partial.mp4")
+    partial = path.with_suffix(f".{os.getpid()}.mp4")
     with av.open(str(partial), "w") as output:
         stream: Any = output.add_stream("libx264", rate=30)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
@@ -142,7 +143,7 @@ def _encode(width: int, height: int, path: Path) -> None:
 
 def _repeat(encoded: Path, chosen: Clip, path: Path) -> None:
     """Write the packets of `encoded` at the clip's frame rate, repeated to the clip's length."""
-    partial = path.with_suffix(".partial.mp4")
+    partial = path.with_suffix(f".{os.getpid()}.mp4")
     with av.open(str(partial), "w") as output, av.open(str(encoded)) as source:
         first = source.streams.video[0]
         stream = output.add_stream_from_template(first)
