@@ -30,7 +30,9 @@ def test_an_older_version_names_what_it_would_replace(
         refuse_older_version(store)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"versions": 1'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"versions": 1', '{"package": "1", "versions": []}']
+)
 def test_a_damaged_record_is_one_sentence(tmp_path: Path, content: str) -> None:
     store = Store.at(tmp_path)
     store.versions.write_text(content)
