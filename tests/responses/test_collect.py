@@ -505,7 +505,7 @@ class OddModel(LocalModel):
         Reply(text=5),  # type: ignore[arg-type]
         Reply(text="B", usage=Usage(prompt_tokens=2**63)),
     ],
-    ids=str,
+    ids=["bug", "NUL", "reasoning", "number", "tokens"],
 )
 def test_an_odd_reply_costs_one_question(tmp_path: Path, odd: Reply | Exception) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, max_attempts=1))
