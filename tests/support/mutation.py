@@ -48,7 +48,12 @@ ROOMS: Mapping[str, Room] = {
     "responses": Room(code=f"{PACKAGE}/responses", tests=("tests/responses",)),
     "planning": Room(
         code=f"{PACKAGE}/assets/planning",
-        tests=("tests/assets/planning", "tests/assets/test_run.py", "tests/assets/triggers"),
+        tests=(
+            "tests/assets/planning",
+            "tests/assets/test_run.py",
+            "tests/assets/triggers",
+            "tests/assets/stages/test_judge.py",
+        ),
     ),
 }
 

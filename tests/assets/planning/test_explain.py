@@ -16,7 +16,7 @@ from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.planning.estimate import RefreshEstimate, estimate
 from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
-from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.assets.planning.freshness import failure_groups, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.errors import ConfigurationError
@@ -130,6 +130,19 @@ def test_the_reason_names_changed_questions(why: Why, copy: Copy) -> None:
     copy.annotations.write_bytes(parquet_bytes(rows))
     assert why("videomme/questions") == ["new questions: 003-1 changed"]
     assert why("videomme/scores blind") == ["upstream: videomme/questions (new questions)"]
+    rows.remove(next(row for row in rows if row["question_id"] == "003-2"))
+    rows.append(changed | {"question_id": "003-4"})
+    copy.annotations.write_bytes(parquet_bytes(rows))
+    assert why("videomme/questions") == ["new questions: 003-1 changed; 003-4 added; 003-2 removed"]
+
+
+def test_questions_that_must_be_fetched_have_versions_only(
+    why: Why, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_question(copy)
+    monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
+    (reason,) = why("videomme/questions")
+    assert re.fullmatch(r"new questions: \w{8} → \w{8}", reason)
 
 
 def test_a_changed_code_version_is_shown_with_both_values(
@@ -180,6 +193,9 @@ def test_a_failure_is_shown_with_its_message_and_counted(
     assert str(copy.video("003")) in failed.detail
     assert changed.cause is Cause.NEW_BYTES
     assert explanation.causes()["videomme/videos"] == {Cause.FAILED: 1}
+    (group,) = failure_groups(states)
+    assert (group.asset, group.partitions) == ("videomme/videos", (state.name,))
+    assert group.reason == failed.detail
     (scores,) = matching(states, "videomme/scores few")
     assert [str(r) for r in explanation.reasons(scores)] == [
         "upstream: videomme/videos 003 (failed)"
