@@ -8,6 +8,12 @@ from typing import cast
 import dagster as dg
 from dagster import DagsterInvalidConfigError
 
+from videomme_pipeline.assets.checkpoints import (
+    checkpoint_job,
+    checkpoint_sensor,
+    checkpoints_asset,
+    checkpoints_key,
+)
 from videomme_pipeline.assets.dagster_internals.events import EventBatch, output_without_event
 from videomme_pipeline.assets.planning.freshness import newest_event, recorded_versions
 from videomme_pipeline.assets.processes import recording_process
@@ -40,6 +46,7 @@ from videomme_pipeline.assets.triggers.schedules import (
 from videomme_pipeline.assets.triggers.sensors import sensors
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.tracked import (
     NightlySpec,
     TrackedEvaluation,
@@ -66,20 +73,26 @@ def build_definitions(
     nightly, tracked = _nightly_of(project)
     nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
     nightly_jobs = nightly_job(tracked)
+    has_training_runs = _has_training_runs(project)
+    results = [*nightly_keys, *([checkpoints_key(project)] if has_training_runs else [])]
     return dg.Definitions(
         assets=[
-            *(
-                _asset(stage, keys, nightly_keys, leaderboard_freshness(nightly))
-                for stage in stages
-            ),
+            *(_asset(stage, keys, results, leaderboard_freshness(nightly)) for stage in stages),
             *(nightly_asset(evaluation) for evaluation in tracked),
+            *([checkpoints_asset(project)] if has_training_runs else []),
         ],
-        jobs=[refresh_job(steps(project), project, executor), retention_job, *nightly_jobs],
+        jobs=[
+            refresh_job(steps(project), project, executor),
+            retention_job,
+            *nightly_jobs,
+            *([checkpoint_job(project)] if has_training_runs else []),
+        ],
         schedules=schedules(nightly, nightly_jobs, tracked),
         sensors=[
             *automation_sensors(),
             *sensors(project),
             up_to_date_sensor(project),
+            *([checkpoint_sensor(project)] if has_training_runs else []),
         ],
         asset_checks=[up_to_date_check(project)],
         resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
@@ -93,6 +106,14 @@ def _nightly_of(project: Project) -> tuple[NightlySpec, Sequence[TrackedEvaluati
         return read_nightly(project.configuration), tracked_evaluations(project)
     except ConfigurationError:
         return NightlySpec(), []
+
+
+def _has_training_runs(project: Project) -> bool:
+    """True if `checkpoints.yaml` has entries. A file with mistakes counts as empty."""
+    try:
+        return bool(read_training_runs(project.configuration))
+    except ConfigurationError:
+        return False
 
 
 def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
@@ -130,18 +151,18 @@ def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
 def _asset(
     stage: AnyStage,
     stage_keys: set[dg.AssetKey],
-    nightly_keys: Sequence[dg.AssetKey],
+    result_keys: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
 
-    The shared results also depend on `nightly_keys`, the assets of nightly runs, and have a
-    freshness policy.
+    The shared results also depend on `result_keys`, the assets of nightly runs and of checkpoints,
+    and have a freshness policy.
     """
     partitions = stage.partitions_def
     is_result = isinstance(stage, SharedStage)
     deps = [dep for dep in stage.deps() if dep.asset_key in stage_keys]
-    deps += [dg.AssetDep(key) for key in nightly_keys if is_result]
+    deps += [dg.AssetDep(key) for key in result_keys if is_result]
     metadata: dict[str, object] = {"dagster/code_references": code_reference(type(stage))}
     if stage.row_class:
         metadata["dagster/column_schema"] = column_schema(stage.row_class)
@@ -225,6 +246,11 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
 def defs() -> dg.Definitions:
     """The definitions that `workspace.yaml` loads: the project of the working directory."""
     project = open_project()
-    for problem in refused_files(project.configuration):
+    problems = refused_files(project.configuration)
+    try:
+        read_training_runs(project.configuration)
+    except ConfigurationError as error:
+        problems.append(str(error))
+    for problem in problems:
         dg.get_dagster_logger().warning(f"This file is not used: {problem}")
     return build_definitions(project, find_executor(project.runs))

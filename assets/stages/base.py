@@ -455,8 +455,9 @@ class SharedStage(Stage[Whole]):
         return self.target_over(self.stored_results())
 
     def stored_results(self) -> dict[UPath, str | None]:
-        """The fingerprints of all stored scores and nightly runs, even of deleted evaluations."""
-        files = [*self.store.score_files(), *self.store.observation_files()]
+        """The fingerprints of all scores, nightly runs and checkpoints, even of deleted ones."""
+        store = self.store
+        files = [*store.score_files(), *store.observation_files(), *store.checkpoint_files()]
         return {file: stored_fingerprint(file) for file in files}
 
     def target_over(self, results: Mapping[UPath, str | None]) -> Target[Whole]:

@@ -76,7 +76,11 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
     )
     def configuration_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         configuration = project.reopened().configuration
-        now = {name: e.fingerprint for name, e in configuration.evaluations.items()}
+        now = {
+            name: evaluation.fingerprint
+            for name, evaluation in configuration.evaluations.items()
+            if name not in configuration.checkpoints  # their own sensor evaluates them
+        }
         seen = _cursor(context) or now
         changed = sorted(name for name in now if seen.get(name) != now[name])
         # A file with a mistake counts as unchanged until it is fixed.

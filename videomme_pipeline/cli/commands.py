@@ -6,6 +6,7 @@ import typer
 
 from videomme_pipeline.cli import (
     cache,
+    checkpoints,
     frames,
     gate,
     power,
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (run, score, gate, race, results, power, setup, probe, serve):
+for group in (run, score, gate, race, checkpoints, results, power, setup, probe, serve):
     app.add_typer(group.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")

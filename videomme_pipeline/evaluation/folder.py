@@ -28,6 +28,7 @@ class Configuration:
 
     `samplings` are the entries of samplings.yaml by benchmark. `problems` has an error for each
     evaluation file that cannot be used, by name. The other evaluations are not affected.
+    `checkpoints` are the names of the evaluations that have no file, but a recorded checkpoint.
     """
 
     folder: Path
@@ -36,6 +37,7 @@ class Configuration:
     samplings: Mapping[str, Sequence[Sampling]]
     evaluations: Mapping[str, Evaluation]
     problems: Mapping[str, ConfigurationError]
+    checkpoints: frozenset[str] = frozenset()
 
     def evaluation(self, name: str) -> Evaluation:
         """The evaluation with this name.

@@ -18,7 +18,16 @@ _EXAMPLE = Path(__file__).with_name("example.yaml")
 _FIRST = Path(__file__).with_name("first.yaml")
 _TEMPLATE = Path(__file__).parents[1] / "assets"
 """The configuration of the demo. A new project gets copies of its files."""
-_FILES = ("benchmarks", "cluster", "models", "nightly", "runs", "samplings", "storage")
+_FILES = (
+    "benchmarks",
+    "checkpoints",
+    "cluster",
+    "models",
+    "nightly",
+    "runs",
+    "samplings",
+    "storage",
+)
 _EVALUATIONS = "evaluations"
 _WORKSPACE = """\
 load_from:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from pydantic import Field
 
@@ -94,6 +94,12 @@ class ModelSpec(Spec, ABC):
     def needs_frames(self) -> bool:
         """False for a baseline that ignores the frames."""
         return True
+
+    def with_weights(self, name: str, weights: str) -> Self | None:
+        """This model under another name, with other weights. None if it names no weights."""
+        if "weights" not in type(self).model_fields:
+            return None
+        return self.model_copy(update={"name": name, "weights": weights})
 
     @property
     def request_schedule(self) -> Schedule:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.evaluation.checkpoints import with_checkpoints
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
@@ -19,6 +20,7 @@ from videomme_pipeline.project.runs.spending import ComputeTime, Spending
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.scoring.checkpoint import read_checkpoints
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import scratch_folder
@@ -102,7 +104,7 @@ class Project:
 
     def reopened(self) -> "Project":
         """This project with its configuration read again, for a process that runs for long."""
-        return replace(self, configuration=read_configuration(self.configuration.folder))
+        return replace(self, configuration=_configuration(self.configuration.folder, self.store))
 
     @contextmanager
     def predicted(self) -> Iterator[None]:
@@ -163,6 +165,11 @@ class Project:
             self.locks = before
 
 
+def _configuration(folder: Path, store: Store) -> Configuration:
+    """The configuration in `folder`, with the evaluations of the checkpoints in `store`."""
+    return with_checkpoints(read_configuration(folder), read_checkpoints(store))
+
+
 def configuration_folder() -> Path:
     """The folder of the YAML files: VIDEOMME_CONFIGURATION, by default `assets/`."""
     return Path(os.environ.get(CONFIGURATION_VARIABLE, "assets"))
@@ -209,7 +216,7 @@ def open_project(
         # The workers have other working directories.
         store = Store.at(store.root.absolute(), local_disk)
     return Project(
-        configuration=read_configuration(folder),
+        configuration=_configuration(folder, store),
         store=store,
         locks=FileLocks(store.locks, run=f"process {os.getpid()}", on_wait=on_message),
         on_progress=on_progress,

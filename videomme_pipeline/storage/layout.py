@@ -145,6 +145,10 @@ class Store:
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
 
+    def checkpoint(self, run: str, step: int) -> UPath:
+        """The record of one checkpoint of a training run, with its verdicts."""
+        return self.path("checkpoints", f"{run}-{step}.parquet")
+
     def failure(self, asset: str, name: str) -> UPath:
         """One failed partition of an asset ("smoke/frames")."""
         return self.path("failures", *asset.split("/"), f"{name}.json")
@@ -212,7 +216,7 @@ class Store:
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {"media", "nightly_runs", "findings", "baselines"}
+        kept = {"media", "nightly_runs", "findings", "baselines", "checkpoints"}
         return [
             file
             for depth in range(4)
@@ -233,6 +237,9 @@ class Store:
     def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
         return self.variant_files("nightly_runs", benchmark, evaluation)
 
+    def checkpoint_files(self) -> list[UPath]:
+        return self._files("checkpoints", "*.parquet")
+
     def tables(self) -> list[UPath]:
         """Every Parquet file except those in media folders."""
         return [
@@ -243,6 +250,7 @@ class Store:
             *(file for kind in _KINDS for file in self.variant_files(kind)),
             *self.score_files(),
             *self.evaluated_video_files(),
+            *self.checkpoint_files(),
         ]
 
     def remove_left_over(self) -> None:

@@ -12,6 +12,7 @@ from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -34,6 +35,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
     "evaluated_videos": (EvaluatedVideo, Store.evaluated_video_files),
     "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
     "nightly_runs": (ObservedQuestion, Store.observation_files),
+    "checkpoints": (Checkpoint, Store.checkpoint_files),
 }
 """Tables loaded from the data folder: their row class and their files."""
 

@@ -178,6 +178,13 @@ class EndpointSpec(RemoteSpec):
     def managed(self) -> ServeSpec | None:
         return self.serve
 
+    def with_weights(self, name: str, weights: str) -> Self | None:
+        """As in the base class. The servers' name for the model stays, as rules depend on it."""
+        if self.serve is None or "weights" not in type(self.serve).model_fields:
+            return None
+        serve = self.serve.model_copy(update={"weights": weights})
+        return self.model_copy(update={"name": name, "model": self.served_name, "serve": serve})
+
     def served_at(self, urls: Sequence[str], name: str) -> Self:
         served = self.model_copy(update={"base_url": tuple(urls)})
         served._served_name = name

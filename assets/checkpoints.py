@@ -1,0 +1,375 @@
+"""`checkpoints`: the gate of each checkpoint of a training run, in a partition `RUN|STEP`.
+
+A checkpoint is an ordinary evaluation, which the asset refreshes in a run of its own. So nothing
+that is stored is asked again, and a checkpoint whose run was killed continues where it ended.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+from upath import UPath
+
+from videomme_pipeline.assets.dagster_internals.runs import Job
+from videomme_pipeline.assets.planning.freshness import (
+    Freshness,
+    PartitionState,
+    failure_groups,
+    plan_project,
+)
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
+from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
+from videomme_pipeline.assets.stages.chain import steps
+from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema
+from videomme_pipeline.assets.stages.nightly import ui_address
+from videomme_pipeline.assets.step import SERVERS, WORKERS, servers_resource, workers_resource
+from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_job, run_config
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.project.checkpoints import (
+    BEST,
+    PREVIOUS,
+    decide_checkpoint,
+    next_pending,
+    record_finished,
+    training_run,
+)
+from videomme_pipeline.project.nightly.alerts import Alert, send
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.scoring.checkpoint import (
+    Checkpoint,
+    CheckpointOutcome,
+    read_checkpoints,
+    version_of,
+    write_checkpoint,
+)
+
+CHECKPOINT_JOB = "checkpoint"
+MOST_FAILURES = 3
+"""A checkpoint is given up after so many runs whose process died."""
+SECONDS_BETWEEN_LOOKS = 10.0
+_GATE = "gate"
+_ENDED = (
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+)
+
+
+def checkpoints_key(project: Project) -> dg.AssetKey:
+    """The asset key of all checkpoints."""
+    return key_in(project, "checkpoints")
+
+
+def checkpoint_partitions(project: Project) -> dg.DynamicPartitionsDefinition:
+    """One partition `RUN|STEP` per recorded checkpoint."""
+    return dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}checkpoints")
+
+
+def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
+    """The asset of all checkpoints, with the check that the gate passed."""
+    key = checkpoints_key(project)
+
+    @dg.asset(
+        key=key,
+        description="Checkpoints of training runs and the verdicts on them.",
+        group_name=group_name(f"{project.runs.prefix}results"),
+        kinds={"parquet"},
+        tags={"stage": "checkpoints"},
+        owners=list(OWNERS),
+        partitions_def=checkpoint_partitions(project),
+        metadata={"dagster/column_schema": column_schema(Checkpoint)},
+        check_specs=[
+            dg.AssetCheckSpec(
+                _GATE, asset=key, description="The checkpoint is not worse than its reference."
+            )
+        ],
+    )
+    def checkpoints(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
+        rows = evaluate_checkpoint(project.reopened(), context.instance, context.partition_key)
+        problems = [row.reason for row in rows if row.outcome is CheckpointOutcome.NOT_EVALUATED]
+        yield dg.MaterializeResult(
+            asset_key=key,
+            metadata=_metadata(project, rows),
+            data_version=dg.DataVersion(version_of(rows)),
+            check_results=[_check_result(key, rows)],
+        )
+        if problems:
+            raise dg.Failure("; ".join(map(str, problems)), allow_retries=False)
+
+    return checkpoints
+
+
+def checkpoint_job(project: Project) -> Job:
+    """The job that evaluates one checkpoint."""
+    return dg.define_asset_job(
+        CHECKPOINT_JOB,
+        selection=dg.AssetSelection.assets(checkpoints_key(project)),
+        description="Evaluate a checkpoint and compare it with its reference.",
+    )
+
+
+def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
+    """Record finished checkpoints, and request one run for each, in the order of the steps."""
+
+    @dg.sensor(
+        name="checkpoints",
+        job_name=CHECKPOINT_JOB,
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Evaluate the checkpoints of the training runs in checkpoints.yaml.",
+    )
+    def checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        current = project.reopened()
+        try:
+            unfinished = record_finished(
+                current, json.loads(context.cursor) if context.cursor else {}
+            )
+        except VideoMMEError as error:
+            return dg.SkipReason(str(error))
+        requests = [
+            dg.RunRequest(
+                run_key=f"{row.key} {row.recorded_at.isoformat()} {attempts}",
+                partition_key=row.key,
+                tags={EVALUATIONS_TAG: row.evaluation},
+            )
+            for row, attempts in due_checkpoints(current, context.instance)
+        ]
+        new = _new_partitions(current, context.instance)
+        added = [checkpoint_partitions(current).build_add_request(new)] if new else []
+        return dg.SensorResult(
+            run_requests=requests,
+            dynamic_partitions_requests=added,
+            cursor=json.dumps(unfinished),
+            skip_reason=None if requests else "no checkpoint is ready to be evaluated",
+        )
+
+    return checkpoints
+
+
+def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tuple[Checkpoint, int]]:
+    """The first pending checkpoint of each training run that no run works on.
+
+    The second values are the numbers of runs so far. A checkpoint whose process died too often is
+    recorded as not evaluated.
+    """
+    recorded = read_checkpoints(project.store)
+    due = []
+    for key in next_pending(recorded):
+        rows = [row for row in recorded if row.key == key]
+        filters = dg.RunsFilter(job_name=CHECKPOINT_JOB, tags={PARTITION_TAG: key})
+        runs = [
+            record.dagster_run
+            for record in instance.get_run_records(filters)
+            if record.create_timestamp >= rows[0].recorded_at
+        ]
+        failures = sum(run.status is dg.DagsterRunStatus.FAILURE for run in runs)
+        if failures >= MOST_FAILURES:
+            reason = f"{failures} runs ended without a result; see their logs in the UI"
+            write_checkpoint(project.store, _with_outcome(rows, reason))
+        elif all(run.status in _ENDED for run in runs):
+            due.append((rows[0], len(runs)))
+    return due
+
+
+def watch_once(
+    project: Project, instance: dg.DagsterInstance, seen: dict[str, str]
+) -> tuple[dict[str, str], list[Checkpoint]]:
+    """Record finished checkpoints, and evaluate all pending ones in this process.
+
+    `seen` is the first result of the call before. The second result has the evaluated checkpoints.
+    """
+    unfinished = record_finished(project, seen)
+    evaluated: list[Checkpoint] = []
+    while due := due_checkpoints(project, instance):
+        for row, _ in due:
+            evaluated += run_checkpoint(project.reopened(), instance, row.key)
+    return unfinished, evaluated
+
+
+def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
+    """Run the job for one checkpoint in this process, and return its rows."""
+    if new := _new_partitions(project, instance):
+        instance.add_dynamic_partitions(checkpoint_partitions(project).name or "", new)
+    definitions = dg.Definitions(
+        assets=[checkpoints_asset(project)],
+        jobs=[checkpoint_job(project)],
+        executor=dg.in_process_executor,
+    )
+    run_here(
+        definitions.resolve_job_def(CHECKPOINT_JOB),
+        instance,
+        project.runs.code_location,
+        partition_key=key,
+        run_config={"loggers": QUIET},
+    )
+    return [row for row in read_checkpoints(project.store) if row.key == key]
+
+
+def evaluate_checkpoint(
+    project: Project, instance: dg.DagsterInstance, key: str
+) -> list[Checkpoint]:
+    """Evaluate a checkpoint with each template, store the verdicts, and send an alert if one fails.
+
+    A checkpoint that is not recorded yet is recorded first, if it is finished.
+
+    Raises:
+        ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
+        NotReadyError: if the checkpoint is not finished, or there is none.
+    """
+    recorded = read_checkpoints(project.store)
+    if not any(row.key == key for row in recorded):
+        project = _recorded_now(project, key)
+        recorded = read_checkpoints(project.store)
+    rows = [row for row in recorded if row.key == key]
+    reference = training_run(project.configuration, rows[0].run).compare_with
+    names = [row.evaluation for row in rows]
+    names += [] if reference in (PREVIOUS, BEST) else [reference]
+    not_fresh = _not_fresh(project, instance, names)
+    is_deleted = not UPath(rows[0].folder).exists()
+    if not_fresh and not is_deleted:
+        not_fresh = _refreshed(project, instance, names)
+        is_deleted = not UPath(rows[0].folder).exists()
+    problems = [group.reason for group in failure_groups(not_fresh)]
+    decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
+    _alert(decided)
+    write_checkpoint(project.store, decided)
+    if any(row.outcome is not CheckpointOutcome.DELETED for row in decided):
+        _refreshed(project.reopened(), instance, names)  # the warehouse and the page
+    return decided
+
+
+def _recorded_now(project: Project, key: str) -> Project:
+    """The project in which a checkpoint is recorded, after two looks at its files."""
+    unfinished = record_finished(project, {})
+    if key in unfinished:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        unfinished = record_finished(project, unfinished)
+    if not any(row.key == key for row in read_checkpoints(project.store)):
+        run, _, step = key.rpartition("|")
+        spec = training_run(project.configuration, run)
+        state = (
+            f"is not finished: {spec.complete} is missing, or files still change"
+            if key in unfinished
+            else f"does not exist: no folder of this step matches {spec.pattern}"
+        )
+        raise NotReadyError(f"checkpoint {step} of {run} {state}; submit it again once it is there")
+    return project.reopened()
+
+
+def _decided(
+    project: Project,
+    row: Checkpoint,
+    recorded: Sequence[Checkpoint],
+    problems: Sequence[str],
+    is_deleted: bool,
+) -> Checkpoint:
+    try:
+        return decide_checkpoint(project, row, recorded)
+    except VideoMMEError as error:
+        (changed,) = _with_outcome([row], problems[0] if problems else str(error))
+        if not is_deleted:
+            return changed
+        reason = f"{row.folder} was deleted before the checkpoint was evaluated"
+        return replace(changed, outcome=CheckpointOutcome.DELETED, reason=reason)
+
+
+def _with_outcome(rows: Iterable[Checkpoint], reason: str) -> list[Checkpoint]:
+    return [replace(row, outcome=CheckpointOutcome.NOT_EVALUATED, reason=reason) for row in rows]
+
+
+def _not_fresh(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
+) -> list[PartitionState]:
+    states = plan_project(project, instance, evaluations)
+    return [state for state in states if state.freshness is not Freshness.FRESH]
+
+
+def _refreshed(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
+) -> list[PartitionState]:
+    """Refresh evaluations in a run of this process, and return what is still not fresh."""
+    definitions = dg.Definitions(
+        jobs=[refresh_job(steps(project), project, dg.in_process_executor)],
+        resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
+    )
+    job = definitions.resolve_job_def(REFRESH_JOB)
+    run_here(job, instance, project.runs.code_location, run_config=run_config(evaluations))
+    return _not_fresh(project, instance, evaluations)
+
+
+def _new_partitions(project: Project, instance: dg.DagsterInstance) -> list[str]:
+    """The recorded checkpoints without a partition, in the order of their steps."""
+    existing = set(instance.get_dynamic_partitions(checkpoint_partitions(project).name or ""))
+    keys = dict.fromkeys(row.key for row in read_checkpoints(project.store))
+    return [key for key in keys if key not in existing]
+
+
+def _alert(rows: Sequence[Checkpoint]) -> None:
+    """Send an alert about the gates that failed. A service that is down stops no checkpoint."""
+    failed = [row for row in rows if row.outcome is CheckpointOutcome.FAILED]
+    if failed:
+        lines = [f"- {row.template}: {row.reason}" for row in failed]
+        link = f"{ui_address()}/assets/checkpoints?view=partitions&partition={rows[0].key}"
+        title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
+        try:
+            send(Alert(title=title, body="\n".join([*lines, "", link])))
+        except VideoMMEError as error:
+            dg.get_dagster_logger().warning(str(error))
+
+
+def _check_result(key: dg.AssetKey, rows: Sequence[Checkpoint]) -> dg.AssetCheckResult:
+    failing = (CheckpointOutcome.FAILED, CheckpointOutcome.NOT_EVALUATED)
+    is_error = any(row.outcome in failing for row in rows)
+    is_deleted = any(row.outcome is CheckpointOutcome.DELETED for row in rows)
+    return dg.AssetCheckResult(
+        passed=not is_error and not is_deleted,
+        asset_key=key,
+        check_name=_GATE,
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        description="; ".join(f"{row.template}: {row.outcome}. {row.reason}" for row in rows),
+    )
+
+
+def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
+    """The numbers of a checkpoint, which the UI plots over the partitions, and its curves."""
+    from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - loads DuckDB
+
+    metadata: dict[str, Any] = {}
+    with connect(project.store) as connection:
+        sql = "select * from accuracy_by_checkpoint where run = ? order by template, step"
+        points = query(connection, sql, [rows[0].run])
+    for row in rows:
+        (point,) = [
+            point
+            for point in points
+            if (point["template"], point["step"]) == (row.template, row.step)
+        ]
+        suffix = f" of {row.template}" if len(rows) > 1 else ""
+        numbers = {
+            "outcome": row.outcome.value,
+            "reference": row.reference,
+            "score": point["score"],
+            "score_low": point["score_low"],
+            "score_high": point["score_high"],
+            "difference": row.difference,
+            "p_value": row.p_value,
+            "questions": point["questions"],
+        }
+        metadata |= {
+            f"{name}{suffix}": float(f"{value:.4g}") if isinstance(value, float) else value
+            for name, value in numbers.items()
+            if value is not None
+        }
+    return {**metadata, "step": rows[0].step, "curve": _curve(points)}
+
+
+def _curve(points: Sequence[dict[str, Any]]) -> dg.MarkdownMetadataValue:
+    def draw() -> str:
+        from videomme_pipeline.reports.charts import checkpoint_chart  # noqa: PLC0415 - Altair
+
+        return checkpoint_chart(points).to_json()
+
+    return chart_picture(draw, "Score by training step")
