@@ -7,8 +7,9 @@ that is stored is asked again, and a checkpoint whose run was killed continues w
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 from upath import UPath
@@ -24,19 +25,21 @@ from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, r
 from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
 from videomme_pipeline.assets.stages.chain import steps
 from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema
-from videomme_pipeline.assets.stages.nightly import ui_address
 from videomme_pipeline.assets.step import SERVERS, WORKERS, servers_resource, workers_resource
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_job, run_config
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.checkpoints import (
     BEST,
+    CHECKPOINT_JOB,
     PREVIOUS,
+    VERDICTS,
     decide_checkpoint,
     next_pending,
+    partitions_name,
     record_finished,
     training_run,
 )
-from videomme_pipeline.project.nightly.alerts import Alert, send
+from videomme_pipeline.project.nightly.alerts import Alert, send, ui_address
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.checkpoint import (
     Checkpoint,
@@ -46,7 +49,6 @@ from videomme_pipeline.scoring.checkpoint import (
     write_checkpoint,
 )
 
-CHECKPOINT_JOB = "checkpoint"
 MOST_FAILURES = 3
 """A checkpoint is given up after so many runs whose process died."""
 SECONDS_BETWEEN_LOOKS = 10.0
@@ -65,7 +67,7 @@ def checkpoints_key(project: Project) -> dg.AssetKey:
 
 def checkpoint_partitions(project: Project) -> dg.DynamicPartitionsDefinition:
     """One partition `RUN|STEP` per recorded checkpoint."""
-    return dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}checkpoints")
+    return dg.DynamicPartitionsDefinition(name=partitions_name(project))
 
 
 def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
@@ -133,7 +135,7 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
             dg.RunRequest(
                 run_key=f"{row.key} {row.recorded_at.isoformat()} {attempts}",
                 partition_key=row.key,
-                tags={EVALUATIONS_TAG: row.evaluation},
+                tags={EVALUATIONS_TAG: row.evaluation, PARTITION_TAG: row.key},
             )
             for row, attempts in due_checkpoints(current, context.instance)
         ]
@@ -192,7 +194,7 @@ def watch_once(
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
     if new := _new_partitions(project, instance):
-        instance.add_dynamic_partitions(checkpoint_partitions(project).name or "", new)
+        instance.add_dynamic_partitions(partitions_name(project), new)
     definitions = dg.Definitions(
         assets=[checkpoints_asset(project)],
         jobs=[checkpoint_job(project)],
@@ -234,7 +236,7 @@ def evaluate_checkpoint(
         is_deleted = not UPath(rows[0].folder).exists()
     problems = [group.reason for group in failure_groups(not_fresh)]
     decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
-    _alert(decided)
+    _alert(project, decided)
     write_checkpoint(project.store, decided)
     if any(row.outcome is not CheckpointOutcome.DELETED for row in decided):
         _refreshed(project.reopened(), instance, names)  # the warehouse and the page
@@ -302,17 +304,18 @@ def _refreshed(
 
 def _new_partitions(project: Project, instance: dg.DagsterInstance) -> list[str]:
     """The recorded checkpoints without a partition, in the order of their steps."""
-    existing = set(instance.get_dynamic_partitions(checkpoint_partitions(project).name or ""))
+    existing = set(instance.get_dynamic_partitions(partitions_name(project)))
     keys = dict.fromkeys(row.key for row in read_checkpoints(project.store))
     return [key for key in keys if key not in existing]
 
 
-def _alert(rows: Sequence[Checkpoint]) -> None:
+def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     """Send an alert about the gates that failed. A service that is down stops no checkpoint."""
     failed = [row for row in rows if row.outcome is CheckpointOutcome.FAILED]
     if failed:
         lines = [f"- {row.template}: {row.reason}" for row in failed]
-        link = f"{ui_address()}/assets/checkpoints?view=partitions&partition={rows[0].key}"
+        asset = "/".join(checkpoints_key(project).path)
+        link = f"{ui_address()}/assets/{asset}?view=partitions&partition={quote(rows[0].key)}"
         title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
         try:
             send(Alert(title=title, body="\n".join([*lines, "", link])))
@@ -363,7 +366,16 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
             for name, value in numbers.items()
             if value is not None
         }
-    return {**metadata, "step": rows[0].step, "curve": _curve(points)}
+    return {
+        **metadata,
+        "step": rows[0].step,
+        "curve": _curve(points),
+        VERDICTS: dg.MetadataValue.json(json.loads(json.dumps(rows, default=_plain))),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def _curve(points: Sequence[dict[str, Any]]) -> dg.MarkdownMetadataValue:

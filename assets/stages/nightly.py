@@ -5,7 +5,6 @@ of the Dagster UI show its accuracy over time. The asset graph shows only the la
 a group of their own names these assets.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
@@ -18,7 +17,7 @@ from videomme_pipeline.assets.step import SERVERS, within_step
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.nightly.alerts import nightly_alert, send
+from videomme_pipeline.project.nightly.alerts import nightly_alert, send, ui_address
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding
 from videomme_pipeline.scoring.nightly.findings import write_findings
@@ -26,8 +25,6 @@ from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
 from videomme_pipeline.scoring.scored_question import Outcome
 
-UI_VARIABLE = "VIDEOMME_UI"
-_DEFAULT_UI = "http://localhost:3000"
 _LISTED_QUESTIONS = 50
 _DIGITS = 4
 """Significant digits of shown numbers."""
@@ -217,11 +214,6 @@ def _aggregate(
     """`function` of the reported values of a column, or None if there are none."""
     values = [value for row in rows if (value := getattr(row.served, column)) is not None]
     return function(values) if values else None
-
-
-def ui_address() -> str:
-    """URL of the Dagster UI for links: VIDEOMME_UI, or port 3000 of this machine."""
-    return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
 
 
 def _link(key: dg.AssetKey, date: str) -> str:

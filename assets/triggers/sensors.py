@@ -13,14 +13,13 @@ from typing import Any
 import dagster as dg
 
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, end_dead_runs
-from videomme_pipeline.assets.stages.nightly import ui_address
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.benchmarks.locate import index_media, state_of
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import OPENAI_URL
-from videomme_pipeline.project.nightly.alerts import Alert, AlertType, send
+from videomme_pipeline.project.nightly.alerts import Alert, AlertType, send, ui_address
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 

@@ -17,9 +17,9 @@ from videomme_pipeline.assets.planning.freshness import Freshness, PartitionStat
 from videomme_pipeline.assets.stages.chain import all_stages
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
-from videomme_pipeline.assets.stages.nightly import ui_address
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.nightly.alerts import ui_address
 from videomme_pipeline.project.nightly.tracked import refused_files
 from videomme_pipeline.project.project import Project
 

@@ -1,5 +1,6 @@
 """Fixtures of a small project with real videos."""
 
+from tests.support.alert_sink import sink
 from tests.support.projects import (
     built_once,
     copy,
@@ -20,6 +21,7 @@ __all__ = [
     "postgres_url",
     "project",
     "root",
+    "sink",
     "write_project",
     "write_served",
 ]

@@ -2,7 +2,8 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,27 @@ import pytest
 import yaml
 
 from tests.support.projects import WriteProject
+from videomme_pipeline.assets import checkpoints
 from videomme_pipeline.assets.checkpoints import (
+    CHECKPOINT_JOB,
+    MOST_FAILURES,
     checkpoint_sensor,
     evaluate_checkpoint,
     run_checkpoint,
     watch_once,
 )
+from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.assets.processes import PARTITION_TAG
+from videomme_pipeline.cli.checkpoints import status_of
+from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.checkpoints import record_finished
+from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.checkpoint import Checkpoint, read_checkpoints
+from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome, read_checkpoints
+from videomme_pipeline.warehouse.database import connect, query
 
-VIDEOS = [f"{number:03d}" for number in range(1, 43)]
+VIDEOS = [f"{number:03d}" for number in range(1, 13)]
 MARKER = "trainer_state.json"
 
 WriteTraining = Callable[..., Project]
@@ -62,22 +73,227 @@ def write_training(root: Path, training: Path, write_project: WriteProject) -> W
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
         entry = {"pattern": str(training / "checkpoint-*"), "template": "blind", **run}
         (folder / "checkpoints.yaml").write_text(yaml.safe_dump({"tiny": entry}))
-        return write_project({"blind": {"benchmark": "videomme", "model": "served"}}, videos=VIDEOS)
+        evaluations = {"blind": "served", "guess": "constant-A"}
+        return write_project(
+            {
+                name: {"benchmark": "videomme", "model": model}
+                for name, model in evaluations.items()
+            },
+            videos=VIDEOS,
+        )
 
     return write_training
+
+
+class Ticks:
+    """Evaluations of the sensor, with what the daemon would store and start."""
+
+    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
+        self._project, self._instance = project, instance
+        self._cursor: str | None = None
+
+    def tick(self) -> list[str | None]:
+        """The partitions of the requested runs."""
+        definitions = build_definitions(self._project)
+        context = dg.build_sensor_context(
+            instance=self._instance,
+            cursor=self._cursor,
+            repository_def=definitions.get_repository_def(),
+        )
+        evaluated = checkpoint_sensor(self._project).evaluate_tick(context)
+        self._cursor = evaluated.cursor
+        for request in evaluated.dynamic_partitions_requests or ():
+            assert isinstance(request, dg.AddDynamicPartitionsRequest)
+            self._instance.add_dynamic_partitions(
+                request.partitions_def_name, request.partition_keys
+            )
+        requests = evaluated.run_requests or []
+        assert len({request.run_key for request in requests}) == len(requests)
+        return [request.partition_key for request in requests]
 
 
 def outcomes(project: Project) -> list[tuple[int, str, str | None]]:
     return [(row.step, row.outcome.value, row.verdict) for row in read_checkpoints(project.store)]
 
 
-def test_checkpoints_are_evaluated_in_order_and_a_drop_fails_the_gate(
+def asked(training: Path) -> Counter[str]:
+    """The questions that each checkpoint was asked."""
+    lines = (training / "asked").read_text().splitlines()
+    assert len(lines) == len(set(lines)), "no checkpoint is asked a question twice"
+    return Counter(line.split()[0] for line in lines)
+
+
+def evaluate_all(project: Project, instance: dg.DagsterInstance) -> list[Checkpoint]:
+    _, rows = watch_once(project, instance, record_finished(project, {}))
+    return rows
+
+
+def ended_run(instance: dg.DagsterInstance, key: str, status: dg.DagsterRunStatus) -> None:
+    """Store a run of a checkpoint that has ended, or is running."""
+    instance.add_run(
+        dg.DagsterRun(
+            job_name=CHECKPOINT_JOB, status=status, tags={PARTITION_TAG: key}, run_config={}
+        )
+    )
+
+
+def test_a_checkpoint_is_recorded_once_it_is_completely_written(
     training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
 ) -> None:
     project = write_training()
+    ticks = Ticks(project, instance)
+    folder = write(training, 100)
+    (folder / MARKER).unlink()
+    (training / "checkpoint-last").mkdir()
+    assert [ticks.tick(), ticks.tick()] == [[], []], "the last file is missing"
+    (folder / MARKER).write_text("{}")
+    assert ticks.tick() == [], "a file may still change"
+    (folder / "weights.safetensors").write_text("longer than before")
+    assert ticks.tick() == []
+    assert ticks.tick() == ["tiny|100"]
+    assert outcomes(project) == [(100, "pending", None)]
+    assert "blind-tiny-100" in project.reopened().configuration.evaluations
+
+
+def test_checkpoints_are_requested_one_after_another(
+    training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
+) -> None:
+    project = write_training()
+    ticks = Ticks(project, instance)
+    write(training, 1000)
+    write(training, 200)
+    ticks.tick()
+    assert ticks.tick() == ["tiny|200"], "the lowest step"
+    ended_run(instance, "tiny|200", dg.DagsterRunStatus.STARTED)
+    assert ticks.tick() == [], "a run works on it"
+    assert instance.get_dynamic_partitions("checkpoints") == ["tiny|200", "tiny|1000"]
+
+
+def test_a_checkpoint_whose_runs_die_is_given_up_at_last(
+    training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
+) -> None:
+    project = write_training()
+    ticks = Ticks(project, instance)
     write(training, 100)
-    write(training, 200, wrong_every=2)
-    seen = record_finished(project, {})
-    _, rows = watch_once(project, instance, seen)
-    print(rows)
-    assert outcomes(project) == [(100, "passed", None), (200, "failed", "worse")]
+    write(training, 200)
+    ticks.tick()
+    ended_run(instance, "tiny|100", dg.DagsterRunStatus.CANCELED)
+    for _ in range(MOST_FAILURES):
+        assert ticks.tick() == ["tiny|100"]
+        ended_run(instance, "tiny|100", dg.DagsterRunStatus.FAILURE)
+    ticks.tick()
+    assert outcomes(project) == [(100, "not evaluated", None), (200, "pending", None)]
+    assert ticks.tick() == ["tiny|200"]
+
+
+@pytest.mark.slow
+def test_a_drop_fails_the_gate_and_sends_an_alert(
+    training: Path,
+    write_training: WriteTraining,
+    instance: dg.DagsterInstance,
+    sink: tuple[str, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, alerts = sink
+    monkeypatch.setenv(URLS_VARIABLE, url)
+    project = write_training(margin=30)
+    write(training, 100)
+    write(training, 200)
+    write(training, 300, wrong_every=2)
+    write(training, 400)
+    rows = evaluate_all(project, instance)
+    assert outcomes(project) == [
+        (100, "passed", None),
+        (200, "passed", "equivalent"),
+        (300, "failed", "worse"),
+        (400, "passed", "better"),
+    ]
+    (alert,) = alerts
+    assert alert["title"] == "tiny, step 300: the gate failed"
+    assert "accuracy: worse, -50.0 points" in alert["message"]
+    assert status_of([row.outcome for row in rows]) == 1
+    key = dg.AssetKey("checkpoints")
+    check = dg.AssetCheckKey(key, "gate")
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
+    passed = [record.event.dagster_event.event_specific_data.passed for record in history]
+    assert passed == [True, False, True, True]
+    assert set(asked(training).values()) == {36}
+    assert evaluate_all(project, instance) == []
+    with connect(project.store) as connection:
+        points = query(connection, "from accuracy_by_checkpoint order by step")
+    assert [point["score"] for point in points] == [1.0, 1.0, 0.5, 1.0]
+
+
+@pytest.mark.slow
+def test_the_best_checkpoint_or_a_fixed_evaluation_can_be_the_reference(
+    training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
+) -> None:
+    project = write_training(compare_with="best")
+    for step, wrong_every in ((100, 2), (200, None), (300, 2), (400, None)):
+        write(training, step, wrong_every)
+    references = [row.reference for row in evaluate_all(project, instance)]
+    assert references == [None, "blind-tiny-100", "blind-tiny-200", "blind-tiny-200"]
+    project = write_training(compare_with="guess")
+    write(training, 500)
+    (row,) = evaluate_all(project, instance)
+    assert (row.reference, row.verdict) == ("guess", "better")
+
+
+@pytest.mark.slow
+def test_a_deleted_checkpoint_is_an_outcome_and_its_results_stay(
+    training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
+) -> None:
+    project = write_training()
+    folders = [write(training, step) for step in (100, 200, 300)]
+    record_finished(project, record_finished(project, {}))
+    shutil.rmtree(folders[1])
+    watch_once(project.reopened(), instance, {})
+    shutil.rmtree(folders[0])
+    assert outcomes(project) == [
+        (100, "passed", None),
+        (200, "deleted", None),
+        (300, "undecided", "undecided"),
+    ]
+    (reference,) = {row.reference for row in read_checkpoints(project.store)} - {None}
+    assert reference == "blind-tiny-100", "the one before was not evaluated"
+    project = project.reopened()
+    assert "blind-tiny-200" not in project.configuration.evaluations
+    states = plan_project(project, instance, ["blind-tiny-100", "blind-tiny-300"])
+    assert {state.freshness for state in states} == {Freshness.FRESH}
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_cannot_be_served_is_not_evaluated_until_it_is_submitted_again(
+    training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
+) -> None:
+    project = write_training()
+    folder = write(training, 100)
+    write(training, 200)
+    (folder / "broken").touch()
+    rows = evaluate_all(project, instance)
+    assert outcomes(project) == [(100, "not evaluated", None), (200, "passed", None)]
+    assert "out of memory" in str(rows[0].reason)
+    assert status_of([row.outcome for row in rows]) == 4
+    (folder / "broken").unlink()
+    (row,) = run_checkpoint(project.reopened(), instance, "tiny|100")
+    assert row.outcome is CheckpointOutcome.PASSED
+
+
+@pytest.mark.slow
+def test_a_submitted_checkpoint_is_recorded_if_it_is_finished(
+    training: Path,
+    write_training: WriteTraining,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN_LOOKS", 0.1)
+    project = write_training()
+    with pytest.raises(NotReadyError, match="checkpoint 100 of tiny does not exist"):
+        evaluate_checkpoint(project, instance, "tiny|100")
+    folder = write(training, 100)
+    (folder / MARKER).unlink()
+    with pytest.raises(NotReadyError, match=r"trainer_state\.json is missing"):
+        evaluate_checkpoint(project, instance, "tiny|100")
+    (folder / MARKER).touch()
+    (row,) = evaluate_checkpoint(project, instance, "tiny|100")
+    assert row.outcome is CheckpointOutcome.PASSED

@@ -31,6 +31,10 @@ from videomme_pipeline.storage.objects import is_local, list_objects, listing, o
 from videomme_pipeline.storage.tables import read_rows
 
 CHECKPOINTS_FILE = "checkpoints.yaml"
+CHECKPOINT_JOB = "checkpoint"
+"""The Dagster job that evaluates one checkpoint."""
+VERDICTS = "verdicts"
+"""The metadata of the job's asset with the rows of the checkpoint as JSON."""
 PREVIOUS, BEST = "previous", "best"
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -138,6 +142,11 @@ def training_run(configuration: Configuration, name: str) -> TrainingRun:
         file = configuration.folder / CHECKPOINTS_FILE
         raise ConfigurationError(f"no training run `{name}` in {file}; add an entry for it")
     return runs[name]
+
+
+def partitions_name(project: Project) -> str:
+    """Dagster's name of the dynamic partitions of checkpoints."""
+    return f"{project.runs.prefix}checkpoints"
 
 
 def record_finished(project: Project, seen: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Nightly runs on the page: scores, findings and changed answers."""
+"""Nightly runs and checkpoints on the page: scores, findings and changed answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -45,6 +45,17 @@ def history(
             "findings": _findings(store, benchmark, row["evaluation"], row["observation"]),
         }
         for row in nightly_runs
+    ]
+
+
+def checkpoint_points(checkpoints: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """One entry per row of `checkpoints` (from `accuracy_by_checkpoint`), by run and step."""
+    names = ("run", "step", "template", "outcome", "reason", "failed")
+    return [
+        {name: row[name] for name in names}
+        | {"n": row["responses"], **interval(row, "score")}
+        | {"difference": None if row["difference"] is None else row["difference"] / 100}
+        for row in sorted(checkpoints, key=lambda row: (row["run"], row["template"], row["step"]))
     ]
 
 

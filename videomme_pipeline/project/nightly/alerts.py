@@ -15,6 +15,8 @@ from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.scoring.nightly.policy import Severity
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
+UI_VARIABLE = "VIDEOMME_UI"
+_DEFAULT_UI = "http://localhost:3000"
 
 
 class AlertType(StrEnum):
@@ -59,6 +61,11 @@ def send(alert: Alert) -> None:
             f"alert {alert.title!r} was not accepted by {', '.join(refused)} of {URLS_VARIABLE}; "
             "check the URL, and whether the service is up"
         )
+
+
+def ui_address() -> str:
+    """URL of the Dagster UI: VIDEOMME_UI, or port 3000 of this machine."""
+    return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
 
 
 def nightly_alert(assessment: Assessment, link: str) -> Alert | None:

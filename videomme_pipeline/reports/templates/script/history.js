@@ -66,7 +66,7 @@ export function historyView({ benchmark, params, details }) {
       label: sameNumbersBelow(
         `Score by nightly run for ${observed.map((item) => item.name).join(", ")}`,
       ),
-      scale: historyAxis(runs),
+      scale: scoreAxis(runs),
       ticks: times
         .filter((_, index) => index % stride === 0)
         .map((date) => ({ x: x(date), text: day(date) })),
@@ -264,7 +264,8 @@ function lastRunSections(benchmark, details, observed, params) {
   return [choice, ...sections];
 }
 
-function historyAxis(runs) {
+/** Axis for scores {value, low, high}. */
+export function scoreAxis(runs) {
   const scored = runs.filter((run) => known(run.value));
   if (!scored.length) return UNIT_AXIS;
   const low = Math.min(...scored.map((run) => run.low ?? run.value));

@@ -11,6 +11,7 @@ import { leaderboardView } from "./leaderboard.js";
 import { onKey } from "./keyboard.js";
 import { questionView } from "./question.js";
 import { listing, questionsView } from "./questions.js";
+import { trainingView } from "./training.js";
 
 const VIEWS = {
   leaderboard: { title: "Leaderboard", draw: leaderboardView },
@@ -21,6 +22,11 @@ const VIEWS = {
     title: "History",
     draw: historyView,
     needs: (benchmark) => benchmark.history.length > 0,
+  },
+  training: {
+    title: "Training",
+    draw: trainingView,
+    needs: (benchmark) => benchmark.checkpoints.length > 0,
   },
   benchmarks: { title: "Benchmarks", draw: acrossView, needs: () => page.across.length > 0 },
   question: { title: "Question", draw: questionView, under: "questions" },

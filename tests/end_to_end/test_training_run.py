@@ -1,0 +1,164 @@
+"""A real training run: PyTorch writes checkpoints while the sensor of the UI evaluates them.
+
+The model is tiny and learns to answer B, which is right everywhere. One checkpoint is worse on purpose.
+VIDEOMME_TRANSFORMERS is the folder of an environment with torch and `transformers serve`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from tests.support.builders import write_video
+from tests.support.cli import use, videomme
+from tests.support.dagster_ui import running_ui, wait_until
+from tests.support.paths import ROOT
+from videomme_pipeline.assets.instance import open_instance
+from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.warehouse.database import connect, query
+
+pytestmark = pytest.mark.slow
+
+VIDEOS, QUESTIONS = 12, 3
+SECONDS = 1200.0
+
+
+@pytest.fixture(scope="module")
+def environment() -> str:
+    folder = os.environ.get("VIDEOMME_TRANSFORMERS")
+    if folder is None or shutil.which("transformers", path=f"{folder}/bin") is None:
+        pytest.skip("VIDEOMME_TRANSFORMERS does not name an environment with transformers")
+    return folder
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Path:
+    """The folder in which the training run writes its checkpoints."""
+    folder = tmp_path / "training"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def store(
+    tmp_path: Path, training: Path, environment: str, monkeypatch: pytest.MonkeyPatch
+) -> Store:
+    """The data folder of a project with a benchmark in which B is always right."""
+    videos, configuration = tmp_path / "clips", tmp_path / "configuration"
+    rows = [
+        {"video": f"{clip}.mp4", "question": f"What is in clip {clip}, part {part}?"}
+        | {"options": ["Red", "Blue", "Green"], "answer": "B"}
+        for clip in range(VIDEOS)
+        for part in range(QUESTIONS)
+    ]
+    for clip in range(VIDEOS):
+        write_video(videos / f"{clip}.mp4", frames=5, width=64, height=48)
+    (videos / "questions.json").write_text(json.dumps(rows))
+    (tmp_path / "home").mkdir()
+    use(monkeypatch, tmp_path)
+    for variable, value in {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}.items():
+        monkeypatch.setenv(variable, value)
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path)
+        for arguments in ([], ["--benchmark", "clips", str(videos)]):
+            ended = videomme("init", *arguments)
+            assert ended.status == 0, ended.err
+    serve = {
+        "engine": "transformers",
+        "weights": str(training / "untrained"),
+        "gpus_per_replica": 0,
+        "command": [f"{environment}/bin/transformers", "serve"],
+        "start_seconds": 500,
+    }
+    for path in (configuration / "evaluations").glob("*.yaml"):
+        path.unlink()
+    contents: dict[str, Any] = {
+        "models": {"tiny": {"serve": serve, "limits": {"concurrency": 1}}},
+        "evaluations/blind": {"benchmark": "clips", "model": "tiny"}
+        | {"decoding": {"max_tokens": 4}},
+        "checkpoints": {
+            "run": {"pattern": f"{training}/checkpoint-*", "template": "blind", "margin": 30}
+        },
+    }
+    for name, content in contents.items():
+        (configuration / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    return open_project(configuration, str(tmp_path / "data")).store
+
+
+def train(environment: str, training: Path) -> "subprocess.Popen[bytes]":
+    """Start the training loop, which continues from its last checkpoint."""
+    with (training.parent / "training.log").open("ab") as log:
+        script = ROOT / "tests" / "support" / "train_tiny.py"
+        return subprocess.Popen(
+            [f"{environment}/bin/python", str(script), str(training)], stdout=log, stderr=log
+        )
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process and all processes that it has started, at the same moment."""
+    processes = [psutil.Process(process.pid)]
+    processes += processes[0].children(recursive=True)
+    for running in processes:
+        with suppress(psutil.NoSuchProcess):
+            running.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def is_asked(store: Store, evaluation: str) -> bool:
+    """True if some questions have an answer."""
+    return len(store.variant_files("responses", "clips", evaluation)) > 0
+
+
+def outcomes(store: Store) -> dict[int, str]:
+    return {row.step: row.outcome.value for row in read_checkpoints(store)}
+
+
+def test_every_checkpoint_gets_its_verdict_although_every_process_is_killed(
+    environment: str,
+    training: Path,
+    store: Store,
+    tmp_path: Path,
+    sink: tuple[str, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, alerts = sink
+    monkeypatch.setenv(URLS_VARIABLE, url)
+    loop = train(environment, training)
+    with suppress(ProcessLookupError), running_ui(tmp_path) as ui:
+        wait_until((training / "checkpoint-100" / "trainer_state.json").exists, SECONDS)
+        kill(loop)
+        loop = train(environment, training)
+        wait_until(lambda: is_asked(store, "blind-run-100"), SECONDS)
+        kill(ui.process)
+    with running_ui(tmp_path):
+        wait_until(lambda: loop.poll() is not None, SECONDS)
+        wait_until(
+            lambda: len(outcomes(store)) == 4 and "pending" not in outcomes(store).values(), SECONDS
+        )
+        assert outcomes(store) == {100: "passed", 200: "passed", 300: "failed", 400: "passed"}
+    assert loop.returncode == 0
+    gates = [alert["title"] for alert in alerts if "gate" in alert["title"]]
+    assert gates == ["run, step 300: the gate failed"]
+    with connect(store) as connection:
+        curve = query(connection, "select step, score from accuracy_by_checkpoint order by step")
+        asked = query(connection, "select evaluation, question_id from attempts")
+    assert [point["score"] for point in curve] == [1.0, 1.0, 0.0, 1.0]
+    counted = Counter((row["evaluation"], row["question_id"]) for row in asked)
+    assert set(counted.values()) == {1}, "no answer is asked for again"
+    assert len(counted) == 4 * VIDEOS * QUESTIONS
+    with open_instance() as instance:
+        assert instance.get_dynamic_partitions("checkpoints") == [
+            f"run|{step}" for step in (100, 200, 300, 400)
+        ]
