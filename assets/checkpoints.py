@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, is_dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -21,7 +22,12 @@ from videomme_pipeline.assets.planning.freshness import (
     failure_groups,
     plan_project,
 )
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
+from videomme_pipeline.assets.processes import (
+    EVALUATIONS_TAG,
+    PARTITION_TAG,
+    end_dead_runs,
+    run_here,
+)
 from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
 from videomme_pipeline.assets.stages.chain import steps
 from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema
@@ -29,13 +35,10 @@ from videomme_pipeline.assets.step import SERVERS, WORKERS, servers_resource, wo
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_job, run_config
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.checkpoints import (
-    BEST,
     CHECKPOINT_JOB,
-    PREVIOUS,
     VERDICTS,
     decide_checkpoint,
     next_pending,
-    partitions_name,
     record_finished,
     training_run,
 )
@@ -65,9 +68,9 @@ def checkpoints_key(project: Project) -> dg.AssetKey:
     return key_in(project, "checkpoints")
 
 
-def checkpoint_partitions(project: Project) -> dg.DynamicPartitionsDefinition:
+def _partitions(project: Project) -> dg.DynamicPartitionsDefinition:
     """One partition `RUN|STEP` per recorded checkpoint."""
-    return dg.DynamicPartitionsDefinition(name=partitions_name(project))
+    return dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}checkpoints")
 
 
 def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
@@ -81,7 +84,7 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         kinds={"parquet"},
         tags={"stage": "checkpoints"},
         owners=list(OWNERS),
-        partitions_def=checkpoint_partitions(project),
+        partitions_def=_partitions(project),
         metadata={"dagster/column_schema": column_schema(Checkpoint)},
         check_specs=[
             dg.AssetCheckSpec(
@@ -139,11 +142,9 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
             )
             for row, attempts in due_checkpoints(current, context.instance)
         ]
-        new = _new_partitions(current, context.instance)
-        added = [checkpoint_partitions(current).build_add_request(new)] if new else []
+        _add_partitions(current, context.instance)
         return dg.SensorResult(
             run_requests=requests,
-            dynamic_partitions_requests=added,
             cursor=json.dumps(unfinished),
             skip_reason=None if requests else "no checkpoint is ready to be evaluated",
         )
@@ -157,11 +158,9 @@ def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tupl
     The second values are the numbers of runs so far. A checkpoint whose process died too often is
     recorded as not evaluated.
     """
-    recorded = read_checkpoints(project.store)
     due = []
-    for key in next_pending(recorded):
-        rows = [row for row in recorded if row.key == key]
-        filters = dg.RunsFilter(job_name=CHECKPOINT_JOB, tags={PARTITION_TAG: key})
+    for rows in next_pending(project):
+        filters = dg.RunsFilter(job_name=CHECKPOINT_JOB, tags={PARTITION_TAG: rows[0].key})
         runs = [
             record.dagster_run
             for record in instance.get_run_records(filters)
@@ -183,6 +182,7 @@ def watch_once(
 
     `seen` is the first result of the call before. The second result has the evaluated checkpoints.
     """
+    end_dead_runs(instance, datetime.now(UTC))
     unfinished = record_finished(project, seen)
     evaluated: list[Checkpoint] = []
     while due := due_checkpoints(project, instance):
@@ -193,8 +193,6 @@ def watch_once(
 
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
-    if new := _new_partitions(project, instance):
-        instance.add_dynamic_partitions(partitions_name(project), new)
     definitions = dg.Definitions(
         assets=[checkpoints_asset(project)],
         jobs=[checkpoint_job(project)],
@@ -221,14 +219,13 @@ def evaluate_checkpoint(
         ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
         NotReadyError: if the checkpoint is not finished, or there is none.
     """
-    recorded = read_checkpoints(project.store)
-    if not any(row.key == key for row in recorded):
+    if not any(row.key == key for row in read_checkpoints(project.store)):
         project = _recorded_now(project, key)
-        recorded = read_checkpoints(project.store)
+    _add_partitions(project, instance)
+    recorded = read_checkpoints(project.store)
     rows = [row for row in recorded if row.key == key]
-    reference = training_run(project.configuration, rows[0].run).compare_with
-    names = [row.evaluation for row in rows]
-    names += [] if reference in (PREVIOUS, BEST) else [reference]
+    baseline = training_run(project.configuration, rows[0].run).baseline
+    names = [*(row.evaluation for row in rows), *filter(None, [baseline])]
     not_fresh = _not_fresh(project, instance, names)
     is_deleted = not UPath(rows[0].folder).exists()
     if not_fresh and not is_deleted:
@@ -302,11 +299,13 @@ def _refreshed(
     return _not_fresh(project, instance, evaluations)
 
 
-def _new_partitions(project: Project, instance: dg.DagsterInstance) -> list[str]:
-    """The recorded checkpoints without a partition, in the order of their steps."""
-    existing = set(instance.get_dynamic_partitions(partitions_name(project)))
+def _add_partitions(project: Project, instance: dg.DagsterInstance) -> None:
+    """Add the partitions of recorded checkpoints, in the order of their steps."""
+    name = _partitions(project).name or ""
+    existing = set(instance.get_dynamic_partitions(name))
     keys = dict.fromkeys(row.key for row in read_checkpoints(project.store))
-    return [key for key in keys if key not in existing]
+    if new := [key for key in keys if key not in existing]:
+        instance.add_dynamic_partitions(name, new)
 
 
 def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:

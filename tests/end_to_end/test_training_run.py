@@ -1,6 +1,6 @@
 """A real training run: PyTorch writes checkpoints while the sensor of the UI evaluates them.
 
-The model is tiny and learns to answer B, which is right everywhere. One checkpoint is worse on purpose.
+The model is tiny and learns to answer B, which is always right. One checkpoint is worse on purpose.
 VIDEOMME_TRANSFORMERS is the folder of an environment with torch and `transformers serve`.
 """
 

@@ -17,6 +17,7 @@ from tests.support.made_up_results import (
     HOSTILE,
     HOSTILE_NAMES,
     MadeUpEvaluation,
+    store_checkpoint,
     store_evaluation,
     store_nightly_run,
     store_questions,
@@ -26,6 +27,7 @@ from tests.support.made_up_results import (
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.checkpoint import CheckpointOutcome
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.layout import Store
@@ -719,6 +721,38 @@ def test_a_nightly_run_with_an_alarm_is_marked(visit: Visit, hostile_file: Path)
     page.get_by_role("link", name="What changed").click()
     expect(page.locator("circle.alarm.error")).to_have_count(1)
     expect(page.get_by_text("▲ accuracy, new")).to_be_visible()
+
+
+def test_the_curve_of_a_training_run_marks_the_gates_that_did_not_pass(
+    visit: Visit, tmp_path: Path
+) -> None:
+    store, questions = Store.at(tmp_path / "data"), v1_questions(6)
+    store_questions(store, questions)
+    store_evaluation(store, questions, MadeUpEvaluation(name="short"), texts=False)
+    page = visit.open(write_page(store, tmp_path / "before.html"))
+    expect(page.get_by_role("link", name="Training")).to_have_count(0)
+    outcomes = (
+        CheckpointOutcome.PASSED,
+        CheckpointOutcome.UNDECIDED,
+        CheckpointOutcome.FAILED,
+        CheckpointOutcome.PASSED,
+    )
+    for step, outcome in zip((200, 400, 800, 1000), outcomes, strict=True):
+        store_checkpoint(store, questions, step, 0.5, outcome)
+    page = visit.open(write_page(store, tmp_path / "after.html"))
+    page.get_by_role("link", name="Training").click()
+    rows = table_rows(page, "Checkpoints")
+    assert [row[0] for row in rows] == ["1,000", "800", "400", "200"]
+    scores = view_rows(
+        store, "select printf('%.1f', 100 * score) from accuracy_by_checkpoint order by step desc"
+    )
+    assert [row[3].split("\n")[0] for row in rows] == [text for (text,) in scores]
+    assert [row[6] for row in rows] == ["passed", "failed", "undecided", "passed"]
+    assert {row[7] for row in rows} == {"−4.2"}
+    expect(page.get_by_role("img", name="Score by training step for tuned (short)")).to_be_visible()
+    expect(page.locator("circle.alarm.error")).to_have_count(1)
+    expect(page.locator("circle.alarm.warn")).to_have_count(1)
+    expect(page.locator("svg .path")).to_have_count(3)
 
 
 def test_without_javascript_the_scores_are_a_plain_table(

@@ -22,6 +22,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.prompts.render import Prompt, parse_template, render
 from videomme_pipeline.responses.response import Response, Served
+from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome, write_checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
@@ -273,6 +274,32 @@ def store_nightly_run(
     path = store.observation(questions[0].benchmark, evaluation.name, date)
     observed = [ObservedQuestion.of(row, date) for row in scored]
     write_rows(path, observed, ObservedQuestion, fingerprint="made-up")
+
+
+def store_checkpoint(
+    store: Store,
+    questions: Sequence[Question],
+    step: int,
+    skill: float,
+    outcome: CheckpointOutcome = CheckpointOutcome.PASSED,
+) -> None:
+    """Store a checkpoint of the training run `tuned` with its scores."""
+    name, benchmark = f"short-tuned-{step}", questions[0].benchmark
+    evaluation = MadeUpEvaluation(name=name, model=f"tuned-{step}", skill=skill)
+    store_evaluation(store, questions, evaluation, texts=False)
+    row = Checkpoint(
+        run="tuned",
+        step=step,
+        template="short",
+        benchmark=benchmark,
+        evaluation=name,
+        folder=f"/runs/tuned/checkpoint-{step}",
+        recorded_at=NIGHTLY_RUN_TIME,
+        outcome=outcome,
+        difference=-4.2,
+        reason=f"Against short-tuned-{step - 100}: accuracy: made up",
+    )
+    write_checkpoint(store, [row])
 
 
 def made_up_video(question: Question) -> Video:

@@ -22,6 +22,7 @@ from videomme_pipeline.project.schemas import schemas
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -44,6 +45,7 @@ STORED: Mapping[str, tuple[str, type]] = {
     "scored_questions": ("BENCHMARK/scores/EVALUATION.parquet", ScoredQuestion),
     "evaluated_videos": ("BENCHMARK/evaluated_videos/EVALUATION.parquet", EvaluatedVideo),
     "nightly_runs": ("BENCHMARK/nightly_runs/EVALUATION/DATE.parquet", ObservedQuestion),
+    "checkpoints": ("checkpoints/RUN-STEP.parquet", Checkpoint),
 }
 """The tables of the data folder: path and row class."""
 
@@ -68,7 +70,7 @@ stored tables. In DuckDB, each facet is also a column of `questions`, `scored_qu
 | 0 | everything that was asked for is built, read or written |
 | 1 | an error, a failed partition or a failed check |
 | 2 | wrong arguments |
-| 3, 4 | `videomme gate` and `videomme race`: undecided, not evaluated |
+| 3, 4 | `videomme gate`, `race`, `watch --once` and `wait`: undecided, not evaluated |
 | 130, 143 | stopped by Ctrl-C or SIGTERM |
 """
 

@@ -1,8 +1,8 @@
 """Train a tiny Idefics3 with PyTorch to answer B, and write checkpoints. Argument: FOLDER.
 
-This script runs in another environment, which has torch and transformers. It continues from the last
-complete checkpoint in the folder. The checkpoint of the step `WORSE` gets other weights than the
-model that is trained: those that answer C.
+This script runs in another environment, which has torch and transformers. It continues from the
+last complete checkpoint in the folder. The checkpoint of the step `WORSE` gets other weights than
+the model that is trained: those that answer C.
 """
 
 import json

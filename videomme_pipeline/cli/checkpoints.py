@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from itertools import count
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -16,47 +17,16 @@ from videomme_pipeline.errors import ModelError, NotReadyError
 
 commands = typer.Typer()
 
-STATUS = {
-    "failed": FAILED,
-    "not evaluated": NOT_EVALUATED,
-    "deleted": NOT_EVALUATED,
-    "pending": NOT_EVALUATED,
-    "undecided": UNDECIDED,
-}
-"""The exit status of the outcomes of checkpoints, worst first. Others have 0."""
-
-_PREPARE = """
-mutation($name: String!, $key: String!, $repository: RepositorySelector!) {
-  result: addDynamicPartition(
-    partitionsDefName: $name, partitionKey: $key, repositorySelector: $repository
-  ) { __typename ... on PythonError { message } ... on UnauthorizedError { message } }
-}
-"""
-_LAUNCH = """
-mutation($params: ExecutionParams!) {
-  result: launchRun(executionParams: $params) {
-    __typename
-    ... on LaunchRunSuccess { run { runId } }
-    ... on PipelineNotFoundError { message }
-    ... on PythonError { message }
-  }
-}
-"""
-_STATE = """
-query($run: ID!) {
-  result: runOrError(runId: $run) {
-    __typename
-    ... on Run {
-      status
-      assetMaterializations { metadataEntries {
-        label ... on JsonMetadataEntry { jsonString }
-      } }
-    }
-    ... on RunNotFoundError { message }
-    ... on PythonError { message }
-  }
-}
-"""
+_STATUS = {"passed": 0, "failed": FAILED, "undecided": UNDECIDED}
+"""The exit status of an outcome. All others have `NOT_EVALUATED`."""
+_WORST_FIRST = (FAILED, NOT_EVALUATED, UNDECIDED, 0)
+_ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+_LAUNCH = """mutation($params: ExecutionParams!) { result: launchRun(executionParams: $params) {
+  __typename ... on LaunchRunSuccess { run { runId } } ... on Error { message } } }"""
+_STATE = """query($run: ID!) { result: runOrError(runId: $run) {
+  ... on Error { message }
+  ... on Run { status assetMaterializations { metadataEntries {
+    label ... on JsonMetadataEntry { jsonString } } } } } }"""
 
 
 @commands.command(epilog="Example: videomme watch --once")
@@ -77,38 +47,20 @@ def watch(
     worst gate, as `videomme gate` does.
     """
     note(PLANNING)
-    from datetime import UTC, datetime
-
     from videomme_pipeline.assets.checkpoints import watch_once
-    from videomme_pipeline.assets.processes import end_dead_runs
-    from videomme_pipeline.project.checkpoints import record_finished
 
+    unfinished: dict[str, str] = {}
+    rows: list[dict[str, Any]] = []
     with open_for_run(None) as (project, instance):
-        end_dead_runs(instance, datetime.now(UTC))
-        seen = record_finished(project, {})
-        evaluated: list[dict[str, Any]] = []
-        while True:
-            if seen or not once:
-                time.sleep(every)
-            seen, rows = watch_once(project.reopened(), instance, seen)
-            evaluated += map(asdict, rows)
-            if not as_json:
-                _show(evaluated[-len(rows) :] if rows else [])
-            if once:
+        for look in count():
+            unfinished, evaluated = watch_once(project.reopened(), instance, unfinished)
+            rows += map(asdict, evaluated)
+            if once and (look or not unfinished):
                 break
-    if as_json:
-        print_json(evaluated)
-    raise typer.Exit(status_of([row["outcome"] for row in evaluated]))
-
-
-def status_of(outcomes: Collection[str]) -> int:
-    """The exit status of the worst outcome."""
-    return next((status for outcome, status in STATUS.items() if outcome in outcomes), 0)
-
-
-def _show(rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        write(f"{row['evaluation']}: {row['outcome']}. {row['reason']}\n")
+            if not once:
+                _show(map(asdict, evaluated))
+            time.sleep(every)
+    _end(rows, as_json=as_json)
 
 
 @commands.command(epilog="Example: videomme submit my-run 1000")
@@ -122,34 +74,28 @@ def submit(
     VIDEOMME_UI is the address of the UI. A checkpoint that has a verdict is
     compared again; stored answers are not asked again.
     """
-    from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, partitions_name, training_run
+    from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, training_run
     from videomme_pipeline.scoring.checkpoint import partition_key
 
     project = open_project()
     training_run(project.configuration, run)
-    key = partition_key(run, step)
-    repository = {
+    selector = {
         "repositoryLocationName": project.runs.code_location,
         "repositoryName": "__repository__",
+        "jobName": CHECKPOINT_JOB,
     }
-    ask_dagster(_PREPARE, name=partitions_name(project), key=key, repository=repository)
-    launched = ask_dagster(
-        _LAUNCH,
-        params={
-            "selector": {**repository, "jobName": CHECKPOINT_JOB},
-            "mode": "default",
-            "executionMetadata": {"tags": [{"key": "dagster/partition", "value": key}]},
-        },
-    )
-    if launched["__typename"] != "LaunchRunSuccess":
+    tags = [{"key": "dagster/partition", "value": partition_key(run, step)}]
+    params = {"selector": selector, "mode": "default", "executionMetadata": {"tags": tags}}
+    launched = _ask_dagster(_LAUNCH, params=params)
+    if "run" not in launched:
         raise NotReadyError(
-            f"the UI did not launch {key}: {launched.get('message', launched['__typename'])}; if "
-            "checkpoints.yaml was edited, reload the code location in the UI"
+            f"{run}, step {step}: not launched ({launched.get('message', launched)}); if "
+            "checkpoints.yaml is new, reload the code location in the UI"
         )
     write(f"{launched['run']['runId']}\n")
 
 
-@commands.command(epilog="Example: videomme wait $(videomme submit my-run 1000) --json")
+@commands.command(epilog='Example: videomme wait "$(videomme submit my-run 1000)" --json')
 def wait(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `submit` printed.")],
     every: Annotated[
@@ -162,52 +108,47 @@ def wait(
     Exits with the status of the worst gate, as `videomme gate` does.
     """
     from videomme_pipeline.project.checkpoints import VERDICTS
-    from videomme_pipeline.project.nightly.alerts import ui_address
 
-    while True:
-        state = ask_dagster(_STATE, run=run_id)
-        if state["__typename"] != "Run":
+    while (state := _ask_dagster(_STATE, run=run_id)).get("status") not in _ENDED:
+        if "status" not in state:
             raise NotReadyError(f"run {run_id}: {state.get('message')}; check the id")
-        if state["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
-            break
         time.sleep(every)
-    rows: list[dict[str, Any]] = next(
-        (
-            json.loads(entry["jsonString"])
-            for materialization in state["assetMaterializations"]
-            for entry in materialization["metadataEntries"]
-            if entry["label"] == VERDICTS
-        ),
-        [],
-    )
+    built = state["assetMaterializations"]
+    entries = [entry for event in built for entry in event["metadataEntries"]]
+    texts = [entry["jsonString"] for entry in entries if entry["label"] == VERDICTS]
+    if not texts:
+        note(f"Run {run_id} ended with {state['status']} and without a verdict.")
+        raise typer.Exit(NOT_EVALUATED)
+    _end(json.loads(texts[-1]), as_json=as_json)
+
+
+def _end(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> NoReturn:
+    """Print the rows of checkpoints, and exit with the status of the worst outcome."""
     if as_json:
         print_json(rows)
     else:
         _show(rows)
-    if not rows:
-        note(f"Not evaluated: the run ended with {state['status']}. {ui_address()}/runs/{run_id}")
-    raise typer.Exit(status_of([row["outcome"] for row in rows] or ["not evaluated"]))
+    statuses = {_STATUS.get(row["outcome"], NOT_EVALUATED) for row in rows} | {0}
+    raise typer.Exit(next(status for status in _WORST_FIRST if status in statuses))
 
 
-def ask_dagster(query: str, **variables: object) -> dict[str, Any]:
-    """The field `result` of a GraphQL query to the running UI.
+def _show(rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        write(f"{row['evaluation']}: {row['outcome']}. {row['reason']}\n")
 
-    Raises:
-        ModelError: if the UI does not answer.
-    """
+
+def _ask_dagster(query: str, **variables: object) -> dict[str, Any]:
+    """The field `result` of a GraphQL request to the running UI."""
     from videomme_pipeline.models.endpoint.served import get
     from videomme_pipeline.project.nightly.alerts import UI_VARIABLE, ui_address
 
-    address = ui_address()
+    address, posted = f"{ui_address()}/graphql", {"query": query, "variables": variables}
     try:
-        posted = {"query": query, "variables": variables}
-        reply = json.loads(get(f"{address}/graphql", None, posted=posted))
-    except (ModelError, ValueError) as error:
+        reply = json.loads(get(address, None, posted=posted))
+        result: dict[str, Any] = reply["data"]["result"]
+    except (ModelError, ValueError, KeyError, TypeError) as error:
         raise NotReadyError(
-            f"{address}: no Dagster UI answers ({error}); start `videomme ui` in the project's "
-            f"folder, or set {UI_VARIABLE} to its address"
+            f"{address}: no answer of a Dagster UI ({error}); start `videomme ui` in the project, "
+            f"or set {UI_VARIABLE} to its address"
         ) from error
-    if "errors" in reply:
-        raise NotReadyError(f"{address}: {reply['errors'][0]['message']}; is it Dagster 1.13?")
-    result: dict[str, Any] = reply["data"]["result"]
     return result

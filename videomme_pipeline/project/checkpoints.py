@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from statistics import fmean
 
-from pydantic import Field, field_validator
+from pydantic import Field
 from upath import UPath
 
 from videomme_pipeline.configuration import is_name, parse_spec, read_yaml
@@ -27,7 +27,7 @@ from videomme_pipeline.scoring.checkpoint import (
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
-from videomme_pipeline.storage.objects import is_local, list_objects, listing, open_folder
+from videomme_pipeline.storage.objects import list_objects, listing, open_folder
 from videomme_pipeline.storage.tables import read_rows
 
 CHECKPOINTS_FILE = "checkpoints.yaml"
@@ -42,14 +42,14 @@ _WILDCARD = re.compile(r"[*?\[]")
 class TrainingRun(Spec):
     """One training run and the gate of its checkpoints."""
 
-    pattern: str = Field(min_length=1)
+    pattern: str
     """The folders of the checkpoints, with `*`: a path or an fsspec URL (`s3://…`)."""
     template: str | tuple[str, ...]
     """The evaluation whose settings are used, or a list. The model must have `serve`."""
-    step: str = r"(\d+)\D*$"
-    """A regular expression with one group: the training step in the part of the path that
-    `pattern` matches. Default: the last number."""
-    complete: str = Field(default="trainer_state.json", min_length=1)
+    step: re.Pattern[str] = re.compile(r"\d+(?=\D*$)")
+    """A regular expression for the training step in the path from the first `*` of `pattern` on.
+    Default: the last number."""
+    complete: str = "trainer_state.json"
     """The file in the folder that is written last. It may contain `*`."""
     compare_with: str = PREVIOUS
     """`previous`, `best` (of all earlier checkpoints), or the name of an evaluation."""
@@ -60,27 +60,14 @@ class TrainingRun(Spec):
     max_failed: float = Field(default=0.1, ge=0, le=1)
     """Largest share of unanswered questions."""
 
-    @field_validator("pattern")
-    @classmethod
-    def _has_a_wildcard(cls, pattern: str) -> str:
-        if not _WILDCARD.search(pattern):
-            raise ValueError("write `*` for the part that is different for each checkpoint")
-        return pattern
-
-    @field_validator("step")
-    @classmethod
-    def _has_one_group(cls, step: str) -> str:
-        try:
-            groups = re.compile(step).groups
-        except re.error as error:
-            raise ValueError(f"not a regular expression ({error})") from None
-        if groups != 1:
-            raise ValueError(r"put the digits of the step into one group, such as (\d+)")
-        return step
-
     @property
     def templates(self) -> tuple[str, ...]:
         return (self.template,) if isinstance(self.template, str) else self.template
+
+    @property
+    def baseline(self) -> str | None:
+        """The evaluation that all checkpoints are compared with, or None."""
+        return None if self.compare_with in (PREVIOUS, BEST) else self.compare_with
 
     def folders(self) -> Iterator[tuple[int, UPath]]:
         """Yield the training step and the folder of each checkpoint. Others are left out.
@@ -90,24 +77,21 @@ class TrainingRun(Spec):
             StorageError: if a folder cannot be listed.
         """
         wildcard = _WILDCARD.search(self.pattern)
-        assert wildcard is not None
-        root, _, rest = self.pattern[: wildcard.start()].rpartition("/")
-        folder = open_folder(f"{root}/" if root or self.pattern[0] == "/" else ".", "checkpoints")
-        if is_local(folder):
-            folder = folder.expanduser().absolute()
+        end = self.pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
+        root = open_folder(self.pattern[:end] or ".", "folder of checkpoints").absolute()
         by_step: dict[int, UPath] = {}
-        with listing(folder):
-            matches = sorted(folder.glob(rest + self.pattern[wildcard.start() :]), key=str)
-        for path in matches:
-            step = re.search(self.step, str(path.relative_to(folder)))
-            if step is None or not step[1].isdecimal() or not path.is_dir():
+        with listing(root):
+            paths = sorted(path for path in root.glob(self.pattern[end:]) if path.is_dir())
+        for path in paths:
+            step = self.step.search(str(path.relative_to(root)))
+            if step is None or not step[0].isdecimal():
                 continue
-            if (other := by_step.setdefault(int(step[1]), path)) is not path:
+            if (other := by_step.setdefault(int(step[0]), path)) is not path:
                 raise ConfigurationError(
-                    f"{other} and {path} have the same training step {int(step[1])}; write one "
-                    f"entry per training run in {CHECKPOINTS_FILE}, or set `step`"
+                    f"{other} and {path} have the same training step {step[0]}; write one entry "
+                    f"per training run in {CHECKPOINTS_FILE}, or set `step`"
                 )
-        yield from sorted(by_step.items())
+        yield from by_step.items()
 
 
 def read_training_runs(configuration: Configuration) -> dict[str, TrainingRun]:
@@ -117,16 +101,14 @@ def read_training_runs(configuration: Configuration) -> dict[str, TrainingRun]:
         ConfigurationError: if the file has mistakes or names an unknown evaluation.
     """
     path = configuration.folder / CHECKPOINTS_FILE
-    runs = {}
-    for name, value in (read_yaml(path) if path.exists() else {}).items():
+    entries = read_yaml(path) if path.exists() else {}
+    runs = {n: parse_spec(entry, TrainingRun, f"{path}: {n}") for n, entry in entries.items()}
+    for name, run in runs.items():
         if not is_name(str(name)):
             raise ConfigurationError(
-                f"{path}: `{name}` cannot be the name of a training run; use letters, digits, `.`, "
-                "`_` and `-`"
+                f"{path}: `{name}` cannot name a training run; use letters, digits, `.`, `_`, `-`"
             )
-        run = runs[str(name)] = parse_spec(value, TrainingRun, f"{path}: {name}")
-        baseline = () if run.compare_with in (PREVIOUS, BEST) else (run.compare_with,)
-        for evaluation in (*run.templates, *baseline):
+        for evaluation in (*run.templates, *filter(None, [run.baseline])):
             configuration.evaluation(evaluation)
     return runs
 
@@ -140,13 +122,8 @@ def training_run(configuration: Configuration, name: str) -> TrainingRun:
     runs = read_training_runs(configuration)
     if name not in runs:
         file = configuration.folder / CHECKPOINTS_FILE
-        raise ConfigurationError(f"no training run `{name}` in {file}; add an entry for it")
+        raise ConfigurationError(f"{file}: no training run `{name}`; add an entry for it")
     return runs[name]
-
-
-def partitions_name(project: Project) -> str:
-    """Dagster's name of the dynamic partitions of checkpoints."""
-    return f"{project.runs.prefix}checkpoints"
 
 
 def record_finished(project: Project, seen: Mapping[str, str]) -> dict[str, str]:
@@ -156,11 +133,8 @@ def record_finished(project: Project, seen: Mapping[str, str]) -> dict[str, str]
     last is there and no file of the folder has changed since that look. A recorded checkpoint is
     not looked at again, unless it was deleted before it was evaluated.
     """
-    recorded = {
-        row.key
-        for row in read_checkpoints(project.store)
-        if row.outcome is not CheckpointOutcome.DELETED
-    }
+    rows = read_checkpoints(project.store)
+    recorded = {row.key for row in rows if row.outcome is not CheckpointOutcome.DELETED}
     unfinished = {}
     for name, run in read_training_runs(project.configuration).items():
         for step, folder in run.folders():
@@ -169,48 +143,43 @@ def record_finished(project: Project, seen: Mapping[str, str]) -> dict[str, str]
                 continue
             files = list_objects(folder)
             state = fingerprint(sorted(files.items()))
-            is_complete = any(fnmatchcase(file, run.complete) for file in files)
-            if is_complete and seen.get(key) == state:
-                record(project, name, step, folder)
+            if seen.get(key) == state and any(fnmatchcase(file, run.complete) for file in files):
+                _record(project, name, run, step, folder)
             else:
                 unfinished[key] = state
     return unfinished
 
 
-def record(project: Project, name: str, step: int, folder: UPath) -> None:
-    """Record a checkpoint, for which the configuration then has evaluations.
-
-    Raises:
-        ConfigurationError: if a template cannot evaluate checkpoints.
-    """
-    rows = []
-    for template in training_run(project.configuration, name).templates:
-        settings = project.configuration.evaluation(template)
-        evaluation = checkpoint_evaluation(settings, name, step, str(folder))
-        rows.append(
-            Checkpoint(
-                run=name,
-                step=step,
-                template=template,
-                benchmark=evaluation.benchmark,
-                evaluation=evaluation.name,
-                folder=str(folder),
-                recorded_at=datetime.now(UTC),
-            )
+def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UPath) -> None:
+    """Record a checkpoint, for which the configuration then has evaluations."""
+    templates = [project.configuration.evaluation(template) for template in run.templates]
+    rows = [
+        Checkpoint(
+            run=name,
+            step=step,
+            template=template.name,
+            benchmark=template.benchmark,
+            evaluation=checkpoint_evaluation(template, name, step, str(folder)).name,
+            folder=str(folder),
+            recorded_at=datetime.now(UTC),
         )
+        for template in templates
+    ]
     write_checkpoint(project.store, rows)
 
 
-def next_pending(rows: Sequence[Checkpoint]) -> list[str]:
-    """The key of the first pending checkpoint of each training run.
+def next_pending(project: Project) -> list[list[Checkpoint]]:
+    """The rows of the first pending checkpoint of each training run in `checkpoints.yaml`.
 
     The next one follows when it has an outcome, because it is compared with the ones before.
     """
+    recorded = read_checkpoints(project.store)
     first: dict[str, str] = {}
-    for row in rows:
+    for row in recorded:
         if row.outcome is CheckpointOutcome.PENDING:
             first.setdefault(row.run, row.key)
-    return list(first.values())
+    runs = read_training_runs(project.configuration)
+    return [[row for row in recorded if row.key == first[run]] for run in first if run in runs]
 
 
 def decide_checkpoint(
@@ -230,22 +199,18 @@ def decide_checkpoint(
             f"{row.evaluation}: {failed:,} of {len(scores):,} questions have no answer, more than "
             f"`max_failed: {run.max_failed}` allows; submit the checkpoint again"
         )
-    reference = _reference(project, run, row, recorded)
+    reference = run.baseline or _earlier(project, run, row, recorded)
     if reference is None:
         reason = "There is no earlier checkpoint with the same settings to compare with."
         return replace(row, outcome=CheckpointOutcome.PASSED, reason=reason)
     baseline = _scores(project, reference)
     gate = decide(baseline, scores, margin=run.margin, max_failed=run.max_failed)
     check = gate.checks[0]
-    if gate.fails(run.fail_if):
-        outcome = CheckpointOutcome.FAILED
-    elif gate.verdict is Verdict.UNDECIDED:
-        outcome = CheckpointOutcome.UNDECIDED
-    else:
-        outcome = CheckpointOutcome.PASSED
+    is_undecided = gate.verdict is Verdict.UNDECIDED
+    outcome = CheckpointOutcome.UNDECIDED if is_undecided else CheckpointOutcome.PASSED
     return replace(
         row,
-        outcome=outcome,
+        outcome=CheckpointOutcome.FAILED if gate.fails(run.fail_if) else outcome,
         reference=reference,
         verdict=gate.verdict.value,
         difference=check.difference,
@@ -256,27 +221,22 @@ def decide_checkpoint(
     )
 
 
-def _reference(
+def _earlier(
     project: Project, run: TrainingRun, row: Checkpoint, recorded: Sequence[Checkpoint]
 ) -> str | None:
-    """The evaluation that a checkpoint is compared with, or None."""
-    if run.compare_with not in (PREVIOUS, BEST):
-        return run.compare_with
-    earlier = [
-        (other, scores)
+    """The evaluation of the earlier checkpoint that `row` is compared with, or None."""
+    scores = {
+        other.evaluation: rows  # in the order of the steps
         for other in recorded
         if (other.run, other.template) == (row.run, row.template)
         and other.step < row.step
         and other.outcome in EVALUATED
-        and (scores := _scores(project, other.evaluation))
-    ]
-    if not earlier:
-        return None
+        and (rows := _scores(project, other.evaluation))
+    }
     if run.compare_with == PREVIOUS:
-        return max(earlier, key=lambda item: item[0].step)[0].evaluation
+        return next(reversed(scores), None)
     # `max` returns the earliest of equally good checkpoints.
-    best, _ = max(earlier, key=lambda item: fmean(score.is_correct for score in item[1]))
-    return best.evaluation
+    return max(scores, key=lambda name: fmean(r.is_correct for r in scores[name]), default=None)
 
 
 def _scores(project: Project, name: str) -> list[ScoredQuestion]:

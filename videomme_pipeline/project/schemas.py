@@ -16,6 +16,7 @@ from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.models.endpoint.managed import ServeSpec
+from videomme_pipeline.project.checkpoints import TrainingRun
 from videomme_pipeline.project.nightly.tracked import NightlySpec
 from videomme_pipeline.project.runs.settings import ClusterSpec, RunsSpec
 from videomme_pipeline.project.upkeep.frame_budget import StorageSpec
@@ -53,6 +54,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         "models": _without_names(_schema(dict[str, entries])),
         "samplings": _schema(dict[str, list[str | Sampling] | None]),
         "nightly": _schema(NightlySpec),
+        "checkpoints": _schema(dict[str, TrainingRun]),
         "storage": _schema(StorageSpec),
         "cluster": _schema(Union[*plugins.find_classes(plugins.WORKERS, ClusterSpec)]),
         "runs": _schema(RunsSpec),

@@ -100,40 +100,22 @@ def parts_chart(parts: Sequence[Mapping[str, Any]], width_pixels: int = 320) -> 
 def checkpoint_chart(points: Sequence[Mapping[str, Any]], width_pixels: int = 420) -> AltairChart:
     """Score against the training step with 95% intervals, one line per template.
 
-    `points` are rows of the view `accuracy_by_checkpoint`. A triangle marks a gate that failed.
+    `points` are rows of `accuracy_by_checkpoint`. Each outcome of a gate has another mark.
     """
-    rows = pd.DataFrame(
-        [
-            {
-                "template": point["template"],
-                "step": point["step"],
-                "failed": point["outcome"] == "failed",
-                **{name: 100 * point[f"score{name}"] for name in ("", "_low", "_high")},
-            }
-            for point in points
-            if point["score_low"] is not None
-        ],
-        columns=["template", "step", "failed", "", "_low", "_high"],
-    ).rename(columns={"": "score", "_low": "low", "_high": "high"})
-    color = Color(
-        "template:N",
-        scale=Scale(range=list(SERIES_COLORS)),
-        legend=Legend(title=None, orient="top", symbolType="circle"),
+    rows = pd.DataFrame(points)
+    scores = ["score", "score_low", "score_high"]
+    rows[scores] = 100 * rows[scores].astype(float)
+    title = Legend(title=None, orient="top")
+    base = Chart(rows).encode(
+        x=X("step:Q", title="Training step"),
+        color=Color("template:N", scale=Scale(range=list(SERIES_COLORS)), legend=title),
     )
-    base = Chart(rows).encode(x=X("step:Q", title="Training step"), color=color)
-    axis = Y("low:Q", title="Score, 95% CI", scale=Scale(zero=False))
-    intervals = base.mark_rule(strokeWidth=2).encode(y=axis, y2="high:Q")
-    marks = base.mark_point(filled=True, size=60, opacity=1).encode(
-        y="score:Q",
-        shape=Shape(
-            "failed:N",
-            scale=Scale(domain=[False, True], range=["circle", "triangle-down"]),
-            legend=None,
-        ),
-    )
-    return layer(base.mark_line().encode(y="score:Q"), intervals, marks).properties(
-        width=width_pixels, height=200
-    )
+    axis = Y("score_low:Q", title="Score, 95% CI", scale=Scale(zero=False))
+    intervals = base.mark_rule(strokeWidth=2).encode(y=axis, y2="score_high:Q")
+    line = base.mark_line().encode(y="score:Q")
+    marks = base.mark_point(filled=True, size=60, opacity=1)
+    gates = marks.encode(y="score:Q", shape=Shape("outcome:N", legend=title))
+    return layer(line, intervals, gates).properties(width=width_pixels, height=200)
 
 
 def breakdown_rows(

@@ -12,7 +12,7 @@ import { isSignificant, pointsInterval } from "./differences.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
 import { mainScore } from "./scores.js";
 
-const DOUBTFUL_SHARE = 0.01;
+export const DOUBTFUL_SHARE = 0.01;
 
 export function historyView({ benchmark, params, details }) {
   if (!benchmark.history.length)
@@ -66,7 +66,7 @@ export function historyView({ benchmark, params, details }) {
       label: sameNumbersBelow(
         `Score by nightly run for ${observed.map((item) => item.name).join(", ")}`,
       ),
-      scale: scoreAxis(runs),
+      scale: axisAround(runs),
       ticks: times
         .filter((_, index) => index % stride === 0)
         .map((date) => ({ x: x(date), text: day(date) })),
@@ -265,7 +265,7 @@ function lastRunSections(benchmark, details, observed, params) {
 }
 
 /** Axis for scores {value, low, high}. */
-export function scoreAxis(runs) {
+export function axisAround(runs) {
   const scored = runs.filter((run) => known(run.value));
   if (!scored.length) return UNIT_AXIS;
   const low = Math.min(...scored.map((run) => run.low ?? run.value));

@@ -3,16 +3,15 @@
 import { h } from "./dom.js";
 import { exportButtons } from "./exports.js";
 import { atLeast, count, interval, known, percent, points } from "./format.js";
-import { scoreAxis } from "./history.js";
+import { axisAround, DOUBTFUL_SHARE } from "./history.js";
 import { lineChart, MAX_SHOWN, sameNumbersBelow, seriesKey } from "./marks.js";
 import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 
-const DOUBTFUL_SHARE = 0.01;
-const ALARMS = { failed: "error", undecided: "warn" };
+const GATE_ALARMS = { failed: "error", undecided: "warn" };
 
 export function trainingView({ benchmark }) {
   const rows = benchmark.checkpoints;
-  const curves = [...Map.groupBy(rows, (row) => nameOf(row))].slice(0, MAX_SHOWN);
+  const curves = [...Map.groupBy(rows, (row) => curveName(row))].slice(0, MAX_SHOWN);
   const shown = curves.flatMap(([, members]) => members);
   const steps = [...new Set(shown.map((row) => row.step))].toSorted((a, b) => a - b);
   const [first, last] = [steps[0], steps.at(-1)];
@@ -30,7 +29,7 @@ export function trainingView({ benchmark }) {
       label: sameNumbersBelow(
         `Score by training step for ${curves.map(([name]) => name).join(", ")}`,
       ),
-      scale: scoreAxis(shown),
+      scale: axisAround(shown),
       ticks: steps
         .filter((_, index) => index % stride === 0)
         .map((step) => ({ x: x(step), text: count(step) })),
@@ -43,7 +42,7 @@ export function trainingView({ benchmark }) {
             value: row.value,
             low: row.low,
             high: row.high,
-            alarm: ALARMS[row.outcome],
+            alarm: GATE_ALARMS[row.outcome],
             doubtful: row.failed > DOUBTFUL_SHARE * row.n,
           })),
       })),
@@ -53,7 +52,7 @@ export function trainingView({ benchmark }) {
       { class: "soft" },
       "Vertical lines are 95% CIs. A ring marks a gate: solid if it failed, dashed if it is ",
       "undecided. A hollow mark means that more than 1% of the questions failed; they count as wrong.",
-      curves.length < new Set(rows.map(nameOf)).size &&
+      curves.length < new Set(rows.map(curveName)).size &&
         ` The chart shows the first ${MAX_SHOWN} curves; the table has all.`,
     ),
     heading("Checkpoints", exportButtons("checkpoints", table)),
@@ -61,7 +60,7 @@ export function trainingView({ benchmark }) {
   ];
 }
 
-const nameOf = (row) => `${row.run} (${row.template})`;
+const curveName = (row) => `${row.run} (${row.template})`;
 
 function checkpointsTable(benchmark, rows) {
   return dataTable({
