@@ -231,7 +231,8 @@ def evaluate_checkpoint(
     if not_fresh and not is_deleted:
         not_fresh = _refreshed(project, instance, names)
         is_deleted = not UPath(rows[0].folder).exists()
-    problems = [group.reason for group in failure_groups(not_fresh)]
+    asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
+    problems = asking or [group.reason for group in failure_groups(not_fresh)]
     decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
     _alert(project, decided)
     write_checkpoint(project.store, decided)

@@ -49,7 +49,7 @@ class DagsterUI:
     """The API of a running UI. `process` is the `videomme ui` command."""
 
     def __init__(self, url: str, process: "subprocess.Popen[bytes]") -> None:
-        self._url = url
+        self.url = url
         self.process = process
 
     def launch_run(self, job: str, run_config: dict[str, Any]) -> str:
@@ -86,7 +86,7 @@ class DagsterUI:
 
     def _ask(self, query: str, **variables: Any) -> Any:
         body = json.dumps({"query": query, "variables": variables}).encode()
-        request = Request(f"{self._url}/graphql", body, {"Content-Type": "application/json"})
+        request = Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
         with urlopen(request, timeout=120) as response:
             answer = json.load(response)
         assert "errors" not in answer, answer

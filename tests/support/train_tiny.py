@@ -7,11 +7,12 @@ the model that is trained: those that answer C.
 
 import json
 import random
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
-from tiny_idefics3 import main as write_untrained
 from transformers import Idefics3ForConditionalGeneration, Idefics3Processor
 
 STEPS, EVERY, WORSE = 400, 100, 300
@@ -23,7 +24,7 @@ PROMPT = (
 )
 
 
-def train(model: torch.nn.Module, optimizer, processor, letter: str, step: int) -> None:
+def train(model: Any, optimizer: Any, processor: Any, letter: str, step: int) -> None:
     """One step of gradient descent, with examples that depend only on the number of the step."""
     chosen = random.Random(step)
     prompts = [
@@ -45,7 +46,7 @@ def train(model: torch.nn.Module, optimizer, processor, letter: str, step: int) 
         print(step, float(loss), flush=True)  # noqa: T201
 
 
-def save(model, optimizer, processor, folder: Path, step: int) -> None:
+def save(model: Any, optimizer: Any, processor: Any, folder: Path, step: int) -> None:
     """Write a checkpoint in the order of the Trainer of transformers."""
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -57,7 +58,8 @@ def main(folder: Path) -> None:
     torch.manual_seed(1)
     start = folder / "untrained"
     if not (start / "processor_config.json").exists():
-        write_untrained(start)
+        maker = Path(__file__).with_name("tiny_idefics3.py")
+        subprocess.run([sys.executable, str(maker), str(start)], check=True)
     complete = sorted(int(p.parent.name.split("-")[1]) for p in folder.glob("*/trainer_state.json"))
     usable = [step for step in complete if step != WORSE]
     source = folder / f"checkpoint-{usable[-1]}" if usable else start
