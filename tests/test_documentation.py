@@ -31,6 +31,7 @@ from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.tracked import read_nightly
 from videomme_pipeline.project.runs.settings import RUNS_FILE, RunsSpec
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, StorageSpec
@@ -50,8 +51,8 @@ DECLARATION: dict[str, Any] = {
     "columns": {"video": "video", "question": "question", "answer": "answer"},
 }
 MODELS = ("my-model", "my-small-model", "qwen")
-NOT_RUN = ("ui", "nightly", "store journal")
-"""Commands that do not end, or need an endpoint or a database."""
+NOT_RUN = ("ui", "nightly", "store journal", "submit", "wait")
+"""Commands that do not end, or need an endpoint, a database or a UI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ OTHER_FILES: Mapping[str, type[Spec]] = {
 }
 
 
-def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:  # noqa: PLR0911 - one per file
     """The configuration file that a YAML block belongs to, and the content to add to that file."""
     keys = content.keys()
     if keys <= EvaluationFile.model_fields.keys():
@@ -147,6 +148,9 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if "since" in keys:
         [settings] = content["evaluations"].values()
         return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
+    if all(isinstance(entry, dict) and "pattern" in entry for entry in content.values()):
+        runs = {name: {**run, "template": "my-evaluation"} for name, run in content.items()}
+        return "checkpoints.yaml", runs
     if keys & {"annotations", "grouping"}:
         own = {} if "hub" in keys else DECLARATION
         return "benchmarks/documented.yaml", own | content
@@ -174,6 +178,7 @@ def test_yaml_blocks_are_valid_configuration(
     assert (ended.status, ended.err) == (0, f"{PLANNING}\n"), f"{name}: {ended.err}"
     configuration = read_configuration(tmp_path / "configuration")
     read_nightly(configuration)  # `status` does not need these files
+    read_training_runs(configuration)
     read_spec(configuration.folder / STORAGE_FILE, StorageSpec)
     read_spec(configuration.folder / RUNS_FILE, RunsSpec)
 

@@ -84,3 +84,9 @@ def test_a_repository_that_is_not_in_the_cache_is_known_by_its_name(
 ) -> None:
     identity = weights_identity("org/no-such-model", "v1")
     assert identity.known == {"model": "org/no-such-model", "revision": "v1"}
+
+
+def test_an_engine_gets_the_url_of_weights_in_an_object_store() -> None:
+    url = "s3://bucket/run/checkpoint-20"
+    assert find_weights(url) == url
+    assert weights_identity(url, None).model == url

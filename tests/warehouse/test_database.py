@@ -28,6 +28,7 @@ from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
+from videomme_pipeline.scoring.checkpoint import Checkpoint, write_checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
@@ -109,6 +110,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     ]
     path = store.attempts("videomme", "with", "001")
     write_rows(path, attempts, AttemptRow, fingerprint="f")
+    for step in (100, 200):
+        checkpoint = Checkpoint(
+            run="tuned",
+            step=step,
+            template="with",
+            benchmark="videomme",
+            evaluation="with" if step == 100 else "with-tuned-200",
+            folder="",
+            recorded_at=datetime(2026, 11, 21, tzinfo=UTC),
+        )
+        write_checkpoint(store, [checkpoint])
     for rows in (WITHOUT, V2):
         questions = questions_of(rows)
         path = store.questions(rows[0].benchmark)

@@ -28,7 +28,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def find_weights(weights: str, now: float | None = None) -> str:
-    """The absolute path of the files that `serve: weights` names, or the name of a repository.
+    """The absolute path of the files that `serve: weights` names, or a repository or URL.
 
     Of the checkpoints that match a glob, the newest one is chosen in which all files are present
     and none changed in the last minute.
@@ -36,6 +36,8 @@ def find_weights(weights: str, now: float | None = None) -> str:
     Raises:
         ModelError: if there are no weights.
     """
+    if "://" in weights:
+        return weights  # some engines load from object stores
     path = Path(weights).expanduser()
     if _GLOB.search(weights):
         return str(_newest(path, time.time() if now is None else now))
