@@ -101,6 +101,9 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
             data_version=dg.DataVersion(version_of(rows)),
             check_results=[_check_result(key, rows)],
         )
+        evaluated = [row.evaluation for row in rows if row.outcome is not CheckpointOutcome.DELETED]
+        if evaluated:  # the warehouse and the page show the verdict
+            _refreshed(project.reopened(), context.instance, evaluated)
         if problems:
             raise dg.Failure("; ".join(map(str, problems)), allow_retries=False)
 
@@ -236,8 +239,6 @@ def evaluate_checkpoint(
     decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
     _alert(project, decided)
     write_checkpoint(project.store, decided)
-    if any(row.outcome is not CheckpointOutcome.DELETED for row in decided):
-        _refreshed(project.reopened(), instance, names)  # the warehouse and the page
     return decided
 
 
