@@ -19,12 +19,11 @@ MARKS = ARROWS | frozenset((":", "=", "-", "–", "—"))
 """Marks between a label and its value, without the comma."""
 
 
-_WORD_SETS = {
-    name: frozenset(words.split())
-    for name, words in tomllib.loads(
-        resources.files(__package__).joinpath("answer_words.toml").read_text("utf-8")
-    ).items()
-}
+_LISTS = tomllib.loads(
+    resources.files(__package__).joinpath("answer_words.toml").read_text("utf-8")
+)
+_PHRASES = _LISTS.pop("phrases")
+_WORD_SETS = {name: frozenset(words.split()) for name, words in _LISTS.items()}
 ANSWER_NOUNS = _WORD_SETS["answer_nouns"]
 THINGS = _WORD_SETS["things"]
 OPTION_NOUNS = _WORD_SETS["option_nouns"]
@@ -40,6 +39,21 @@ FILLERS = _WORD_SETS["fillers"]
 NOUN_JOINTS = _WORD_SETS["noun_joints"]
 CLAUSE_JOINTS = _WORD_SETS["clause_joints"]
 OTHER_LABELS = _WORD_SETS["other_labels"]
+
+
+def _phrases(name: str, before: str = "") -> re.Pattern[str]:
+    either = _PHRASES[name].strip().replace(" ", r"\s").replace("\n", "|")
+    return re.compile(
+        rf"{before}(?<![{WORD_LETTER}])(?:{either})(?![{WORD_LETTER}])", re.IGNORECASE
+    )
+
+
+CONCLUDES = _phrases("concludes", before=r"\W*")
+EXPLAINS = _phrases("explains", before=r"\W*")
+OFFERS_HELP = _phrases("offers_help", before=r"\W*")
+HEDGES = _phrases("hedges")
+CONTRAST = _phrases("contrast")
+IN_PICTURE = _phrases("in_picture", before=r"\W*")
 
 ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|选项[是为]|選項[是為]"
@@ -75,8 +89,10 @@ STATEMENT_DONE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """The text that can follow a letter that is a complete statement."""
-LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{→–—|]|=(?![ ]?[-−\d])|[-/][ \t>]|[ \t]\")")
-"""The text after a letter that labels what follows. "E = 152" is an equation."""
+LABEL_END = re.compile(
+    r"[ \t]*(?:[.):,(\[{→–—|]|=[ ]?[^\W\d_]{3}[^\n\d=*+/^]*(?:\n|$)|[-/][ \t>]|[ \t]\")"
+)
+"""The text after a letter that labels what follows. "D = ST" is an equation."""
 
 NEGATED = re.compile(
     r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
@@ -90,7 +106,7 @@ NEGATED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 CONDITION = re.compile(
-    r"""\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls)\b[^,;]*$
+    r"""\b(?:if|whether|suppose(?!\sto)|supposing|assuming|unless|wenn|falls)\b[^,;]*$
     |\bif\s(?!(?:i|we|you|one)\b)[^,;]*,[^,;]*\bwould\b[^,;]*$
     |(?:如果|若是|假如)[^,;]*$""",
     re.IGNORECASE | re.VERBOSE,
@@ -108,11 +124,11 @@ CONDITION_AFTER = re.compile(
     r"\s*,?\s*(?:only\s)?(?:if|unless|otherwise|wenn|falls)\b", re.IGNORECASE
 )
 DENIED = re.compile(
-    rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项)?{_QUOTED_TEXT}[ \t]*(?:
+    rf"""[ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项)?{_QUOTED_TEXT}[ \t]*(?:
       (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
       (?:\s(?:be|also|clearly|definitely|obviously|therefore|thus|probably|likely|completely
         |simply|just|both|all|too|to\sbe|either))*\s*
-    )?(?:not\b(?!\s+[A-N]\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
+    )?(?:not\b(?!\s+(?-i:[A-N])\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
       |irrelevant|implausible|eliminated|excluded|ruled\sout|absent|cannot|can't|doesn't|isn't
       |aren't|don't|didn't|wasn't|won't|(?:plausible|possible|tempting)\s*,?\s*but\b|no\s*\||✗|❌|✘|✖|×
       |[是也都并並则則]{{0,2}}(?:错|錯|不[^\s])|有误|falsch|nicht|faux
@@ -130,7 +146,7 @@ OBJECTION = re.compile(r"\b(?:however|but|on\sthe\sother\shand)\b", re.IGNORECAS
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
-    rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项|が|は|이|가)?{_QUOTED_TEXT}[ \t]*(?:
+    rf"""[ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项|が|は|이|가)?{_QUOTED_TEXT}[ \t]*(?:
       (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
         |è|é|是|为)?
       (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
@@ -165,7 +181,8 @@ RIGHT = re.compile(
 )
 """Words and marks that call an option right, but not "the right door"."""
 WRONG = re.compile(
-    r"✗|❌|✘|✖|×|错|錯|不|\b(?:incorrect|wrong|no|not|false|isn't|cannot)\b", re.IGNORECASE
+    r"✗|❌|✘|✖|×|错|錯|不|\b(?:incorrect|wrong|no|not|false|isn't|cannot|nicht|kein\w*|pas|non|nunca)\b",
+    re.IGNORECASE,
 )
 
 _CONNECTOR = (

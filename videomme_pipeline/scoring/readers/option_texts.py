@@ -15,8 +15,8 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, f
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
 """A number, a word, or one character of a script without spaces."""
-_ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
-_ARTICLES = frozenset(("the", "a", "an"))
+_PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))")
+ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _SPACES = re.compile(r"[ \t]*")
@@ -63,7 +63,7 @@ class OptionText:
         texts = tuple(word.text for word in words)
         closing = text[words[-1].end :].strip(". \n") if words else ""
         core = without_article(texts)
-        return cls(texts, core, closing, _ARTICLES.union(core[:1]) if core else frozenset())
+        return cls(texts, core, closing, ARTICLES.union(core[:1]) if core else frozenset())
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
@@ -75,7 +75,7 @@ class OptionText:
         if given[: len(self.words)] == self.words:
             size = len(self.words)
         else:
-            article = 1 if given[0] in _ARTICLES else 0
+            article = 1 if given[0] in ARTICLES else 0
             size = article + len(self.core)
             if given[article:size] != self.core:
                 return None
@@ -126,14 +126,14 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:
-    """The words of `text[start:end]`. Numbers have no leading zeros: "03/12" is "3/12"."""
+    """The words of `text[start:end]`. "03/12" is "3/12", and "1,200" is "1200"."""
     matches = _WORD.finditer(text, start, len(text) if end is None else end)
-    return (Word(_ZEROS.sub("", match[0].lower()), *match.span()) for match in matches)
+    return (Word(_PADDING.sub("", match[0].lower()), *match.span()) for match in matches)
 
 
 def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
     """`words` without a leading article, unless it is the only word."""
-    return words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
+    return words[1:] if len(words) > 1 and words[0] in ARTICLES else words
 
 
 def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts) -> bool:

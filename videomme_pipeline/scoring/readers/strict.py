@@ -48,7 +48,9 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     folded = set_answer_mark_aside(fold(response), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
-    reading = _read_as_a_whole(text, letters) or _read_answer(text, letters, labelled)
+    noun = None if options else words_of.IN_PICTURE.match(text)
+    whole = _read_as_a_whole(text, letters, begin=noun.end() if noun else 0)
+    reading = whole or _read_answer(text, letters, labelled)
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = set_reasoning_aside(text)
@@ -81,11 +83,11 @@ def _marked(answer: str) -> Span | None:
     return None
 
 
-def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
+def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Reading | None:
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
         return Reading(letter=None, rule="empty", span=None)
-    repeated = _REPEATED_LETTER.fullmatch(text)
+    repeated = _REPEATED_LETTER.fullmatch(text, begin)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):

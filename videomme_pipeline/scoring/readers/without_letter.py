@@ -1,13 +1,14 @@
 """Answers that state an option by its text or value, without its letter."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_texts import (
+    ARTICLES,
     OptionTexts,
     Word,
     without_article,
@@ -18,13 +19,15 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, s
 
 _LONGEST_READ = 3_000
 _MOST_SENTENCES = 2
+_BRACKETED = re.compile(r"\(([A-Za-z])\)")
+_PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _STATES_TEXT = re.compile(
     r"\b(?:answer(?!\s(?:option|choice))|(?:best|correct|right)\s(?:answer\s)?(?:option|choice))\b"
     r"[^.:\n]{0,60}?(?:\b(?:is|(?:must|should|would)\sbe)\b|:|=)"
     r"|\\boxed\s?\{|<answer>|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+[.!?\n]?")
+_SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -47,34 +50,50 @@ class _Occurrence:
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The option whose text is all of `answer`, or all of its part after "the answer is"."""
+    """The option that is all of the first or last paragraph, or all that follows "the answer is".
+
+    Paragraphs that repeat several options are a list.
+    """
     statement = set_markup_aside(answer)
-    most_words = max((len(text.core) for text in texts.values()), default=0) + 2
-    for start in _starts(answer) if texts else ():
-        if len(statement) - start > _LONGEST_READ:
-            continue
-        yes_or_no = _YES_OR_NO.match(statement, start)  # "No, he does not."
-        end = yes_or_no.end() if yes_or_no else len(statement)
-        words = list(islice(words_from(statement, start, end), most_words))
-        given = without_article(tuple(word.text for word in words))
-        fits = [letter for letter, text in texts.items() if given and text.core == given]
-        if len(fits) == 1:
-            return _Occurrence(fits[0], words[0].start, words[-1].end).reading
-    return None
+    if not texts or not statement.strip():
+        return None
+    *declared, begin = _starts(answer)
+    for start in declared:
+        if stated := _repeated(statement, texts, (start, len(statement))):
+            return stated.reading
+    paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement, begin)]
+    repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
+    outer = repeated[0] or repeated[-1]
+    several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
+    return None if several or outer is None else outer.reading
+
+
+def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
+    """The option whose text is all of this part of `statement`."""
+    yes_or_no = _YES_OR_NO.match(statement, *span)  # "No, he does not."
+    end = yes_or_no.end() if yes_or_no else span[1]
+    most_words = max(len(text.core) for text in texts.values()) + 2
+    words = list(islice(words_from(statement, span[0], end), most_words))
+    given = without_article(tuple(word.text for word in words))
+    fits = [letter for letter, text in texts.items() if given and text.core == given]
+    return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The only option that a short statement, or the conclusion of an explanation, states."""
+    """The only option that a short statement, or one sentence of an explanation, states."""
     if not texts or len(answer.strip()) > _LONGEST_READ:
         return None
     statement = set_markup_aside(answer).rstrip()
     start = _starts(answer)[0]
-    sentences = [match for match in _SENTENCE.finditer(statement, start) if match[0].strip()]
-    if len(sentences) <= _MOST_SENTENCES:
+    if len(_sentences(statement, start)) <= _MOST_SENTENCES:
         reading = _read_statement(statement, texts, (start, len(statement)))
         if reading is not None:
             return reading
-    return _read_conclusion(statement, texts)
+    return _read_explanation(statement, texts)
+
+
+def _sentences(text: str, start: int = 0) -> list[Span]:
+    return [match.span() for match in _SENTENCE.finditer(text, start) if match[0].strip()]
 
 
 def _starts(answer: str) -> list[int]:
@@ -85,21 +104,16 @@ def _starts(answer: str) -> list[int]:
 
 # --- One statement
 
-_CONTRAST = re.compile(
-    r",\s*(?:and\s|but\s)?not\b|\b(?:rather\sthan|instead\sof|as\sopposed\sto|unlike)\b",
-    re.IGNORECASE,
-)
-"""Words before an option that is ruled out: "swimming, not cooking"."""
-
 
 def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | None:
     """The only option in a statement that is sure of it."""
     start, end = span
-    contrast = _CONTRAST.search(answer, start, end)
+    contrast = words_of.CONTRAST.search(answer, start, end)
     end = contrast.start() if contrast else end
     occurrences = _occurrences(answer, texts, start, end)
     occurrences = occurrences or _values(answer, texts, start, end)
-    if len({occurrence.letter for occurrence in occurrences}) != 1:
+    letters = {occurrence.letter for occurrence in occurrences}
+    if len(letters) != 1 or not letters.issuperset(_BRACKETED.findall(answer, start, end)):
         return None
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
@@ -112,45 +126,55 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
 
 # --- An explanation of several sentences
 
-_CONCLUDES = re.compile(
-    r"""\W*(?:so|therefore|thus|hence|consequently|overall|accordingly|as\sa\sresult
-    |in\s(?:conclusion|summary|short)|to\s(?:conclude|summarize|answer)
-    |based\son\s(?:this|these|that)|i\s(?:would|think|believe|conclude)
-    |(?:因此|所以|因而|综上|綜上)\w*)\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""The beginning of a sentence that draws a conclusion."""
-_OFFERS_HELP = re.compile(
-    r"\W*(?:i\shope|let\sme\sknow|please|feel\sfree|is\sthere\sanything|if\syou\shave)\b",
-    re.IGNORECASE,
-)
-"""The beginning of a sentence after the answer."""
 
+def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
+    """The option in the conclusion of `answer`, in its first sentence if the second one gives the
+    reason, or in its last sentence if no other option is named.
 
-def _read_conclusion(answer: str, texts: OptionTexts) -> Reading | None:
-    """The option in the last sentence of `answer`, if this sentence begins like a conclusion.
-
-    An answer that does not end with a sentence was cut off.
+    An answer that does not end with a sentence was cut off, so its last sentence is not read.
     """
-    if not answer.endswith((".", "!")):
-        return None
-    sentences = [match.span() for match in _SENTENCE.finditer(answer) if match[0].strip()]
-    while sentences and _OFFERS_HELP.match(answer, *sentences[-1]):
+    sentences = _sentences(answer)
+    while sentences and words_of.OFFERS_HELP.match(answer, *sentences[-1]):
         sentences.pop()
-    if not sentences or not _CONCLUDES.match(answer, *sentences[-1]):
+    if not sentences:
         return None
-    return _read_statement(answer, texts, sentences[-1])
+    last = sentences[-1]
+    is_finished = answer.rstrip("*\"')").endswith((".", "!"))
+    if is_finished and words_of.CONCLUDES.match(answer, *last):
+        value = _final_value(answer, texts, last)
+        if value or _occurrences(answer, texts, *last) or _values(answer, texts, *last):
+            return value.reading if value else _read_statement(answer, texts, last)
+    if len(sentences) > 1 and words_of.EXPLAINS.match(answer, *sentences[1]):
+        return _read_statement(answer, texts, sentences[0])
+    if not is_finished or words_of.HEDGES.search(answer, *last):
+        return None
+    named = _occurrences(answer, texts, 0, len(answer))
+    if len({occurrence.letter for occurrence in named}) > 1:
+        return None
+    ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
+    is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
+    return _read_statement(answer, texts, last) if is_stated else None
 
 
 # --- Texts and values of options in a statement
 
 _SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
+_CLAUSE_END = re.compile(
+    r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
+)
 _NUMBERS = {
     word: str(number)
     for number, word in enumerate(
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     )
 }
+_ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
+_DOUBLED = re.compile(r"(\w)(?=\1$)")
+_FINAL_VALUE = re.compile(
+    r"(?:\b(?:is|are|was|be|equals)\b|[=≈是为])[\s*$(]*"
+    r"([-−]?\d[\d.,:/]*[°%]?(?:\s[a-zA-Z]+)?)(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$",
+    re.IGNORECASE,
+)
 _BEFORE_VALUE = re.compile(
     r"(?:^|\b(?:is|are|was|were|be|equals|equal\sto)\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
@@ -161,19 +185,44 @@ _BEFORE_VALUE = re.compile(
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one."""
     words = list(words_from(answer, start, end))
-    given = [word.text for word in words]
-    written = [
-        _Occurrence(letter, words[first].start, words[first + len(text.core) - 1].end)
-        for letter, text in texts.items()
-        for first in range(len(given))
-        if text.core and tuple(given[first : first + len(text.core)]) == text.core
-    ]
-    stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
-    stated = stated or _adverbs(answer, words, texts)
+    own = _written(words, {letter: list(text.core) for letter, text in texts.items()}, str)
+    stated = [occurrence for occurrence in own if _is_stated(answer, occurrence)]
+    stated = stated or _inflected(answer, words, texts)
     return [
         occurrence
         for occurrence in stated
         if not any(occurrence.is_within(other) for other in stated)
+    ]
+
+
+def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
+    """The options in other forms at the end of a clause: "nods her head" for "nodding the head".
+
+    Of an option of one word, only the adverb is read: "It moves horizontally".
+    """
+    cores = {
+        letter: [word for word in text.core if word not in ARTICLES]
+        for letter, text in texts.items()
+    }
+    forms = {
+        letter: core if len(core) > 1 else [f"{word}ly" for word in core]
+        for letter, core in cores.items()
+    }
+    written = _written([word for word in words if word.text not in ARTICLES], forms, _stem)
+    return [occurrence for occurrence in written if _CLAUSE_END.match(answer, occurrence.end)]
+
+
+def _written(
+    words: Sequence[Word], forms: Mapping[Letter, Sequence[str]], normal: Callable[[str], str]
+) -> list[_Occurrence]:
+    """The occurrences of the words of options in `words`, compared after `normal`."""
+    given = [normal(word.text) for word in words]
+    sought = {letter: [normal(word) for word in form] for letter, form in forms.items() if form}
+    return [
+        _Occurrence(letter, words[first].start, words[first + len(form) - 1].end)
+        for letter, form in sought.items()
+        for first in range(len(given))
+        if given[first : first + len(form)] == form
     ]
 
 
@@ -208,15 +257,22 @@ def _ends_sentence(answer: str, occurrence: _Occurrence) -> bool:
     return _SENTENCE_END.match(answer, occurrence.end) is not None
 
 
-def _adverbs(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
-    """The adverbs of options at the end of a sentence: "It moves horizontally." """
-    adverbs = {f"{text.core[0]}ly": letter for letter, text in texts.items() if len(text.core) == 1}
-    written = [
-        _Occurrence(adverbs[word.text], word.start, word.end)
-        for word in words
-        if word.text in adverbs
+def _stem(word: str) -> str:
+    return _DOUBLED.sub("", _ENDING.sub("", word))
+
+
+def _final_value(answer: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
+    """The option that equals the value at the end of a conclusion: "Thus, 3 · 12 = 36 ways"."""
+    match = _FINAL_VALUE.search(answer, *span)
+    words = list(words_from(answer, *match.span(1))) if match else []
+    fits = [
+        letter
+        for letter, text in texts.items()
+        if words
+        and text.core
+        and all(word.text == own for word, own in zip(words, text.core, strict=False))
     ]
-    return [occurrence for occurrence in written if _ends_sentence(answer, occurrence)]
+    return _Occurrence(fits[0], words[0].start, words[0].end) if len(fits) == 1 else None
 
 
 def _value(words: Sequence[str]) -> str | None:
