@@ -23,6 +23,9 @@ _LISTS = tomllib.loads(
     resources.files(__package__).joinpath("answer_words.toml").read_text("utf-8")
 )
 _PHRASES = _LISTS.pop("phrases")
+NUMBERS = {word: str(number) for number, word in enumerate(_LISTS.pop("numbers").split())}
+CORRECTING_WORDS = tuple(_LISTS.pop("correcting").split())
+"""Every correction has one of these words, which are found faster than the pattern."""
 _WORD_SETS = {name: frozenset(words.split()) for name, words in _LISTS.items()}
 ANSWER_NOUNS = _WORD_SETS["answer_nouns"]
 THINGS = _WORD_SETS["things"]
@@ -39,13 +42,14 @@ FILLERS = _WORD_SETS["fillers"]
 NOUN_JOINTS = _WORD_SETS["noun_joints"]
 CLAUSE_JOINTS = _WORD_SETS["clause_joints"]
 OTHER_LABELS = _WORD_SETS["other_labels"]
+NO_VALUE = _WORD_SETS["no_value"]
 
 
-def _phrases(name: str, before: str = "") -> re.Pattern[str]:
+def _phrases(name: str, before: str = "", after: str = "") -> re.Pattern[str]:
+    """A pattern for the phrases of one list between `before` and `after`, as whole words."""
     either = _PHRASES[name].strip().replace(" ", r"\s").replace("\n", "|")
-    return re.compile(
-        rf"{before}(?<![{WORD_LETTER}])(?:{either})(?![{WORD_LETTER}])", re.IGNORECASE
-    )
+    begins, ends = f"(?<![{WORD_LETTER}])", f"(?:(?<![{WORD_LETTER}])|(?![{WORD_LETTER}]))"
+    return re.compile(f"{before}{begins}(?:{either}){ends}{after}", re.IGNORECASE)
 
 
 CONCLUDES = _phrases("concludes", before=r"\W*")
@@ -54,6 +58,7 @@ OFFERS_HELP = _phrases("offers_help", before=r"\W*")
 HEDGES = _phrases("hedges")
 CONTRAST = _phrases("contrast")
 IN_PICTURE = _phrases("in_picture", before=r"\W*")
+DECLARES = _phrases("declares", after=r"[\s*_$:(\"']*")
 
 ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|选项[是为]|選項[是為]"
@@ -94,35 +99,12 @@ LABEL_END = re.compile(
 )
 """The text after a letter that labels what follows. "D = ST" is an equation."""
 
-NEGATED = re.compile(
-    r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
-    |ruled\sout|ruling\sout|eliminat\w+|exclud\w+|discard\w*|reject\w*|dismiss\w*|instead\sof
-    |so\sis|rather\sthan|unlike|other\sthan|except|than|versus|vs|don't|doesn't|didn't|(?:any|every)thing\sbut
-    |nicht|kein\w*|pas|не|no|non|não|niet|inte|ikke|nie|tidak|bukan|không|ليس\w*)\s+
-    (?:(?:be|the|option|options|choice|answer|letter|an?|is|es|either|also|really|necessarily|it
-    |it's|that|of|for|think|believe|say|claim|confirm|sure|certain|choose|pick|select|go|with
-    |la|el|le|die|der|opción|é|ist|jest|är|adalah|phải|là)\s+)*
-    |(?:不是|不选|不選|并非|並非|排除|不会是|ではなく|不为)|^[✗❌✘✖×])\W*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-CONDITION = re.compile(
-    r"""\b(?:if|whether|suppose(?!\sto)|supposing|assuming|unless|wenn|falls)\b[^,;]*$
-    |\bif\s(?!(?:i|we|you|one)\b)[^,;]*,[^,;]*\bwould\b[^,;]*$
-    |(?:如果|若是|假如)[^,;]*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-ENUMERATED = re.compile(
-    r"\b(?:first|second|third|fourth|fifth|next|other)\s(?:answer\s(?:option|choice)|option)"
-    r"\s(?:is|was)\W*$",
-    re.IGNORECASE,
-)
-"""The words before an option that is only listed: "The fourth answer choice is (D)"."""
+NEGATED = _phrases("negates", after=r"\W*$")
+CONDITION = _phrases("condition", after="[^,;]*$")
 QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
 _QUOTED_TEXT = r'(?:的?"[^"\n]{1,60}")?'
 """The text of an option between its letter and a Chinese verb: 选项C的"…"是正确的."""
-CONDITION_AFTER = re.compile(
-    r"\s*,?\s*(?:only\s)?(?:if|unless|otherwise|wenn|falls)\b", re.IGNORECASE
-)
+CONDITION_AFTER = _phrases("condition_after", before=r"\s*,?\s*(?:only\s)?")
 DENIED = re.compile(
     rf"""[ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项)?{_QUOTED_TEXT}[ \t]*(?:
       (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
@@ -146,8 +128,8 @@ OBJECTION = re.compile(r"\b(?:however|but|on\sthe\sother\shand)\b", re.IGNORECAS
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
-    rf"""[ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项|が|は|이|가)?{_QUOTED_TEXT}[ \t]*(?:
-      (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
+    rf"""[ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项|が|は|이|가)?{_QUOTED_TEXT}[ \t]*
+    (?:(?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
         |è|é|是|为)?
       (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
         |only|single|more|much|indeed|final|closest|far|la|el|le|die|der|das|os|o)\b)*[ \t]*
@@ -217,11 +199,6 @@ CORRECTION = re.compile(
 )
 """The beginning of a correction. If the text after it has an answer, only that text counts.
 `withdrawn` also cancels the text before the correction."""
-CORRECTING_WORDS = (
-    "wait", "scratch", "that's", "wrong", "correction", "actually", "thought", "oops", "mistake",
-    "mean", "rather", "let", "no,", "sorry,", "不对", "等等", "更正",
-)  # fmt: skip
-"""Every correction has one of these words, which are found faster than the pattern."""
 CHOOSES_NONE = re.compile(
     r"""(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
     none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$""",
@@ -236,27 +213,5 @@ NEXT_QUESTION = re.compile(
 )
 """The beginning of a question or a turn that a model adds after its answer."""
 
-ERROR_TEXT = re.compile(
-    r"""[\W_]*+(?:
-        error\b(?!\s+(?:bar|correction))
-      | (?:api|server|request|connection|timeout|http|runtime|network)[\s_-]*error\b
-      | [\w.]{1,80}(?:Error|Exception|Timeout)\b\s*[:(\[]
-      | traceback\s\(most\srecent
-      | (?:the\s|your\s)?(?:response|request|content|prompt|input|output|image|video)s?
-        \s(?:is|was|were|has\sbeen|exceeds?)\s(?:blocked|filtered|rejected|flagged|too\s(?:long|large)|the\smaximum)
-      | (?:failed|unable)\sto\s(?:obtain|get|fetch|generate|connect|call|parse|process)\b
-      | HTTP(?:/[\d.]+)?\s*(?:status\s*(?:code)?\s*:?\s*)?[45]\d\d\b
-      | [45]\d\d\s+(?:client|server|too\smany|bad\s(?:request|gateway)|internal|service|
-          unauthorized|forbidden|not\sfound|gateway|payload)\b
-      | (?:rate\slimit|quota|context\slength|maximum\scontext|request\stimed\sout|
-          content\s(?:filter|policy)|connection\s(?:refused|reset))
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-REFUSAL = re.compile(
-    r"""\b(?:i(?:'m|\sam)\s(?:sorry|unable|not\sable)|sorry\b|i\s(?:can(?:no|')t|cannot|do\snot|don't)
-      |(?:can\s?not|can't|unable\sto|impossible\sto)\s(?:be\s)?(?:determine|answer|tell|say|see|help)
-      |not\senough\sinformation|insufficient\sinformation|as\san\sai\b)
-      |无法|抱歉|不能回答""",
-    re.IGNORECASE | re.VERBOSE,
-)
+ERROR_TEXT = _phrases("errors", before=r"[\W_]*+")
+REFUSAL = _phrases("refuses")

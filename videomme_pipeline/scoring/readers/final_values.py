@@ -9,15 +9,10 @@ import re
 from collections.abc import Mapping
 
 from videomme_pipeline.benchmarks.question import Letter, split_option
+from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
 from videomme_pipeline.scoring.readers.response_text import Span, fold
 
-_DECLARES = re.compile(
-    r"\b(?:answer(?!\s(?:option|choice))|result|solution|antwort|ergebnis|lösung|respuesta"
-    r"|resultado|réponse|résultat|risposta|resposta|ответ)\b[^.:\n]{0,40}?(?:\b(?:is|ist|es|est|è|é)\b|:|=)[\s*_$:(\"']*"
-    r"|(?:答案|结果|결과|정답)[^\n]{0,4}?[是为:は은][\s*_$:(\"']*",
-    re.IGNORECASE,
-)
 _VALUE = re.compile(r"(?:about\s|approximately\s|[a-zA-Z]\s?=\s?)?[-−√π\\]?[\d√π\\]")
 _VALUE_END = re.compile(r"[;\n。]|,(?!\d{3})|\.(?!\d)|\b(?:which|because|since|so|as|and)\b|$")
 _COMMANDS = (
@@ -58,7 +53,7 @@ def read_final_value(
 
 def _declared(answer: str) -> Span | None:
     """The span of the words after the last "the answer is"."""
-    for declared in [*_DECLARES.finditer(answer)][-1:]:
+    for declared in [*words_of.DECLARES.finditer(answer)][-1:]:
         end = _VALUE_END.search(answer, declared.end())
         return (declared.end(), end.start() if end else len(answer))
     return None

@@ -64,9 +64,7 @@ def _is_doubted(written: WrittenLetter) -> bool:
     if (words_of.DENIED.match(tail) and not is_text) or words_of.CONDITION_AFTER.match(tail):
         return True
     return bool(clause) and bool(
-        words_of.NEGATED.search(clause)
-        or words_of.CONDITION.search(clause)
-        or words_of.ENUMERATED.search(clause)
+        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
     )
 
 

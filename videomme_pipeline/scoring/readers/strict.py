@@ -64,9 +64,8 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     repeated = read_repeated_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    if value is None and marked is not None:
-        return read_contained_option(answer[: marked[1]], texts) or _why_none(answer)
-    contained = read_contained_option(answer, texts) if value is None else None
+    end = marked[1] if marked else len(answer)
+    contained = read_contained_option(answer[:end], texts) if value is None else None
     return contained or _why_none(answer)
 
 
@@ -212,7 +211,8 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
                 written.end,
                 role,
                 several=written.several,
-                is_also=words_of.ALSO.match(written.tail) is not None,
+                is_also=words_of.ALSO.match(written.tail) is not None
+                or "also" in written.words[-4:],
             )
             for written in find_letters(text, letters, labelled)
             if (role := role_of(written)) > Role.MENTION

@@ -21,12 +21,6 @@ _LONGEST_READ = 3_000
 _MOST_SENTENCES = 2
 _BRACKETED = re.compile(r"\(([A-Za-z])\)")
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
-_STATES_TEXT = re.compile(
-    r"\b(?:answer(?!\s(?:option|choice))|(?:best|correct|right)\s(?:answer\s)?(?:option|choice))\b"
-    r"[^.:\n]{0,60}?(?:\b(?:is|(?:must|should|would)\sbe)\b|:|=)"
-    r"|\\boxed\s?\{|<answer>|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
-    re.IGNORECASE,
-)
 _SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
@@ -85,11 +79,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     statement = set_markup_aside(answer).rstrip()
     start = _starts(answer)[0]
-    if len(_sentences(statement, start)) <= _MOST_SENTENCES:
-        reading = _read_statement(statement, texts, (start, len(statement)))
-        if reading is not None:
-            return reading
-    return _read_explanation(statement, texts)
+    is_short = len(_sentences(statement, start)) <= _MOST_SENTENCES
+    stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
+    return stated or _read_explanation(statement, texts)
 
 
 def _sentences(text: str, start: int = 0) -> list[Span]:
@@ -98,7 +90,7 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
 
 def _starts(answer: str) -> list[int]:
     """The end of the last "the answer is", if there is one, and the start of `answer`."""
-    declared = [match.end() for match in _STATES_TEXT.finditer(answer)][-1:]
+    declared = [match.end() for match in words_of.DECLARES.finditer(answer)][-1:]
     return [*declared, len(answer) - len(answer.lstrip())]
 
 
@@ -111,7 +103,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     contrast = words_of.CONTRAST.search(answer, start, end)
     end = contrast.start() if contrast else end
     occurrences = _occurrences(answer, texts, start, end)
-    occurrences = occurrences or _values(answer, texts, start, end)
+    occurrences = occurrences or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
     if len(letters) != 1 or not letters.issuperset(_BRACKETED.findall(answer, start, end)):
         return None
@@ -129,57 +121,51 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
 
 def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     """The option in the conclusion of `answer`, in its first sentence if the second one gives the
-    reason, or in its last sentence if no other option is named.
+    reason, in its only sentence with a letter, or in its last one if no other option is named.
 
     An answer that does not end with a sentence was cut off, so its last sentence is not read.
     """
     sentences = _sentences(answer)
     while sentences and words_of.OFFERS_HELP.match(answer, *sentences[-1]):
         sentences.pop()
-    if not sentences:
+    if len(sentences) < 2:
         return None
     last = sentences[-1]
     is_finished = answer.rstrip("*\"')").endswith((".", "!"))
     if is_finished and words_of.CONCLUDES.match(answer, *last):
-        value = _final_value(answer, texts, last)
-        if value or _occurrences(answer, texts, *last) or _values(answer, texts, *last):
-            return value.reading if value else _read_statement(answer, texts, last)
-    if len(sentences) > 1 and words_of.EXPLAINS.match(answer, *sentences[1]):
+        values = _values(answer, texts, last, concludes=True)
+        if values or _occurrences(answer, texts, *last):
+            return values[0].reading if values else _read_statement(answer, texts, last)
+    if words_of.EXPLAINS.match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
-    if not is_finished or words_of.HEDGES.search(answer, *last):
+    lettered = [sentence for sentence in sentences if _BRACKETED.search(answer, *sentence)]
+    if lettered:
+        return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
+    before_last = sentences[-2][0]
+    doubts = ((words_of.REFUSAL, 0), (words_of.WRONG, before_last), (words_of.HEDGES, last[0]))
+    is_sure = is_finished and not any(doubt.search(answer, start) for doubt, start in doubts)
+    if not is_sure or len(sentences) <= _MOST_SENTENCES:
         return None
     named = _occurrences(answer, texts, 0, len(answer))
-    if len({occurrence.letter for occurrence in named}) > 1:
-        return None
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
     is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
-    return _read_statement(answer, texts, last) if is_stated else None
+    is_only = len({occurrence.letter for occurrence in named}) == 1
+    return _read_statement(answer, texts, last) if is_only and is_stated else None
 
 
 # --- Texts and values of options in a statement
 
-_SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
 _CLAUSE_END = re.compile(
     r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
 )
-_NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    )
-}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
-_FINAL_VALUE = re.compile(
-    r"(?:\b(?:is|are|was|be|equals)\b|[=≈是为])[\s*$(]*"
-    r"([-−]?\d[\d.,:/]*[°%]?(?:\s[a-zA-Z]+)?)(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$",
-    re.IGNORECASE,
-)
 _BEFORE_VALUE = re.compile(
     r"(?:^|\b(?:is|are|was|were|be|equals|equal\sto)\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
     re.IGNORECASE,
 )
+_AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
@@ -226,60 +212,51 @@ def _written(
     ]
 
 
-def _values(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
-    """The values of options in `answer[start:end]`: "The angle is 36°".
+def _values(
+    answer: str, texts: OptionTexts, span: Span, *, concludes: bool = False
+) -> list[_Occurrence]:
+    """The values of options in a part of `answer`, as after "is" or "=": "The angle is 36°".
 
-    The list is empty if an option has no value or two options have the same one. It is also empty
-    if the answer states no value, as after "is" or "=" or at the start.
+    Of a conclusion, only the value at the end: "Thus, 3 · 12 = 36 ways." The list is empty if an
+    option has no value, unless it is like "None of these", or if two options have the same one.
     """
-    values = {_value(text.words): letter for letter, text in texts.items()}
-    if None in values or len(values) < len(texts):
+    kept = [
+        (letter, text) for letter, text in texts.items() if words_of.NO_VALUE.isdisjoint(text.words)
+    ]
+    values = {_value(text.words): letter for letter, text in kept}
+    if None in values or len(values) < len(kept):
         return []
-    words = list(words_from(answer, start, end))
+    words = list(words_from(answer, *span))
     written = [
         _Occurrence(values[number], word.start, word.end)
         for word in words
         if (number := _value([word.text])) in values
     ]
-    begin = words[0].start if words else 0
-    is_stated = any(_BEFORE_VALUE.search(answer[begin : value.start]) for value in written)
-    return written if is_stated else []
+    stated = [
+        value for value in written if _BEFORE_VALUE.search(answer[words[0].start : value.start])
+    ]
+    if concludes:
+        return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
+    return written if stated else []
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
     text = answer[occurrence.start : occurrence.end]
     is_long = len(text) > 2 or not text.isascii()
-    return is_long or (text.isalpha() and _ends_sentence(answer, occurrence))
-
-
-def _ends_sentence(answer: str, occurrence: _Occurrence) -> bool:
-    return _SENTENCE_END.match(answer, occurrence.end) is not None
+    is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
+    return is_long or (text.isalpha() and is_last is not None)
 
 
 def _stem(word: str) -> str:
     return _DOUBLED.sub("", _ENDING.sub("", word))
 
 
-def _final_value(answer: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
-    """The option that equals the value at the end of a conclusion: "Thus, 3 · 12 = 36 ways"."""
-    match = _FINAL_VALUE.search(answer, *span)
-    words = list(words_from(answer, *match.span(1))) if match else []
-    fits = [
-        letter
-        for letter, text in texts.items()
-        if words
-        and text.core
-        and all(word.text == own for word, own in zip(words, text.core, strict=False))
-    ]
-    return _Occurrence(fits[0], words[0].start, words[0].end) if len(fits) == 1 else None
-
-
 def _value(words: Sequence[str]) -> str | None:
     """The only number in `words`, in digits, or None."""
     numbers = [
-        _NUMBERS.get(word, word.replace(",", ""))
+        words_of.NUMBERS.get(word, word)
         for word in words
-        if word in _NUMBERS or word[-1].isdecimal()
+        if word in words_of.NUMBERS or word[-1].isdecimal()
     ]
     return numbers[0] if len(numbers) == 1 else None
