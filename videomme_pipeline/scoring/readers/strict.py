@@ -49,8 +49,8 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
     noun = None if options else words_of.IN_PICTURE.match(text)
-    whole = _read_as_a_whole(text, letters, begin=noun.end() if noun else 0)
-    reading = whole or _read_answer(text, letters, labelled)
+    begin = noun.end() if noun else 0
+    reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = set_reasoning_aside(text)

@@ -161,10 +161,10 @@ _CLAUSE_END = re.compile(
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _BEFORE_VALUE = re.compile(
-    r"(?:^|\b(?:is|are|was|were|be|equals|equal\sto)\b|[=:≈])\W*"
-    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
-    re.IGNORECASE,
+    r"(?i)(?:^|\b(?:is|are|was|were|be|equals|equal\sto)\b|[=:≈])\W*"
+    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
 )
+_GOES_ON = re.compile(r"[°%]?\s?(?:[√π^*/·×+−-]|(?:x|times|or|and)\s?\d)")
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -186,16 +186,14 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
 
     Of an option of one word, only the adverb is read: "It moves horizontally".
     """
-    cores = {
-        letter: [word for word in text.core if word not in ARTICLES]
-        for letter, text in texts.items()
-    }
     forms = {
         letter: core if len(core) > 1 else [f"{word}ly" for word in core]
-        for letter, core in cores.items()
+        for letter, text in texts.items()
+        for core in [[word for word in text.core if word not in ARTICLES]]
     }
     written = _written([word for word in words if word.text not in ARTICLES], forms, _stem)
-    return [occurrence for occurrence in written if _CLAUSE_END.match(answer, occurrence.end)]
+    several = len({occurrence.letter for occurrence in written}) > 1
+    return [option for option in written if several or _CLAUSE_END.match(answer, option.end)]
 
 
 def _written(
@@ -215,10 +213,9 @@ def _written(
 def _values(
     answer: str, texts: OptionTexts, span: Span, *, concludes: bool = False
 ) -> list[_Occurrence]:
-    """The values of options in a part of `answer`, as after "is" or "=": "The angle is 36°".
+    """The values of options in a part of `answer`, of a conclusion only the one at the end.
 
-    Of a conclusion, only the value at the end: "Thus, 3 · 12 = 36 ways." The list is empty if an
-    option has no value, unless it is like "None of these", or if two options have the same one.
+    Empty if an option has no value (except "None of these") or two options have the same one.
     """
     kept = [
         (letter, text) for letter, text in texts.items() if words_of.NO_VALUE.isdisjoint(text.words)
@@ -233,7 +230,10 @@ def _values(
         if (number := _value([word.text])) in values
     ]
     stated = [
-        value for value in written if _BEFORE_VALUE.search(answer[words[0].start : value.start])
+        value
+        for value in written
+        if _BEFORE_VALUE.search(answer[words[0].start : value.start])
+        and not _GOES_ON.match(answer, value.end)
     ]
     if concludes:
         return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
