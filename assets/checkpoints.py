@@ -44,6 +44,7 @@ from videomme_pipeline.project.checkpoints import (
 )
 from videomme_pipeline.project.nightly.alerts import Alert, send, ui_address
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.trackers import log_checkpoint
 from videomme_pipeline.scoring.checkpoint import (
     Checkpoint,
     CheckpointOutcome,
@@ -238,6 +239,7 @@ def evaluate_checkpoint(
     problems = asking or [group.reason for group in failure_groups(not_fresh)]
     decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
     _alert(project, decided)
+    _track(project, decided)
     write_checkpoint(project.store, decided)
     return decided
 
@@ -315,13 +317,30 @@ def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     failed = [row for row in rows if row.outcome is CheckpointOutcome.FAILED]
     if failed:
         lines = [f"- {row.template}: {row.reason}" for row in failed]
-        asset = "/".join(checkpoints_key(project).path)
-        link = f"{ui_address()}/assets/{asset}?view=partitions&partition={quote(rows[0].key)}"
         title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
         try:
-            send(Alert(title=title, body="\n".join([*lines, "", link])))
+            send(Alert(title=title, body="\n".join([*lines, "", _link(project, rows[0])])))
         except VideoMMEError as error:
             dg.get_dagster_logger().warning(str(error))
+
+
+def _track(project: Project, rows: Sequence[Checkpoint]) -> None:
+    """Log the checkpoint to the tracker of its training run. Its failure stops no checkpoint."""
+    run, step = rows[0].run, rows[0].step
+    tracker = training_run(project.configuration, run).tracker
+    if tracker is None:
+        return
+    points = [point for point in _points(project, run, rows) if point["step"] == step]
+    try:
+        log_checkpoint(tracker, run, step, points, _link(project, rows[0]))
+    except Exception as error:  # noqa: BLE001 - each tracker has its own errors
+        dg.get_dagster_logger().warning(f"{tracker}: step {step} of {run} is not logged ({error})")
+
+
+def _link(project: Project, row: Checkpoint) -> str:
+    """The page of a checkpoint in the UI."""
+    asset = "/".join(checkpoints_key(project).path)
+    return f"{ui_address()}/assets/{asset}?view=partitions&partition={quote(row.key)}"
 
 
 def _check_result(key: dg.AssetKey, rows: Sequence[Checkpoint]) -> dg.AssetCheckResult:
@@ -339,12 +358,8 @@ def _check_result(key: dg.AssetKey, rows: Sequence[Checkpoint]) -> dg.AssetCheck
 
 def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
     """The numbers of a checkpoint, which the UI plots over the partitions, and its curves."""
-    from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - loads DuckDB
-
     metadata: dict[str, Any] = {}
-    with connect(project.store) as connection:
-        sql = "select * from accuracy_by_checkpoint where run = ? order by template, step"
-        points = query(connection, sql, [rows[0].run])
+    points = _points(project, rows[0].run, rows)
     for row in rows:
         (point,) = [
             point
@@ -353,14 +368,11 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
         ]
         suffix = f" of {row.template}" if len(rows) > 1 else ""
         numbers = {
-            "outcome": row.outcome.value,
-            "reference": row.reference,
-            "score": point["score"],
-            "score_low": point["score_low"],
-            "score_high": point["score_high"],
-            "difference": row.difference,
-            "p_value": row.p_value,
-            "questions": point["questions"],
+            name: point[name]
+            for name in (
+                *("outcome", "reference", "score", "score_low", "score_high"),
+                *("difference", "p_value", "questions"),
+            )
         }
         metadata |= {
             f"{name}{suffix}": float(f"{value:.4g}") if isinstance(value, float) else value
@@ -373,6 +385,17 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
         "curve": _curve(points),
         VERDICTS: dg.MetadataValue.json(json.loads(json.dumps(rows, default=_plain))),
     }
+
+
+def _points(project: Project, run: str, decided: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """The rows of `accuracy_by_checkpoint` for a training run, with verdicts not stored yet."""
+    from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - loads DuckDB
+
+    with connect(project.store) as connection:
+        sql = "select * from accuracy_by_checkpoint where run = ? order by template, step"
+        points = query(connection, sql, [run])
+    verdicts = {(row.template, row.step): asdict(row) for row in decided}
+    return [point | verdicts.get((point["template"], point["step"]), {}) for point in points]
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ EXTRAS = {
     "kubernetes": ("dagster_k8s",),
     "postgres": ("dagster_postgres", "psycopg2"),
     "s3": ("s3fs",),
+    "trackers": ("mlflow", "swanlab", "trackio", "wandb"),
 }
 """Modules that each extra of `pip install 'videomme-pipeline[EXTRA]'` provides."""
 

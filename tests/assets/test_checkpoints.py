@@ -279,9 +279,11 @@ def test_a_submitted_checkpoint_is_recorded_if_it_is_finished(
     write_training: WriteTraining,
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN_LOOKS", 0.1)
-    project = write_training()
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    project = write_training(tracker="wandb")
     with pytest.raises(NotReadyError, match="checkpoint 100 of tiny does not exist"):
         evaluate_checkpoint(project, instance, "tiny|100")
     folder = write(training, 100)
@@ -291,6 +293,7 @@ def test_a_submitted_checkpoint_is_recorded_if_it_is_finished(
     (folder / MARKER).touch()
     (row,) = evaluate_checkpoint(project, instance, "tiny|100")
     assert row.outcome is CheckpointOutcome.PASSED
+    assert "wandb: step 100 of tiny is not logged" in caplog.text
 
 
 @pytest.mark.slow

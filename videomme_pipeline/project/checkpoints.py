@@ -16,6 +16,7 @@ from videomme_pipeline.evaluation.checkpoints import checkpoint_evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.trackers import Tracker
 from videomme_pipeline.reports.gate import sentence
 from videomme_pipeline.scoring.checkpoint import (
     EVALUATED,
@@ -59,6 +60,8 @@ class TrainingRun(Spec):
     """The verdict that fails the gate."""
     max_failed: float = Field(default=0.1, ge=0, le=1)
     """Largest share of unanswered questions."""
+    tracker: Tracker | None = None
+    """The experiment tracker that gets the scores at their training steps."""
 
     @property
     def templates(self) -> tuple[str, ...]:
