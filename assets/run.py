@@ -73,13 +73,15 @@ def refresh_project(
     left_to_others = [
         state
         for state in pending
-        if state.freshness is not Freshness.FAILED
-        and (_is_changed_again(state, built) or any(_builds(run, state) for run in others))
+        if state.freshness is not Freshness.FAILED and any(_builds(run, state) for run in others)
     ]
+    not_fresh = [state for state in pending if state not in left_to_others]
+    if all(_is_changed_again(state, built) for state in not_fresh):
+        left_to_others, not_fresh = pending, []
     return Refreshed(
         run_id=run_id,
         built=built,
-        not_fresh=[state for state in pending if state not in left_to_others],
+        not_fresh=not_fresh,
         left_to_others=left_to_others,
         stopped_by=project.spending.stopped_by,
     )
@@ -141,12 +143,13 @@ def run_nightly(
 
 
 def _is_changed_again(state: PartitionState, built: Counter[str]) -> bool:
-    """True if scores were stored after this run built the results of all evaluations.
+    """True if the results of all evaluations are stale although this run has built them.
 
-    A run with another Dagster home stored them, and rebuilds these results at its end.
+    If everything upstream is fresh, a run with another Dagster home has stored scores meanwhile.
+    It rebuilds these results at its end.
     """
-    stage = state.stage
-    return isinstance(stage, SharedStage) and built[stage.label] > 0
+    is_stale = state.freshness is not Freshness.FAILED
+    return is_stale and isinstance(state.stage, SharedStage) and built[state.stage.label] > 0
 
 
 def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:

@@ -203,7 +203,7 @@ def nearest(word: str, choices: Mapping[str, Any] | list[str] | tuple[str, ...])
     close = get_close_matches(word, words, n=1, cutoff=0.5)
     if close:
         return f"did you mean `{close[0]}`?"
-    return f"known: {listed(words, _SHOWN_NAMES)}"
+    return f"known: {listed(words, _SHOWN_NAMES) or 'none'}"
 
 
 def _by_key(error: ValidationError, value: Mapping[Any, Any]) -> list[list[dict[str, Any]]]:

@@ -538,6 +538,7 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
     [
         (["run", "fwe"], "no evaluation `fwe`"),
         (["run", "--benchmark", "smokey"], "benchmark smokey is not set up"),
+        (["run", "--benchmark", "videomne"], "in benchmarks.yaml, did you mean `videomme`?"),
         (["status", "fwe"], "did you mean `few`?"),
         (["export", "fwe"], "evaluation fwe has no scores: did you mean `few`?"),
         (["export", "few", "--format", "offical"], "no format `offical`: did you mean `official`?"),

@@ -135,6 +135,13 @@ def test_an_unknown_name_gets_the_nearest_one(folder: Path) -> None:
         read_configuration(folder).evaluation("mine-1")
 
 
+def test_an_unknown_name_among_none_says_that_there_are_none(folder: Path) -> None:
+    (folder / "benchmarks.yaml").write_text("{}")
+    write(folder, "mine-16", GOOD)
+    problem = read_configuration(folder).problems["mine-16"]
+    assert str(problem).endswith("is not set up in benchmarks.yaml, known: none")
+
+
 def test_a_sampling_name_and_its_mapping_are_equal(folder: Path) -> None:
     words = read(folder, "words", dict(GOOD) | {"sampling": "uniform_n-16-interior.jpeg-80"})
     parts = {

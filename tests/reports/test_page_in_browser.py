@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -265,6 +266,27 @@ def test_the_pareto_line_connects_what_no_cheaper_evaluation_equals(
     expect(chart.locator("line.path")).to_have_count(len(best) - 1)
     expect(chart.locator(".mark.hollow")).to_have_count(len(prices) - len(best))
     assert chart.locator("text").all_text_contents()[-len(best) :] == best
+
+
+def test_evaluations_with_the_same_numbers_share_a_point_of_the_chart(
+    visit: Visit, tmp_path: Path
+) -> None:
+    store, questions = Store.at(tmp_path / "store"), v1_questions(10)
+    store_questions(store, questions)
+    first = MadeUpEvaluation(name="first")
+    store_evaluation(store, questions, first, texts=False)
+    for name in ("second", "third"):
+        write_rows(
+            store.scores("videomme", name),
+            [replace(row, evaluation=name) for row in scored(store, "first")],
+            ScoredQuestion,
+            fingerprint=name,
+            settings=first.specification,
+        )
+    page = visit.open(write_page(store, tmp_path / "page.html"), "leaderboard?price=latency")
+    chart = page.get_by_role("img", name="Score and median latency. first, second, third: ")
+    expect(chart.locator(".mark")).to_have_count(1)
+    assert chart.locator("text").all_text_contents()[-1] == "first and 2 more"
 
 
 def test_the_citation_box_has_figure_settings_and_references(

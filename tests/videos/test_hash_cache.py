@@ -1,7 +1,9 @@
 """The cache of content hashes: a damaged file or hash costs only time."""
 
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,19 @@ def test_a_damaged_cache_is_replaced(
         assert hashes.get(file, FileState.of(file.stat())) == blake3(b"7").hexdigest()
     assert caplog.text.count("the cache of file hashes was damaged") == 1
     assert known(cache)["7.mp4"] == blake3(b"7").hexdigest()
+
+
+def test_a_cache_of_another_version_is_replaced_and_not_called_damaged(
+    cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(sqlite3.connect(cache)) as connection:
+        connection.execute("alter table hashes drop column checksum")
+    file = cache.parent / "files" / "7.mp4"
+    with HashCache(cache) as hashes:
+        assert content_hash(file, hashes) == blake3(b"7").hexdigest()
+    assert known(cache) == {"7.mp4": blake3(b"7").hexdigest()}
+    assert "the cache of file hashes has another format (no such column: checksum)" in caplog.text
+    assert "damaged" not in caplog.text
 
 
 def test_a_flipped_bit_never_gives_another_hash(cache: Path, tmp_path: Path) -> None:

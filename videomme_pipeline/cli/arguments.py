@@ -110,12 +110,14 @@ def chosen_evaluations(
     Raises:
         ConfigurationError: if an evaluation or a benchmark does not exist.
     """
-    unknown = [name for name in benchmarks or () if name not in configuration.benchmarks]
-    if unknown:
-        raise ConfigurationError(
-            f"benchmark {unknown[0]} is not set up; benchmarks.yaml has "
-            f"{', '.join(configuration.benchmarks)}"
-        )
+    from videomme_pipeline.configuration import nearest
+
+    for name in benchmarks or ():
+        if name not in configuration.benchmarks:
+            raise ConfigurationError(
+                f"benchmark {name} is not set up in benchmarks.yaml, "
+                f"{nearest(name, configuration.benchmarks)}"
+            )
     if not evaluations and not benchmarks:
         return list(configuration.evaluations)
     names = [configuration.evaluation(name).name for name in evaluations or ()]

@@ -96,8 +96,10 @@ class HashCache:
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         set_aside(self._path)
+        has_no_such_column = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        problem = "has another format" if has_no_such_column else "was damaged"
         _log.warning(
-            "%s: the cache of file hashes was damaged (%s) and is built again", self._path, error
+            "%s: the cache of file hashes %s (%s) and is built again", self._path, problem, error
         )
 
     def _failed(self, error: Exception) -> StorageError:

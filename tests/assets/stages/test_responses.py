@@ -141,6 +141,15 @@ def test_a_run_in_which_nobody_answers_fails_with_the_reason(
     assert str(complete.metadata["failures"]).count("rejects the key") == 1, "one row per cause"
 
 
+def test_results_of_unanswered_questions_are_not_left_to_another_run(
+    write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    with ModelServer(faults=always(Fault.UNAUTHORIZED)) as server:
+        refreshed = refresh_project(write_served(server.base_url), instance, ["few"])
+    assert refreshed.left_to_others == []
+    assert {"warehouse", "report_page"} <= {state.name for state in refreshed.not_fresh}
+
+
 def _store_again(project: Project, video_id: str, change: Callable[[Frame], Frame]) -> None:
     """Store the frames of a video again, after a change of each."""
     benchmark = project.benchmarks["videomme"]

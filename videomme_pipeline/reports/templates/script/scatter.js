@@ -35,11 +35,14 @@ export function scatterSection(benchmark, params) {
   const { title, of, format } = PRICES[key];
   const cheapestFirst = ordered(ordered(priced(PRICES[key]), mainScore, true), of, false);
   const best = unbeaten(cheapestFirst);
-  const points = cheapestFirst.map((item) => {
-    const [value, low, high] = mainInterval(item);
-    const label = `${item.name}: ${atLeast(item.failed, percent(value))}, ${format(of(item))}`;
-    return { x: of(item), value, low, high, name: item.name, label, isBest: best.includes(item) };
-  });
+  const points = together(
+    cheapestFirst.map((item) => {
+      const [value, low, high] = mainInterval(item);
+      const place = `${atLeast(item.failed, percent(value))}, ${format(of(item))}`;
+      const isBest = best.includes(item);
+      return { x: of(item), value, low, high, name: item.name, place, isBest };
+    }),
+  );
   return [
     h("h2", {}, `Score and ${title.toLowerCase()}`),
     keys.length > 1 &&
@@ -63,10 +66,21 @@ export function scatterSection(benchmark, params) {
       "p",
       { class: "soft" },
       `The Pareto line connects the ${plural(best.length, "evaluation")} that no cheaper one `,
-      "equals; the others are hollow. Vertical lines are 95% CIs. The score axis is zoomed to the ",
-      "data, the other one is logarithmic.",
+      "equals; the others are hollow. Evaluations with the same numbers share a point. Vertical ",
+      "lines are 95% CIs. The score axis is zoomed to the data, the other one is logarithmic.",
     ),
   ];
+}
+
+/** The points, with one point for all evaluations whose printed numbers are the same. */
+function together(points) {
+  return [...new Set(points.map(({ place }) => place))].map((place) => {
+    const same = points.filter((point) => point.place === place);
+    const shown = same.find((point) => point.isBest) ?? same[0];
+    const names = same.map(({ name }) => name);
+    const name = names.length > 2 ? `${shown.name} and ${names.length - 1} more` : names.join(", ");
+    return { ...shown, name, label: `${names.join(", ")}: ${place}` };
+  });
 }
 
 /** The evaluations that are better than every cheaper one; `items` are sorted by price. */
