@@ -166,7 +166,7 @@ class Explanation:
         if not settings:
             yield from _changed_reader(stage, target, recorded)
         if not is_blocked:
-            yield from _changed_inputs(target, recorded)
+            yield from _changed_inputs(stage, target, recorded)
 
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
         """Yield the parents of a partition that will change."""
@@ -319,13 +319,16 @@ def _changed_questions(stage: Questions, recorded: Mapping[str, str]) -> str:
     return "; ".join(f"{listed(ids)} {what}" for what, ids in parts.items() if ids)
 
 
-def _changed_inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason]:
+def _changed_inputs(
+    stage: AnyStage, target: Target[Any], recorded: Mapping[str, str]
+) -> Iterator[Reason]:
     """Yield the parents whose data version differs from the one used for the partition."""
     for key, version in target.inputs.items():
         name = key.to_user_string()
         before = recorded.get(f"{INPUT_DATA_VERSION_TAG}/{name}")
         if before not in (None, SEVERAL_PARENTS, version):
-            yield Reason(Cause.UPSTREAM, f"{name} changed, {_versions(str(before), version)}")
+            label = name.removeprefix(stage.project.runs.prefix)
+            yield Reason(Cause.UPSTREAM, f"{label} changed, {_versions(str(before), version)}")
 
 
 def _named(roots: Iterable[_Root]) -> str:

@@ -125,7 +125,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         alert = nightly_alert(assessment, _link(key, date))
         if alert is not None:
             try:
-                send(alert)
+                send(alert, tracked.project.runs.prefix)
             except VideoMMEError as error:
                 context.log.warning(str(error))
         findings = {finding.check: finding for finding in assessment.findings}

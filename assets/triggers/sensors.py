@@ -8,14 +8,15 @@ evaluation reads the configuration again, because the process of a sensor runs f
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, end_dead_runs
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, end_dead_runs
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.benchmarks.locate import index_media, state_of
-from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import OPENAI_URL
@@ -24,16 +25,20 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 
 SendAlert = Callable[[Alert], None]
+_IMPLICIT_JOB = "__ASSET_JOB"
+"""Dagster's name of the job that materializes assets that a user chose."""
+_LISTED_ASSETS = 3
 _ADVICE = "Everything that the run stored is kept. Launch it again to build what is missing."
 
 
-def sensors(project: Project, send_alert: SendAlert = send) -> list[dg.SensorDefinition]:
+def sensors(project: Project, send_alert: SendAlert | None = None) -> list[dg.SensorDefinition]:
     """The sensors of a project. Those about failed and dead runs are on by default."""
+    send_alert = send_alert or partial(send, prefix=project.runs.prefix)
     return [
         media_sensor(project),
         configuration_sensor(project),
         server_sensor(project, send_alert),
-        run_failure_alerts(send_alert),
+        run_failure_alerts(send_alert, project.runs.prefix),
         dead_runs_sensor(),
     ]
 
@@ -129,8 +134,8 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
     return model_servers
 
 
-def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
-    """Send an alert when a run fails."""
+def run_failure_alerts(send_alert: SendAlert, prefix: str = "") -> dg.SensorDefinition:
+    """Send an alert when a run fails. `prefix` is the start of the project's asset keys."""
 
     @dg.run_failure_sensor(
         name="run_failures",
@@ -139,15 +144,31 @@ def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
     )
     def run_failures(context: dg.RunFailureSensorContext) -> None:
         run = context.dagster_run
-        evaluations = run.tags.get(EVALUATIONS_TAG)
-        title = f"{run.job_name} failed" + (f" ({evaluations})" if evaluations else "")
         failures = context.get_step_failure_events()
         steps = [f"Step {failure.step_key}: {_reason(failure)}" for failure in failures]
-        reasons = "\n".join(steps) or context.failure_event.message or ""
+        reasons = "\n".join(steps) or _interruption(context)
         body = f"{reasons}\n\n{_ADVICE}\n{ui_address()}/runs/{run.run_id}"
-        send_alert(Alert(title=title, body=body))
+        send_alert(Alert(title=f"{_work_of(run, prefix)} failed", body=body))
 
     return run_failures
+
+
+def _work_of(run: dg.DagsterRun, prefix: str) -> str:
+    """The job of a run or the assets that a user materialized, with evaluations or a partition."""
+    keys = run.asset_selection or ()
+    assets = sorted(key.to_user_string().removeprefix(prefix) for key in keys)
+    is_implicit = run.job_name.startswith(_IMPLICIT_JOB)
+    name = listed(assets, _LISTED_ASSETS) if is_implicit else run.job_name
+    part = run.tags.get(EVALUATIONS_TAG) or run.tags.get(PARTITION_TAG)
+    return f"{name} ({part})" if part else name
+
+
+def _interruption(context: dg.RunFailureSensorContext) -> str:
+    """The message of a run that ended without a failed step, and the steps that it interrupted."""
+    stats = context.instance.get_run_step_stats(context.dagster_run.run_id)
+    steps = [step.step_key for step in stats if step.start_time and not step.end_time]
+    interrupted = [f"The run was interrupted in {listed(steps)}."] if steps else []
+    return "\n".join([*interrupted, context.failure_event.message or ""])
 
 
 def _reason(event: dg.DagsterEvent) -> str:

@@ -73,6 +73,7 @@ def test_a_table_of_ids_and_responses_is_scored_with_the_questions_of_the_projec
         ("score", "plain.csv", "-b", "mine", "--against", "plain.csv"),
         ("power", "-b", "mine", "--videos", "90", "--questions", "270"),
         ("frames", "show", "0", "-b", "mine", "--sampling", "uniform_n-2", "-o", "sheet.jpg"),
+        ("frames", "show", "0", "--sampling", "uniform_n-2", "-o", "sheet.jpg"),
         ("status", "-b", "mine"),
         ("run", "-b", "mine", "--dry-run"),
         ("leaderboard", "-b", "mine"),

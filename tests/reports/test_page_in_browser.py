@@ -287,6 +287,7 @@ def test_evaluations_with_the_same_numbers_share_a_point_of_the_chart(
     chart = page.get_by_role("img", name="Score and median latency. first, second, third: ")
     expect(chart.locator(".mark")).to_have_count(1)
     assert chart.locator("text").all_text_contents()[-1] == "first and 2 more"
+    expect(page.get_by_text("It ties with second (paired 95% CI")).to_be_visible()
 
 
 def test_the_citation_box_has_figure_settings_and_references(

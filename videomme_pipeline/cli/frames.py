@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BenchmarkName
+from videomme_pipeline.cli.arguments import complete_benchmark
 from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
@@ -19,7 +19,15 @@ commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would
 def frames_show(
     video: Annotated[str, typer.Argument(help="A video file, or the id of a stored video.")],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
-    benchmark: BenchmarkName = "smoke",
+    benchmark: Annotated[
+        str | None,
+        typer.Option(
+            "--benchmark",
+            "-b",
+            help="Benchmark of the stored video; by default, the first that has it.",
+            autocompletion=complete_benchmark,
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Image file, .jpg or .png.")
     ] = None,
@@ -32,14 +40,16 @@ def frames_show(
     path: VideoSource = Path(video)
     question = None
     if not Path(video).is_file():
-        stored = project.benchmarks.get(benchmark)
-        if stored is None or video not in stored.snapshot.videos:
+        names = [benchmark] if benchmark else list(project.benchmarks)
+        states = filter(None, map(project.benchmarks.get, names))
+        stored = next((s.snapshot for s in states if video in s.snapshot.videos), None)
+        if stored is None:
             raise ConfigurationError(
-                f"{video} is neither a file nor a stored video of {benchmark}; build its videos "
-                f"with `videomme run --benchmark {benchmark}`, or give the path of a file"
+                f"{video} is neither a file nor a stored video of {' or '.join(names)}; build the "
+                "videos with `videomme run`, or give the path of a file"
             )
-        question = stored.snapshot.questions[video][0]
-        path = stored.snapshot.source.files(question.reference).video
+        question = stored.questions[video][0]
+        path = stored.source.files(question.reference).video
     target = output or Path(f"{path.stem}.{sampling}.jpg")
     if target.suffix.lower() not in (".jpg", ".jpeg", ".png"):
         raise ConfigurationError(f"--output {target}: choose a file name that ends in .jpg or .png")

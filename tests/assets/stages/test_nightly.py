@@ -197,6 +197,27 @@ def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
     assert Outcome.FAILED not in {row.outcome for row in stored(opened, "2026-11-02")}
 
 
+def test_an_alert_names_one_of_several_projects(
+    project: Callable[..., Project],
+    server: ModelServer,
+    instance: dg.DagsterInstance,
+    sink: tuple[str, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+) -> None:
+    url, alerts = sink
+    monkeypatch.setenv(URLS_VARIABLE, url)
+    (root / "configuration" / "runs.yaml").write_text("code_location: lab_a\n")
+    opened = project()
+    refresh_project(opened, instance, ["asked"])
+    server.faults = always(Fault.SERVER_ERROR)
+    run_nightly(opened, instance, "2026-11-02", answered=False)
+    (alert,) = alerts
+    assert alert["title"] == "lab_a/asked, 2026-11-02: failed"
+    assert "HTTP 500: something broke" in alert["message"]
+    assert "/assets/lab_a/videomme/nightly_runs/asked?" in alert["message"]
+
+
 @pytest.mark.slow
 def test_without_a_baseline_no_request_is_sent(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance

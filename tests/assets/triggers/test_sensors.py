@@ -161,8 +161,6 @@ def test_a_server_that_comes_up_starts_a_refresh_and_another_model_causes_an_ale
 
 
 def test_a_failed_run_causes_an_alert(instance: dg.DagsterInstance) -> None:
-    alerts: list[Alert] = []
-
     @dg.op
     def fail() -> None:
         raise RuntimeError("the disk is full")
@@ -172,19 +170,66 @@ def test_a_failed_run_causes_an_alert(instance: dg.DagsterInstance) -> None:
         fail()
 
     result = broken.execute_in_process(instance=instance, raise_on_error=False)
-    context = dg.build_run_status_sensor_context(
-        sensor_name="run_failures",
-        dagster_event=next(e for e in result.all_events if e.is_failure and not e.is_step_event),
-        dagster_instance=instance,
-        dagster_run=result.dagster_run,
-    ).for_run_failure()
-    run_failure_alerts(alerts.append)(context)
-    (alert,) = alerts
+    alert = alert_about(result, instance)
     assert alert.title == "broken failed"
     assert "Step fail: " in alert.body
     assert "the disk is full" in alert.body
     assert "Launch it again" in alert.body
     assert f"/runs/{result.run_id}" in alert.body
+
+
+def test_the_alert_about_assets_that_a_user_materialized_names_them(
+    instance: dg.DagsterInstance,
+) -> None:
+    @dg.asset(
+        key=["lab_a", "smoke", "videos"], partitions_def=dg.StaticPartitionsDefinition(["001"])
+    )
+    def videos() -> None:
+        raise RuntimeError("the disk is full")
+
+    job = dg.Definitions([videos]).resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        instance=instance, asset_selection=[videos.key], partition_key="001", raise_on_error=False
+    )
+    alert = alert_about(result, instance, prefix="lab_a/")
+    assert alert.title == "smoke/videos (001) failed"
+    assert "the disk is full" in alert.body
+
+
+def test_the_alert_about_a_killed_run_names_the_step(instance: dg.DagsterInstance) -> None:
+    @dg.job
+    def idle() -> None:
+        """Nothing."""
+
+    run = instance.create_run_for_job(idle)
+    began = dg.DagsterEvent(dg.DagsterEventType.STEP_START.value, idle.name, step_key="responses")
+    instance.report_dagster_event(began, run.run_id)
+    alert = alert_of(run, instance.report_run_failed(run, "the process is gone"), instance)
+    assert alert.body.startswith("The run was interrupted in responses.\nthe process is gone\n")
+
+
+def alert_about(
+    result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance, prefix: str = ""
+) -> Alert:
+    """The alert about a failed run."""
+    failure = next(e for e in result.all_events if e.is_failure and not e.is_step_event)
+    return alert_of(result.dagster_run, failure, instance, prefix)
+
+
+def alert_of(
+    run: dg.DagsterRun, failure: dg.DagsterEvent, instance: dg.DagsterInstance, prefix: str = ""
+) -> Alert:
+    """The alert about a run with this event of its failure."""
+    alerts: list[Alert] = []
+    context = dg.build_run_status_sensor_context(
+        sensor_name="run_failures",
+        dagster_event=failure,
+        dagster_instance=instance,
+        dagster_run=run,
+    ).for_run_failure()
+    run_failure_alerts(alerts.append, prefix)(context)
+    (alert,) = alerts
+    return alert
 
 
 def test_a_dead_run_is_ended(instance: dg.DagsterInstance) -> None:

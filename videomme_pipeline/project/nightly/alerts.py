@@ -35,8 +35,10 @@ class Alert:
     type: AlertType = AlertType.FAILURE
 
 
-def send(alert: Alert) -> None:
+def send(alert: Alert, prefix: str = "") -> None:
     """Send `alert` to all URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space.
+
+    The title begins with `prefix`, which names the project if several projects share one UI.
 
     Raises:
         AlertError: if apprise does not support a URL or a service did not accept the alert. All
@@ -52,7 +54,7 @@ def send(alert: Alert) -> None:
     for number, url in enumerate(urls, start=1):
         service = apprise.Apprise()
         if not service.add(url) or not service.notify(
-            title=alert.title, body=alert.body, notify_type=alert.type.value
+            title=f"{prefix}{alert.title}", body=alert.body, notify_type=alert.type.value
         ):
             # The rest of the URL contains a token.
             refused.append(f"number {number} ({url.partition(':')[0]}://…)")

@@ -215,9 +215,12 @@ function scoreSentence(evaluation) {
 
 function leadSentence(benchmark, { overall, a, b }, second) {
   const real = isSignificant(overall, true);
+  const lead = points(Math.abs(overall.difference)).replace("+", "");
+  const isTied = Number(lead) === 0;
   return [
-    `It leads ${second.name} by ${points(Math.abs(overall.difference)).replace("+", "")} points (paired 95% CI ${pointsInterval(overall)}): `,
-    h("strong", {}, real ? "significant" : "not significant"),
+    isTied ? `It ties with ${second.name} ` : `It leads ${second.name} by ${lead} points `,
+    `(paired 95% CI ${pointsInterval(overall)})`,
+    !isTied && [": ", h("strong", {}, real ? "significant" : "not significant")],
     ". ",
     h(
       "a",
