@@ -12,6 +12,7 @@ from tests.support.model_server import Fault, ModelServer, always
 from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.base import Failed
 from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
