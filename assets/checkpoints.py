@@ -318,8 +318,9 @@ def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     if failed:
         lines = [f"- {row.template}: {row.reason}" for row in failed]
         title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
+        body = "\n".join([*lines, "", _link(project, rows[0])])
         try:
-            send(Alert(title=title, body="\n".join([*lines, "", _link(project, rows[0])])))
+            send(Alert(title=title, body=body), project.runs.prefix)
         except VideoMMEError as error:
             dg.get_dagster_logger().warning(str(error))
 

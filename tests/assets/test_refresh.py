@@ -11,6 +11,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.loader import LoadingContextForTest
 
+from tests.support import stored_events
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, EVERYTHING, VIDEOS, Copy, WriteProject, stage
 from videomme_pipeline.assets.definitions import build_definitions
@@ -56,9 +57,8 @@ def materializations(
     instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult
 ) -> list[dg.AssetMaterialization]:
     """The materializations of a run that Dagster stored."""
-    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
-    records = instance.get_records_for_run(result.run_id, of_type=kind).records
-    return [event for record in records if (event := record.event_log_entry.asset_materialization)]
+    entries = stored_events.materializations(instance, result.run_id)
+    return [event for entry in entries if (event := entry.asset_materialization)]
 
 
 def newest_checks(instance: dg.DagsterInstance, asset: str) -> dict[str | None, bool]:

@@ -6,10 +6,16 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.base import EventLogStorage
 
 from tests.support.projects import ALL, EVERYTHING, needs_postgres
-from videomme_pipeline.assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
+from tests.support.stored_events import materializations
+from videomme_pipeline.assets.dagster_internals.events import (
+    EVENTS_AT_A_TIME,
+    EventBatch,
+    materializations_of,
+)
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG
@@ -51,12 +57,8 @@ def run(
 
 def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
     """The events of a run, without their times."""
-    records = instance.get_records_for_run(
-        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
-    ).records
     events = []
-    for record in records:
-        entry = record.event_log_entry
+    for entry in materializations(instance, run_id):
         materialization = entry.asset_materialization
         assert materialization is not None
         events.append(
@@ -101,6 +103,25 @@ def test_a_batch_stores_the_same_as_single_events(
     assert newest.asset_materialization == event(numbers[-1])
     assert instance.get_materialized_partitions(KEY) == {f"key-{n}" for n in numbers}
     assert "one by one" not in caplog.text, "the batch was not stored as a batch"
+
+
+def test_the_log_of_a_run_has_one_entry_per_batch_on_sqlite(instance: dg.DagsterInstance) -> None:
+    def together(context: dg.OpExecutionContext) -> None:
+        with EventBatch(context) as events:
+            for number in range(EVENTS_AT_A_TIME + 1):
+                events.add(event(number))
+
+    result = run(instance, together)
+    logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
+        assert len(logged) == EVENTS_AT_A_TIME + 1
+        return
+    batch, last = (entry.get_dagster_event() for entry in logged)
+    first_names = ", ".join(f"key-{number}" for number in range(5))
+    assert batch.message == f"Materialized made/up: {first_names} and 495 more."
+    assert last.partition == f"key-{EVENTS_AT_A_TIME}"
+    assert materializations_of(instance, result.run_id) == {KEY: EVENTS_AT_A_TIME + 1}
+    assert instance.get_asset_keys_for_run(result.run_id) == {KEY}
 
 
 def test_events_before_an_error_are_stored(instance: dg.DagsterInstance) -> None:

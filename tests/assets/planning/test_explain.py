@@ -13,6 +13,7 @@ import pytest
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
+from tests.support.stored_events import materializations
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.planning.estimate import RefreshEstimate, estimate
 from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
@@ -252,12 +253,9 @@ def built(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int
     """Partitions that a run then built. Partitions only reported to Dagster do not count."""
     run_id = refresh_project(project, instance, ALL).run_id
     assert run_id is not None
-    events = instance.get_records_for_run(
-        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION, limit=500
-    ).records
     counts: Counter[str] = Counter()
-    for record in events:
-        event = record.event_log_entry.asset_materialization
+    for entry in materializations(instance, run_id):
+        event = entry.asset_materialization
         if event is not None and "already_stored" not in event.metadata:
             counts[event.asset_key.to_user_string()] += 1
     return {asset: (number, False) for asset, number in counts.items()}
