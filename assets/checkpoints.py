@@ -150,7 +150,7 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
         return dg.SensorResult(
             run_requests=requests,
             cursor=json.dumps(unfinished),
-            skip_reason=None if requests else "no checkpoint is ready to be evaluated",
+            skip_reason=None if requests else f"not finished: {', '.join(unfinished) or 'none'}",
         )
 
     return checkpoints

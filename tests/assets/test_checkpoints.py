@@ -310,6 +310,7 @@ def test_watch_ends_with_the_status_of_the_worst_gate(
     ended = videomme("watch", "--once", "--every", "0.1", "--json")
     assert ended.status == 1
     assert [row["outcome"] for row in ended.json] == ["passed", "failed"]
+    assert "Not finished: tiny|300" in ended.err
     assert videomme("watch", "--once", "--every", "0.1").status == 0, "nothing is repeated"
     monkeypatch.setenv("VIDEOMME_UI", "http://127.0.0.1:1")
     assert "start `videomme ui`" in videomme("submit", "tiny", "100").err

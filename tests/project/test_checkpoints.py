@@ -157,3 +157,15 @@ def test_a_template_that_cannot_evaluate_checkpoints_is_an_error(
     entry = {"pattern": f"{tmp_path}/checkpoint-*", "template": template}
     with pytest.raises(ConfigurationError, match=message):
         recorded(opened(configuration, **{name: entry}))
+
+
+def test_a_pattern_may_begin_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run" / "checkpoint-20").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "run")
+    for pattern in ("~/run/checkpoint-*", "checkpoint-*", "../run/checkpoint-*"):
+        run = TrainingRun(pattern=pattern, template="short")
+        ((step, folder),) = run.folders()
+        assert (step, Path(folder.path).resolve()) == (20, tmp_path / "run" / "checkpoint-20")

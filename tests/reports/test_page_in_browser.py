@@ -776,6 +776,9 @@ def test_the_curve_of_a_training_run_marks_the_gates_that_did_not_pass(
     expect(page.locator("circle.alarm.error")).to_have_count(1)
     expect(page.locator("circle.alarm.warn")).to_have_count(1)
     expect(page.locator("svg .path")).to_have_count(3)
+    page.get_by_role("combobox", name="Published result").select_option("Qwen2-VL Alibaba")
+    expect(page.locator("svg .reference.published")).to_have_count(1)
+    expect(page.get_by_text("the published result of Qwen2-VL Alibaba")).to_be_visible()
 
 
 def test_without_javascript_the_scores_are_a_plain_table(

@@ -56,6 +56,7 @@ def watch(
             unfinished, evaluated = watch_once(project.reopened(), instance, unfinished)
             rows += map(asdict, evaluated)
             if once and (look or not unfinished):
+                note(f"Not finished: {', '.join(unfinished) or 'none'}")
                 break
             if not once:
                 _show(map(asdict, evaluated))

@@ -1,5 +1,6 @@
 """Training runs in `checkpoints.yaml`: finding finished checkpoints, and the gate of each one."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -79,12 +80,13 @@ class TrainingRun(Spec):
             ConfigurationError: if two folders have the same step.
             StorageError: if a folder cannot be listed.
         """
-        wildcard = _WILDCARD.search(self.pattern)
-        end = self.pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
-        root = open_folder(self.pattern[:end] or ".", "folder of checkpoints").absolute()
+        pattern = os.path.expanduser(self.pattern)  # noqa: PTH111 - it can be a URL
+        wildcard = _WILDCARD.search(pattern)
+        end = pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
+        root = open_folder(pattern[:end] or ".", "folder of checkpoints").absolute()
         by_step: dict[int, UPath] = {}
         with listing(root):
-            paths = sorted(path for path in root.glob(self.pattern[end:]) if path.is_dir())
+            paths = sorted(path for path in root.glob(pattern[end:]) if path.is_dir())
         for path in paths:
             step = self.step.search(str(path.relative_to(root)))
             if step is None or not step[0].isdecimal():

@@ -102,7 +102,7 @@ def checkpoint_chart(points: Sequence[Mapping[str, Any]], width_pixels: int = 42
 
     `points` are rows of `accuracy_by_checkpoint`. Each outcome of a gate has another mark.
     """
-    rows = pd.DataFrame(points)
+    rows = pd.DataFrame(points).dropna(subset="score")
     scores = ["score", "score_low", "score_high"]
     rows[scores] = 100 * rows[scores].astype(float)
     title = Legend(title=None, orient="top")
@@ -114,7 +114,8 @@ def checkpoint_chart(points: Sequence[Mapping[str, Any]], width_pixels: int = 42
     intervals = base.mark_rule(strokeWidth=2).encode(y=axis, y2="score_high:Q")
     line = base.mark_line().encode(y="score:Q")
     marks = base.mark_point(filled=True, size=60, opacity=1)
-    gates = marks.encode(y="score:Q", shape=Shape("outcome:N", legend=title))
+    outcomes = Scale(domain=["passed", "undecided", "failed"], range=["circle", "diamond", "cross"])
+    gates = marks.encode(y="score:Q", shape=Shape("outcome:N", scale=outcomes, legend=title))
     return layer(line, intervals, gates).properties(width=width_pixels, height=200)
 
 

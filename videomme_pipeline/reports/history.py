@@ -48,12 +48,19 @@ def history(
     ]
 
 
-def checkpoint_points(checkpoints: Sequence[Mapping[str, Any]]) -> list[Json]:
+def checkpoint_points(
+    evaluations: Sequence[ScoredEvaluation], checkpoints: Sequence[Mapping[str, Any]]
+) -> list[Json]:
     """One entry per row of `checkpoints` (from `accuracy_by_checkpoint`), by run and step."""
     names = ("run", "step", "template", "outcome", "reason", "failed")
+    indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
     return [
         {name: row[name] for name in names}
-        | {"n": row["responses"], **interval(row, "score")}
+        | {
+            "evaluation": indexes[row["evaluation"]],
+            "n": row["responses"],
+            **interval(row, "score"),
+        }
         | {"difference": None if row["difference"] is None else row["difference"] / 100}
         for row in sorted(checkpoints, key=lambda row: (row["run"], row["template"], row["step"]))
     ]

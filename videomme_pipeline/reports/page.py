@@ -242,7 +242,7 @@ def _benchmark_page(
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
         "history": history(store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")),
-        "checkpoints": checkpoint_points(numbers.view("accuracy_by_checkpoint")),
+        "checkpoints": checkpoint_points(evaluations, numbers.view("accuracy_by_checkpoint")),
         "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
         "bibtex": [*filter(None, [declared.bibtex]), _own_bibtex()],

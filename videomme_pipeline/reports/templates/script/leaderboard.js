@@ -586,7 +586,7 @@ function filtered(rows, { q, track, published }, words, hasSubtitles) {
 }
 
 /** One row for each published score: a model has one with and one without subtitles. */
-function publishedRows(benchmark) {
+export function publishedRows(benchmark) {
   const grouped = isGrouped(benchmark);
   return (benchmark.published?.rows ?? []).flatMap((row) =>
     ["without", "with"]

@@ -1,16 +1,22 @@
 // Scores of the checkpoints of training runs against the training step.
 
-import { h } from "./dom.js";
+import { go, link } from "./address.js";
+import { h, select } from "./dom.js";
 import { exportButtons } from "./exports.js";
 import { atLeast, count, interval, known, percent, points } from "./format.js";
 import { axisAround, DOUBTFUL_SHARE } from "./history.js";
+import { publishedRows } from "./leaderboard.js";
 import { lineChart, MAX_SHOWN, sameNumbersBelow, seriesKey } from "./marks.js";
 import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 
 const GATE_ALARMS = { failed: "error", undecided: "warn" };
 
-export function trainingView({ benchmark }) {
+export function trainingView({ benchmark, params }) {
   const rows = benchmark.checkpoints;
+  const { subtitles } = benchmark.evaluations[rows[0].evaluation];
+  const published = publishedRows(benchmark).filter((row) => row.with_subtitles === subtitles);
+  const chosen = published.find((row) => row.name === params.get("published"));
+  const references = chosen ? [{ value: chosen.main, class: "published" }] : [];
   const curves = [...Map.groupBy(rows, (row) => curveName(row))].slice(0, MAX_SHOWN);
   const shown = curves.flatMap(([, members]) => members);
   const steps = [...new Set(shown.map((row) => row.step))].toSorted((a, b) => a - b);
@@ -19,7 +25,19 @@ export function trainingView({ benchmark }) {
   const stride = Math.max(1, Math.ceil(steps.length / 5));
   const table = checkpointsTable(benchmark, rows);
   return [
-    heading("Score by training step"),
+    heading(
+      "Score by training step",
+      published.length > 0 &&
+        select(
+          "Published result",
+          [
+            ["", "none"],
+            ...published.map((row) => [row.name, `${row.name}, ${percent(row.main)}`]),
+          ],
+          chosen?.name ?? "",
+          (name) => go(link("training", { published: name || null }, ["benchmark"])),
+        ),
+    ),
     h(
       "p",
       { class: "legend" },
@@ -29,7 +47,8 @@ export function trainingView({ benchmark }) {
       label: sameNumbersBelow(
         `Score by training step for ${curves.map(([name]) => name).join(", ")}`,
       ),
-      scale: axisAround(shown),
+      scale: axisAround([...shown, ...references]),
+      references,
       ticks: steps
         .filter((_, index) => index % stride === 0)
         .map((step) => ({ x: x(step), text: count(step) })),
@@ -52,6 +71,8 @@ export function trainingView({ benchmark }) {
       { class: "soft" },
       "Vertical lines are 95% CIs. A ring marks a gate: solid if it failed, dashed if it is ",
       "undecided. A hollow mark means that more than 1% of the questions failed; they count as wrong.",
+      chosen &&
+        ` The dashed line is the published result of ${chosen.name}, on the whole benchmark.`,
       curves.length < new Set(rows.map(curveName)).size &&
         ` The chart shows the first ${MAX_SHOWN} curves; the table has all.`,
     ),
