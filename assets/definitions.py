@@ -37,12 +37,9 @@ from videomme_pipeline.assets.triggers.automation import (
     when_results_changed,
 )
 from videomme_pipeline.assets.triggers.jobs import refresh_job
+from videomme_pipeline.assets.triggers.recent import recent_checks, recent_sensors
 from videomme_pipeline.assets.triggers.retention import retention_job
-from videomme_pipeline.assets.triggers.schedules import (
-    leaderboard_freshness,
-    nightly_job,
-    schedules,
-)
+from videomme_pipeline.assets.triggers.schedules import nightly_job, schedules
 from videomme_pipeline.assets.triggers.sensors import sensors
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
@@ -77,7 +74,7 @@ def build_definitions(
     results = [*nightly_keys, *([checkpoints_key(project)] if has_training_runs else [])]
     return dg.Definitions(
         assets=[
-            *(_asset(stage, keys, results, leaderboard_freshness(nightly)) for stage in stages),
+            *(_asset(stage, keys, results) for stage in stages),
             *(nightly_asset(evaluation) for evaluation in tracked),
             *([checkpoints_asset(project)] if has_training_runs else []),
         ],
@@ -92,9 +89,10 @@ def build_definitions(
             *automation_sensors(),
             *sensors(project),
             up_to_date_sensor(project),
+            *recent_sensors(tracked),
             *([checkpoint_sensor(project)] if has_training_runs else []),
         ],
-        asset_checks=[up_to_date_check(project)],
+        asset_checks=[up_to_date_check(project), *recent_checks(tracked)],
         resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
         executor=executor,
     )
@@ -152,12 +150,10 @@ def _asset(
     stage: AnyStage,
     stage_keys: set[dg.AssetKey],
     result_keys: Sequence[dg.AssetKey],
-    freshness: dg.FreshnessPolicy | None,
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
 
-    The shared results also depend on `result_keys`, the assets of nightly runs and of checkpoints,
-    and have a freshness policy.
+    The shared results also depend on `result_keys`, the assets of nightly runs and of checkpoints.
     """
     partitions = stage.partitions_def
     is_result = isinstance(stage, SharedStage)
@@ -178,7 +174,6 @@ def _asset(
         partitions_def=partitions,
         backfill_policy=_backfill_policy(stage) if partitions else None,
         deps=deps,
-        freshness_policy=freshness if is_result else None,
         automation_condition=when_results_changed() if is_result else when_inputs_changed(),
         metadata=metadata,
         dagster_type=NO_VALUE,

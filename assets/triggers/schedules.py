@@ -1,7 +1,6 @@
 """Schedules of nightly runs and of the removal of old runs."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 import dagster as dg
 
@@ -41,13 +40,6 @@ def schedules(
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     return [weekly, *(_nightly_schedule(nightly, job, tracked) for job in jobs)]
-
-
-def leaderboard_freshness(nightly: NightlySpec) -> dg.FreshnessPolicy | None:
-    """The maximum age of the results, or None if nothing is tracked."""
-    if not nightly.evaluations:
-        return None
-    return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=nightly.fresh_within_hours))
 
 
 def _nightly_schedule(

@@ -1,7 +1,8 @@
-"""Schedules of nightly runs, the freshness policy of results, and the removal of old runs."""
+"""Schedules of nightly runs, the check of their age, and the removal of old runs."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
@@ -10,10 +11,14 @@ import yaml
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.triggers.recent import RECENT, assess_age
 from videomme_pipeline.assets.triggers.retention import remove_old_runs
 from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
-from videomme_pipeline.project.nightly.tracked import nightly_date
+from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.state.versions import INCOMPLETE
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.storage.tables import write_rows
 
 
 @pytest.fixture
@@ -61,13 +66,47 @@ def test_without_tracked_evaluations_there_is_no_nightly_schedule(
     assert names == {"weekly_retention"}
 
 
-def test_results_have_a_maximum_age_only_if_evaluations_are_tracked(
-    tracking: Project, write_project: WriteProject
+def store_run(tracking: Project, date: str, fingerprint: str = "f") -> None:
+    path = tracking.store.observation("videomme", "few", date)
+    write_rows(path, [], ObservedQuestion, fingerprint=fingerprint)
+
+
+def test_a_backfill_of_an_old_date_does_not_make_nightly_runs_recent(tracking: Project) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    noon = datetime(2026, 11, 20, 3, 0, tzinfo=UTC)  # in Tokyo
+
+    def is_recent(now: datetime) -> bool:
+        return bool(assess_age(tracked, now).passed)
+
+    assert is_recent(datetime(2026, 11, 2, 2, 0, tzinfo=UTC)), "the first run is not due yet"
+    assert not is_recent(noon)
+    store_run(tracking, "2026-11-05")
+    store_run(tracking, "2026-11-20", f"f{INCOMPLETE}")
+    assert not is_recent(noon), "an old date, and a run without all answers"
+    store_run(tracking, "2026-11-19")
+    assert is_recent(noon)
+    assert not is_recent(noon + timedelta(minutes=1))
+
+
+def test_the_age_of_nightly_runs_is_shown_once(
+    tracking: Project, instance: dg.DagsterInstance
 ) -> None:
-    graph = build_definitions(tracking).resolve_asset_graph()
-    policy = graph.get(dg.AssetKey("warehouse")).freshness_policy
-    assert policy == dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36))
-    assert graph.get(dg.AssetKey(["videomme", "scores"])).freshness_policy is None
+    repository = build_definitions(tracking).get_repository_def()
+    sensor = repository.get_sensor_def(RECENT)
+
+    def reported() -> list[bool]:
+        context = dg.build_sensor_context(instance=instance, repository_def=repository)
+        events = sensor.evaluate_tick(context).asset_events
+        checks = [event for event in events if isinstance(event, dg.AssetCheckEvaluation)]
+        for check in checks:
+            instance.report_runless_asset_event(check)
+        return [check.passed for check in checks]
+
+    assert [reported(), reported()] == [[False], []]
+    store_run(tracking, datetime.now(ZoneInfo("Asia/Tokyo")).date().isoformat())
+    assert [reported(), reported()] == [[True], []]
+    job = build_definitions(tracking).resolve_implicit_global_asset_job_def()
+    assert RECENT in {node.name for node in job.nodes}
 
 
 def test_old_runs_are_removed_unless_partitions_need_them(

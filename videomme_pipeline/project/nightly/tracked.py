@@ -64,7 +64,7 @@ class NightlySpec(Spec):
     since: date | None = None
     """The date of the first possible nightly run."""
     fresh_within_hours: float = Field(default=36.0, gt=0)
-    """The age in hours from which the leaderboard counts as outdated."""
+    """The age in hours, from the begin of its date, from which the newest run is overdue."""
     evaluations: dict[str, Tracked] = Field(default_factory=dict)
     """The tracked evaluations. An empty entry has the default settings."""
     alarm: AlarmSpec = Field(default_factory=AlarmSpec)

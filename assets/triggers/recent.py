@@ -1,0 +1,106 @@
+"""The check `recent` of nightly runs: the newest complete run is not too old, by its date.
+
+A backfill of an old date is a new materialization, so Dagster's freshness policies would pass.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
+from videomme_pipeline.assets.stages.nightly import nightly_key
+from videomme_pipeline.project.nightly.tracked import TrackedEvaluation
+
+RECENT = "recent"
+_NEWEST = "newest"
+"""Metadata key of the date of the newest complete nightly run."""
+
+
+def recent_checks(tracked: Sequence[TrackedEvaluation]) -> list[dg.AssetChecksDefinition]:
+    """The check of every tracked evaluation, in one step. Empty if nothing is tracked."""
+    if not tracked:
+        return []
+    by_key = {nightly_key(evaluation): evaluation for evaluation in tracked}
+
+    @dg.multi_asset_check(
+        name=RECENT,
+        specs=[
+            dg.AssetCheckSpec(
+                RECENT,
+                asset=key,
+                description="The newest complete nightly run began its date at most "
+                f"{evaluation.nightly.fresh_within_hours:g} hours ago.",
+            )
+            for key, evaluation in by_key.items()
+        ],
+        can_subset=True,
+    )
+    def recent(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        for check in context.selected_asset_check_keys:
+            yield assess_age(by_key[check.asset_key], datetime.now(UTC))
+
+    return [recent]
+
+
+def recent_sensors(tracked: Sequence[TrackedEvaluation]) -> list[dg.SensorDefinition]:
+    """Reports the results of the check that have changed. Empty if nothing is tracked."""
+    if not tracked:
+        return []
+
+    @dg.sensor(
+        name=RECENT,
+        minimum_interval_seconds=600,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Show in the check `recent` which nightly runs are overdue.",
+    )
+    def report_age(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        results = [assess_age(evaluation, datetime.now(UTC)) for evaluation in tracked]
+        changed = [result for result in results if not _is_shown(context.instance, result)]
+        if not changed:
+            return dg.SkipReason("every check shows the newest nightly run")
+        return dg.SensorResult(asset_events=[_event(context.instance, r) for r in changed])
+
+    return [report_age]
+
+
+def assess_age(tracked: TrackedEvaluation, now: datetime) -> dg.AssetCheckResult:
+    """The result of the check at `now`. Before the first run, `since` counts as its date."""
+    nightly = tracked.nightly
+    stored = tracked.project.store.observation_files(
+        tracked.benchmark.name, tracked.evaluation.name
+    )
+    dates = (file.stem for file in reversed(stored) if tracked.is_complete(file.stem))
+    newest = next(dates, None)
+    day = nightly.since if newest is None else date.fromisoformat(newest)
+    assert day is not None, "`since` is required if anything is tracked"
+    begin = datetime.combine(day, time(), ZoneInfo(nightly.timezone))
+    limit = timedelta(hours=nightly.fresh_within_hours)
+    return dg.AssetCheckResult(
+        passed=now - begin <= limit,
+        asset_key=nightly_key(tracked),
+        check_name=RECENT,
+        description=f"The newest complete nightly run is {newest or 'not there yet'}.",
+        metadata={_NEWEST: newest or "none"},
+    )
+
+
+def _event(instance: dg.DagsterInstance, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    assert result.asset_key is not None
+    return evaluation_of(result, target=newest_materialization(result.asset_key, instance))
+
+
+def _is_shown(instance: dg.DagsterInstance, result: dg.AssetCheckResult) -> bool:
+    """True if the newest stored result of the check is the same, about the same materialization."""
+    event = _event(instance, result)
+    history = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(event.asset_key, RECENT), limit=1
+    )
+    shown = history[0].evaluation if history else None
+    if not isinstance(shown, dg.AssetCheckEvaluation):
+        return False
+    before, now = (
+        (e.passed, e.metadata[_NEWEST].value, e.target_materialization_data) for e in (shown, event)
+    )
+    return before == now
