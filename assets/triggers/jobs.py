@@ -41,7 +41,7 @@ class RefreshRequest(dg.Config):
     """The evaluations to bring up to date, and the cost limit."""
 
     evaluations: list[str] = Field(
-        default_factory=list, description="Names of evaluations. Empty means all evaluations."
+        default_factory=list, description="Names of evaluations. Empty means all evaluation files."
     )
     max_cost_dollars: float | None = Field(
         default=None,
@@ -137,7 +137,7 @@ class _Refresh:
 
 def _short(evaluations: Sequence[str], project: Project) -> str:
     """The names of up to two evaluations, or how many. The run list cuts longer texts."""
-    if set(evaluations) in (set(), set(project.configuration.evaluations)):
+    if set(evaluations) in (set(), set(project.configuration.files)):
         return "all"
     return ", ".join(evaluations) if len(evaluations) <= 2 else f"{len(evaluations)} evaluations"
 
@@ -283,7 +283,7 @@ def _requested(
 def _evaluations(project: Project, config: RefreshRequest) -> Sequence[str]:
     """The evaluations of a request. Samplings without an evaluation are built if they are chosen
     as partitions, and never by this job."""
-    return config.evaluations or list(project.configuration.evaluations)
+    return config.evaluations or list(project.configuration.files)
 
 
 def _refresh(

@@ -53,7 +53,8 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
         description="Refresh when video or subtitle files change and are completely written.",
     )
     def media_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        benchmarks = project.reopened().benchmarks
+        current = project.reopened()
+        benchmarks = current.benchmarks
         now = {name: media_fingerprint(benchmark) for name, benchmark in benchmarks.items()}
         seen = _cursor(context)
         settled: dict[str, str] = seen.get("settled", now)
@@ -63,7 +64,7 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
         cursor = {"seen": now, "settled": settled | {name: now[name] for name in unchanged}}
         if not changed:
             return _skip(cursor, "no file changed")
-        evaluations = [name for b in changed for name in benchmarks[b].evaluations]
+        evaluations = [n for n, e in current.configuration.files.items() if e.benchmark in changed]
         return _refresh(evaluations, cursor, f"files of {', '.join(changed)}")
 
     return media_files
@@ -80,11 +81,7 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
     )
     def configuration_files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         configuration = project.reopened().configuration
-        now = {
-            name: evaluation.fingerprint
-            for name, evaluation in configuration.evaluations.items()
-            if name not in configuration.checkpoints  # their own sensor evaluates them
-        }
+        now = {name: e.fingerprint for name, e in configuration.files.items()}
         seen = _cursor(context) or now
         changed = sorted(name for name in now if seen.get(name) != now[name])
         # A file with a mistake counts as unchanged until it is fixed.
@@ -108,7 +105,7 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
     )
     def model_servers(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         configuration = project.reopened().configuration
-        evaluations = configuration.evaluations.values()
+        evaluations = configuration.files.values()
         models = {
             e.model.name: e.model
             for e in evaluations

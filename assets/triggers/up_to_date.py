@@ -86,7 +86,7 @@ class _Plans:
     def __init__(
         self, project: Project, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
     ) -> None:
-        evaluations = list(project.configuration.evaluations)
+        evaluations = list(project.configuration.files)
         states = plan_project(project, instance, evaluations, assets=keys)
         self._launchpad, self._prefix = launchpad(project), project.runs.prefix
         self._severity = _SEVERITIES[project.runs.stale]

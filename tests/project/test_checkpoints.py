@@ -7,6 +7,7 @@ import pytest
 import yaml
 from upath import UPath
 
+from videomme_pipeline.cli.arguments import chosen_evaluations
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.checkpoints import TrainingRun, read_training_runs, record_finished
@@ -64,6 +65,10 @@ def test_a_checkpoint_is_its_template_with_other_weights(
     assert evaluation.template == template.template
     assert project.configuration.checkpoints == {"short-tuned-20"}
     assert named_programs(project) == ["models.yaml, mine: my-vllm"]
+    for chosen in ([], ["smoke"]):
+        names = chosen_evaluations(project.configuration, [], chosen)
+        assert sorted(names) == ["asked", "short"], "its folder may be deleted"
+    assert chosen_evaluations(project.configuration, ["short-tuned-20"], [])
 
 
 def test_the_record_alone_names_the_evaluations(configuration: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def chosen_evaluations(
     evaluations: Sequence[str] | None,
     benchmarks: Sequence[str] | None,
 ) -> list[str]:
-    """Names of the selected evaluations, or of all evaluations if nothing is selected.
+    """Names of the selected evaluations, or of all that have a file if nothing is selected.
 
     Raises:
         ConfigurationError: if an evaluation or a benchmark does not exist.
@@ -119,9 +119,10 @@ def chosen_evaluations(
                 f"{nearest(name, configuration.benchmarks)}"
             )
     if not evaluations and not benchmarks:
-        return list(configuration.evaluations)
+        return list(configuration.files)
     names = [configuration.evaluation(name).name for name in evaluations or ()]
-    names += [e.name for b in benchmarks or () for e in configuration.evaluations_of(b)]
+    of_files = configuration.files
+    names += [name for name, e in of_files.items() if e.benchmark in (benchmarks or ())]
     return list(dict.fromkeys(names))
 
 

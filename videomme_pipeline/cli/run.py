@@ -72,7 +72,7 @@ def run(
 ) -> None:
     """Bring evaluations up to date and show their scores.
 
-    Builds only what is missing or stale. Without names, runs all evaluations.
+    Builds only what is missing or stale. Without names, runs all evaluation files.
     Exits with status 1 if a partition failed or is stale, and the last line names
     it. Partitions that another running run will build do not count. The others
     are kept, and the next run builds only what is missing.

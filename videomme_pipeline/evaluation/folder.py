@@ -54,6 +54,11 @@ class Configuration:
             f"{nearest(name, list(self.evaluations))} (`videomme init {name}` writes a new one)"
         )
 
+    @property
+    def files(self) -> dict[str, Evaluation]:
+        """The evaluations that have a file, which are all except those of checkpoints."""
+        return {name: e for name, e in self.evaluations.items() if name not in self.checkpoints}
+
     def evaluations_of(self, benchmark: str) -> list[Evaluation]:
         """The evaluations of one benchmark, sorted by name."""
         return [e for e in self.evaluations.values() if e.benchmark == benchmark]

@@ -42,7 +42,7 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
         yield Finding.failed(f"evaluation {name}", str(problem))
     for name in project.benchmarks:
         yield from _data(project, name)
-    used = {e.model.name: e.model for e in project.configuration.evaluations.values()}
+    used = {e.model.name: e.model for e in project.configuration.files.values()}
     for model in used.values():
         if isinstance(model, RemoteSpec):
             yield from map(_endpoint, model.members)

@@ -16,12 +16,7 @@ from videomme_pipeline.project.runs.settings import CLUSTER_FILE, IN_PROCESS, RU
 
 def named_programs(project: Project) -> list[str]:
     """Each program with the file that names it, such as "models.yaml, my-model: vllm serve"."""
-    configuration = project.configuration
-    evaluations = [  # a checkpoint's model starts the program of its template
-        evaluation
-        for name, evaluation in configuration.evaluations.items()
-        if name not in configuration.checkpoints
-    ]
+    evaluations = project.configuration.files.values()
     judges = [e.judge.model for e in evaluations if e.judge is not None]
     models = {model.name: model for model in (*(e.model for e in evaluations), *judges)}
     named = [
