@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import complete_benchmark
+from videomme_pipeline.cli.arguments import BenchmarkName
 from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
@@ -17,17 +17,9 @@ commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would
 
 @commands.command("show", epilog="Example: videomme frames show clip.mp4 --sampling uniform_n-16")
 def frames_show(
-    video: Annotated[str, typer.Argument(help="A video file, or the id of a stored video.")],
+    video: Annotated[str, typer.Argument(help="A file, or the id of a video of any benchmark.")],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
-    benchmark: Annotated[
-        str | None,
-        typer.Option(
-            "--benchmark",
-            "-b",
-            help="Benchmark of the stored video; by default, the first that has it.",
-            autocompletion=complete_benchmark,
-        ),
-    ] = None,
+    benchmark: BenchmarkName = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Image file, .jpg or .png.")
     ] = None,

@@ -149,11 +149,7 @@ def status(
         explained = [(state, explanation.reasons(state)) for state in shown]
     if as_json:
         rows = [
-            {
-                "partition": state.name,
-                "state": state.freshness,
-                "reasons": state_reasons,
-            }
+            {"partition": state.name, "state": state.freshness, "reasons": state_reasons}
             for state, state_reasons in explained
         ]
         if explain is not None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.context import err, note, open_project
+from videomme_pipeline.cli.context import note, open_project, showing_progress
 
 if TYPE_CHECKING:
     from videomme_pipeline.storage.layout import Store
@@ -96,15 +96,9 @@ def store_journal(
 def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:
     from rich.filesize import decimal
 
-    from videomme_pipeline.project.runs.progress import StageProgress
     from videomme_pipeline.project.upkeep.transfer import copy_tables
-    from videomme_pipeline.reports.terminal.progress import ProgressLines
 
-    with ProgressLines(err) as lines:
-
-        def show(progress: StageProgress) -> None:
-            lines.show(progress.what, progress.done, progress.total)
-
+    with showing_progress() as show:
         copied = copy_tables(source, target, overwrite=overwrite, on_progress=show)
     for name in copied.different:
         note(f"{name}: kept, has another content; `--overwrite` replaces it")
