@@ -165,17 +165,19 @@ def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tupl
     due = []
     for rows in next_pending(project):
         filters = dg.RunsFilter(job_name=CHECKPOINT_JOB, tags={PARTITION_TAG: rows[0].key})
-        runs = [
-            record.dagster_run
-            for record in instance.get_run_records(filters)
-            if record.create_timestamp >= rows[0].recorded_at
-        ]
-        failures = sum(run.status is dg.DagsterRunStatus.FAILURE for run in runs)
+        records = instance.get_run_records(filters)
+        if any(record.dagster_run.status not in _ENDED for record in records):
+            continue  # it may have been submitted, and recorded by its own run
+        failures = sum(
+            record.dagster_run.status is dg.DagsterRunStatus.FAILURE
+            and record.create_timestamp >= rows[0].recorded_at
+            for record in records
+        )
         if failures >= MOST_FAILURES:
             reason = f"{failures} runs ended without a result; see their logs in the UI"
             write_checkpoint(project.store, _with_outcome(rows, reason))
-        elif all(run.status in _ENDED for run in runs):
-            due.append((rows[0], len(runs)))
+        else:
+            due.append((rows[0], len(records)))
     return due
 
 

@@ -123,8 +123,8 @@ def evaluate_all(project: Project, instance: dg.DagsterInstance) -> list[Checkpo
     return rows
 
 
-def ended_run(instance: dg.DagsterInstance, key: str, status: dg.DagsterRunStatus) -> None:
-    """Store a run of a checkpoint that has ended, or is running."""
+def store_run(instance: dg.DagsterInstance, key: str, status: dg.DagsterRunStatus) -> None:
+    """Store a run of a checkpoint with a status."""
     instance.add_run(
         dg.DagsterRun(
             job_name=CHECKPOINT_JOB, status=status, tags={PARTITION_TAG: key}, run_config={}
@@ -159,9 +159,18 @@ def test_checkpoints_are_requested_one_after_another(
     write(training, 200)
     ticks.tick()
     assert ticks.tick() == ["tiny|200"], "the lowest step"
-    ended_run(instance, "tiny|200", dg.DagsterRunStatus.STARTED)
+    store_run(instance, "tiny|200", dg.DagsterRunStatus.STARTED)
     assert ticks.tick() == [], "a run works on it"
     assert instance.get_dynamic_partitions("checkpoints") == ["tiny|200", "tiny|1000"]
+
+
+def test_a_checkpoint_that_was_submitted_is_not_requested_again(
+    training: Path, write_training: WriteTraining, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(write_training(), instance)
+    write(training, 100)
+    store_run(instance, "tiny|100", dg.DagsterRunStatus.STARTED)
+    assert [ticks.tick(), ticks.tick()] == [[], []], "its own run began before it was recorded"
 
 
 def test_a_checkpoint_whose_runs_die_is_given_up_at_last(
@@ -172,10 +181,10 @@ def test_a_checkpoint_whose_runs_die_is_given_up_at_last(
     write(training, 100)
     write(training, 200)
     ticks.tick()
-    ended_run(instance, "tiny|100", dg.DagsterRunStatus.CANCELED)
+    store_run(instance, "tiny|100", dg.DagsterRunStatus.CANCELED)
     for _ in range(MOST_FAILURES):
         assert ticks.tick() == ["tiny|100"]
-        ended_run(instance, "tiny|100", dg.DagsterRunStatus.FAILURE)
+        store_run(instance, "tiny|100", dg.DagsterRunStatus.FAILURE)
     ticks.tick()
     assert outcomes(project) == [(100, "not evaluated", None), (200, "pending", None)]
     assert ticks.tick() == ["tiny|200"]
