@@ -397,7 +397,9 @@ def _points(project: Project, run: str, decided: Sequence[Checkpoint]) -> list[d
     with connect(project.store) as connection:
         sql = "select * from accuracy_by_checkpoint where run = ? order by template, step"
         points = query(connection, sql, [run])
-    verdicts = {(row.template, row.step): asdict(row) for row in decided}
+    verdicts = {
+        (row.template, row.step): asdict(row) | {"outcome": row.outcome.value} for row in decided
+    }
     return [point | verdicts.get((point["template"], point["step"]), {}) for point in points]
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import psutil
 import pytest
 import yaml
@@ -159,6 +160,11 @@ def test_every_checkpoint_gets_its_verdict_although_every_process_is_killed(
     assert set(counted.values()) == {1}, "no answer is asked for again"
     assert len(counted) == 4 * VIDEOS * QUESTIONS
     with open_instance() as instance:
-        assert instance.get_dynamic_partitions("checkpoints") == [
-            f"run|{step}" for step in (100, 200, 300, 400)
-        ]
+        key = dg.AssetKey("checkpoints")
+        partitions = [f"run|{step}" for step in (100, 200, 300, 400)]
+        assert instance.get_dynamic_partitions("checkpoints") == partitions
+        assert instance.get_materialized_partitions(key) == set(partitions)
+        check = dg.AssetCheckKey(key, "gate")
+        history = instance.event_log_storage.get_asset_check_execution_history(check, limit=4)
+        statuses = [record.status.value for record in history]  # the last one first
+        assert statuses[:2] == ["SUCCEEDED", "FAILED"]
