@@ -96,9 +96,11 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
     def checkpoints(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         rows = evaluate_checkpoint(project.reopened(), context.instance, context.partition_key)
         problems = [row.reason for row in rows if row.outcome is CheckpointOutcome.NOT_EVALUATED]
+        metadata = _metadata(project, rows)  # takes seconds, so nothing is stored before
+        write_checkpoint(project.store, rows)
         yield dg.MaterializeResult(
             asset_key=key,
-            metadata=_metadata(project, rows),
+            metadata=metadata,
             data_version=dg.DataVersion(version_of(rows)),
             check_results=[_check_result(key, rows)],
         )
@@ -217,7 +219,7 @@ def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> 
 def evaluate_checkpoint(
     project: Project, instance: dg.DagsterInstance, key: str
 ) -> list[Checkpoint]:
-    """Evaluate a checkpoint with each template, store the verdicts, and send an alert if one fails.
+    """Evaluate a checkpoint with each template, and send an alert if a gate fails.
 
     A checkpoint that is not recorded yet is recorded first, if it is finished.
 
@@ -242,7 +244,6 @@ def evaluate_checkpoint(
     decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
     _alert(project, decided)
     _track(project, decided)
-    write_checkpoint(project.store, decided)
     return decided
 
 
