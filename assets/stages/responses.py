@@ -152,17 +152,13 @@ class Responses(BenchmarkStage[VideoVariant]):
         responses: list[Response],
         journal: Journal,
     ) -> None:
-        """Store the responses of one video, and all attempts in a second table."""
+        """Store all attempts about one video, and then its responses.
+
+        A partition with responses is fresh, so after a kill its attempts would stay missing.
+        """
         video_id, name = target.partition.video, target.partition.variant
         responses.sort(key=lambda response: (response.question_id, response.repeat))
         is_complete = not any(response.error for response in responses)
-        write_rows(
-            target.path,
-            responses,
-            Response,
-            fingerprint=target.fingerprint + ("" if is_complete else INCOMPLETE),
-            settings=self.settings_of(name),
-        )
         by_request = {response.request_fingerprint: response for response in responses}
         write_rows(
             self.store.attempts(self.benchmark.name, name, video_id),
@@ -172,6 +168,13 @@ class Responses(BenchmarkStage[VideoVariant]):
             ],
             AttemptRow,
             fingerprint=target.fingerprint,
+        )
+        write_rows(
+            target.path,
+            responses,
+            Response,
+            fingerprint=target.fingerprint + ("" if is_complete else INCOMPLETE),
+            settings=self.settings_of(name),
         )
 
 
