@@ -169,17 +169,12 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     if suffix in (".csv", ".tsv"):
-        return _delimited(text, "\t" if suffix == ".tsv" else _delimiter(text))
+        header = text.partition("\n")[0]
+        return _delimited(text, "\t" if suffix == ".tsv" else max(",;\t", key=header.count))
     if suffix == ".jsonl":
         return _objects([json.loads(line) for line in text.split("\n") if line.strip()])
     value = json.loads(text)
     return _objects(list(value.values()) if isinstance(value, dict) else value)
-
-
-def _delimiter(text: str) -> str:
-    """The separator of the columns in the first line: a comma, a semicolon or a tab."""
-    header = text.partition("\n")[0]
-    return max(",;\t", key=header.count)
 
 
 def _delimited(text: str, delimiter: str) -> list[Mapping[str, Any]]:
