@@ -90,16 +90,8 @@ def gate(
         )
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
-    status = status_of(decision, rule, allow_undecided=allow_undecided)
-    report("Gate", decision, status, junit, {} if as_json else None)
-    raise typer.Exit(status)
-
-
-def status_of(decision: "Gate", rule: "FailIf", *, allow_undecided: bool) -> int:
-    """The exit status of a decision."""
-    if decision.fails(rule):
-        return FAILED
-    return UNDECIDED if decision.verdict == "undecided" and not allow_undecided else 0
+    details: dict[str, object] | None = {} if as_json else None
+    raise report("Gate", decision, rule, junit, details, allow_undecided=allow_undecided)
 
 
 def not_evaluated(
@@ -119,14 +111,18 @@ def not_evaluated(
 def report(
     title: str,
     decision: "Gate",
-    status: int,
+    rule: "FailIf",
     junit: Path | None,
     json_details: Mapping[str, object] | None,
-) -> None:
+    *,
+    allow_undecided: bool,
+) -> typer.Exit:
     """Print the decision, as JSON if there are `json_details`, and write the files of CI."""
     from videomme_pipeline.reports.gate import junit as as_junit
     from videomme_pipeline.reports.gate import markdown, sentence, summary
 
+    is_undecided = decision.verdict == "undecided" and not allow_undecided
+    status = FAILED if decision.fails(rule) else UNDECIDED if is_undecided else 0
     outcome = {0: "passed", FAILED: "failed", UNDECIDED: "undecided"}[status]
     if json_details is not None:
         verdict = {"verdict": decision.verdict, "outcome": outcome}
@@ -146,6 +142,7 @@ def report(
     }
     failing = "; ".join(sentence(check) for check in decision.checks) if status else None
     _report_to_github(outputs, markdown(decision, outcome), failing)
+    return typer.Exit(status)
 
 
 def _write_junit(path: Path | None, text: str) -> None:

@@ -15,7 +15,7 @@ from videomme_pipeline.cli.arguments import (
     evaluation_argument,
 )
 from videomme_pipeline.cli.context import note, open_for_run
-from videomme_pipeline.cli.gate import not_evaluated, report, status_of
+from videomme_pipeline.cli.gate import not_evaluated, report
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.errors import VideoMMEError
 
@@ -76,10 +76,8 @@ def race(
         questions=last.questions,
         failed=last.failed,
     )
-    status = status_of(decision, rule, allow_undecided=allow_undecided)
-    details = {"stop": last.stop, "looks": looks}
-    report("Race", decision, status, junit, details if as_json else None)
-    raise typer.Exit(status)
+    details = {"stop": last.stop, "looks": looks} if as_json else None
+    raise report("Race", decision, rule, junit, details, allow_undecided=allow_undecided)
 
 
 def _race(

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,9 +22,6 @@ from videomme_pipeline.cli.stored_scores import (
     stored_scores,
 )
 from videomme_pipeline.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
@@ -56,7 +53,7 @@ def report(
     Without names, the page shows all evaluations.
     """
     announce("Reading the results…")
-    from videomme_pipeline.reports.page import write_folder, write_page
+    from videomme_pipeline.reports.page import served_page, write_folder, write_page
 
     if share and (folder or serve):
         raise ConfigurationError(
@@ -73,7 +70,13 @@ def report(
     for evaluation in evaluations or ():
         scores_file(store, evaluation)
     if serve:
-        _serve(store, evaluations, port)
+        from videomme_pipeline.reports.server import PageServer
+
+        server = PageServer(store, port)
+        note("Collecting the results …")
+        server.show(served_page(store, evaluations or None))
+        note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
+        asyncio.run(server.serve())
         return
     target = output or store.report(name)
     if output and not output.absolute().parent.is_dir():
@@ -86,17 +89,6 @@ def report(
     else:
         path = write_page(store, target, evaluations=evaluations or None, share=share)
     note(f"Wrote {path.resolve()}")
-
-
-def _serve(store: "Store", evaluations: list[str] | None, port: int) -> None:
-    from videomme_pipeline.reports.page import served_page
-    from videomme_pipeline.reports.server import PageServer
-
-    server = PageServer(store, port)
-    note("Collecting the results …")
-    server.show(served_page(store, evaluations or None))
-    note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
-    asyncio.run(server.serve())
 
 
 @commands.command(epilog="Example: videomme leaderboard --benchmark smoke --benchmark smoke_v2")
