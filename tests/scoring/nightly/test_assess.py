@@ -77,6 +77,14 @@ def test_a_run_like_the_others_fails_no_check() -> None:
     assert report.against_previous_run is not None
 
 
+def test_a_baseline_is_no_previous_run() -> None:
+    runs = list(runs_of(V1, 4, seed=1))
+    assert assess(runs[:2], AlarmSpec()).against_previous_run is None
+    assert assess(runs[:3], AlarmSpec()).against_previous_run is not None
+    assert assess(runs[:3], AlarmSpec(), baselines=2).against_previous_run is None
+    assert assess(runs, AlarmSpec(), baselines=2).against_previous_run is not None
+
+
 def test_a_drop_in_one_task_type_is_reported() -> None:
     observations = list(runs_of(V1, 8, seed=2))
     task = V1[0].facets["task_type"]

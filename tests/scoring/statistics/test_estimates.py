@@ -193,6 +193,16 @@ def test_intervals_of_differences_contain_the_mean_and_are_possible(sums: list[i
     assert estimate.high - estimate.low > 0
 
 
+@given(sums=st.lists(st.integers(-3, 3), min_size=2, max_size=9))
+def test_the_interval_of_exchanged_evaluations_is_the_negated_one(sums: list[int]) -> None:
+    videos = [video for video in range(len(sums)) for _ in range(3)]
+    values = [value for total in sums for value in _parts(total)]
+    zeros = np.zeros(len(values))
+    forward = paired_difference(values, zeros, videos).difference
+    back = paired_difference(zeros, values, videos).difference
+    assert (forward.low, forward.high) == (-(back.high or 0), -(back.low or 0))
+
+
 def _parts(total: int) -> list[int]:
     """Three differences of -1, 0 or 1 with this sum."""
     return [(total > limit) - (total < -limit) for limit in range(3)]
