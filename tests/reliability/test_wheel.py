@@ -25,6 +25,7 @@ PROJECT = {
         f"assets/{name}.yaml"
         for name in (
             "benchmarks",
+            "checkpoints",
             "cluster",
             "models",
             "nightly",
