@@ -258,7 +258,7 @@ def test_the_error_names_an_unreachable_hub(
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (403, "set HF_TOKEN to a token that can read it"),
+        (403, "set HF_TOKEN to a token that may access it"),
         (404, "the file is not in this revision"),
         (500, "run again later"),
     ],

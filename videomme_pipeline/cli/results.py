@@ -1,9 +1,10 @@
-"""Commands that show stored results: report, leaderboard, export, sql."""
+"""Commands that show or publish stored results: report, leaderboard, sql, export, publish."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +23,10 @@ from videomme_pipeline.cli.stored_scores import (
     stored_scores,
 )
 from videomme_pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
@@ -172,31 +177,99 @@ def export(
     public collections of scores.
     """
     announce("Reading the results…")
-    from videomme_pipeline.benchmarks.question import Question
     from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
-    from videomme_pipeline.formats.results_format import Scored
-    from videomme_pipeline.storage.tables import read_rows, stored_settings
 
     results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
     name = known_name([*results, *PUBLICATIONS], form, "format")
     store = open_project().store
-    benchmark, rows = stored_scores(store, evaluation)
-    questions = read_rows(store.questions(benchmark), Question)
-    blocked = "; ".join(
-        f"{finding['check_name']}: {finding['summary']}"
-        for finding in open_findings(store, [evaluation])
-        if finding["status"] == "blocked"
-    )
+    scored = _scored(store, evaluation)
     if name in PUBLICATIONS:
-        settings = stored_settings(store.scores(benchmark, evaluation))
-        scored = Scored(questions=questions, rows=rows, settings=settings, not_citable=blocked)
         text = PUBLICATIONS[name](scored)
     else:
-        text = write_results(questions, rows, FORMATS[name], not_citable=blocked)
-        if any(row.repeat for row in rows):
+        text = write_results(
+            scored.questions, scored.rows, FORMATS[name], not_citable=scored.not_citable
+        )
+        if any(row.repeat for row in scored.rows):
             note("Note: this format has one answer per question; the file has the first repeat")
     print_findings(store, [evaluation])
     if out.is_terminal:
         write(text)
     else:
         sys.stdout.write(text)
+
+
+@commands.command(epilog="Example: videomme publish qwen-video --to hub:Qwen/Qwen3-VL-8B")
+def publish(
+    evaluation: Annotated[
+        str, evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="hub[:ORGANIZATION/MODEL]",
+            help="The model repository on the hub; without its name, the one that is evaluated.",
+        ),
+    ] = "hub",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write the file here, and send nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Propose a score for the page of the model on the Hugging Face Hub.
+
+    Shows what will be sent, then opens a pull request with one file in
+    .eval_results. The file has the score and its settings, and no question,
+    response or frame.
+    """
+    announce("Reading the results…")
+    from huggingface_hub import HfApi
+
+    from videomme_pipeline.fetch.hub import explained
+    from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
+
+    store = open_project().store
+    scored = _scored(store, evaluation)
+    place, _, repository = to.partition(":")
+    known_name(["hub"], place, "place")
+    repository = model_repository(scored, repository)
+    path, text = f".eval_results/{evaluation}.yaml", write_eval_results(scored)
+    print_findings(store, [evaluation])
+    note(f"{path} of {repository}:")
+    write(text)
+    if dry_run:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+        note(f"Wrote {path}; nothing was sent")
+        return
+    if not yes:
+        typer.confirm(f"Open a pull request in {repository}?", abort=True, err=True)
+    with explained(repository):
+        opened = HfApi(endpoint=os.environ.get("HF_ENDPOINT")).upload_file(
+            path_or_fileobj=text.encode(),
+            path_in_repo=path,
+            repo_id=repository,
+            commit_message=f"Add the score of {evaluation}",
+            create_pr=True,
+        )
+    note(f"Opened {opened.pr_url}")
+
+
+def _scored(store: "Store", evaluation: str) -> "Scored":
+    """The stored scores of an evaluation, and what blocks their citation."""
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.storage.tables import read_rows, stored_settings
+
+    benchmark, rows = stored_scores(store, evaluation)
+    blocked = [
+        f"{finding['check_name']}: {finding['summary']}"
+        for finding in open_findings(store, [evaluation])
+        if finding["status"] == "blocked"
+    ]
+    return Scored(
+        questions=read_rows(store.questions(benchmark), Question),
+        rows=rows,
+        settings=stored_settings(store.scores(benchmark, evaluation)),
+        not_citable="; ".join(blocked),
+    )

@@ -191,7 +191,7 @@ def _headers() -> dict[str, str]:
 
 def _advice(status: int) -> str:
     if status in (401, 403):
-        return "set HF_TOKEN to a token that can read it"
+        return "set HF_TOKEN to a token that may access it"
     if status == 404:
         return "the file is not in this revision; remove `revision` to use the pinned one"
     return "run again later: complete files are kept"

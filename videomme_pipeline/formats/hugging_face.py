@@ -3,12 +3,12 @@
 The hub shows its scores on the model page and on the leaderboard of the benchmark's dataset.
 """
 
-from collections.abc import Mapping
+import re
 
 import yaml
 
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.formats.results_format import Scored
+from videomme_pipeline.formats.results_format import Scored, mapping_or_empty
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 
 _TASK = "default"
@@ -47,6 +47,21 @@ def write_eval_results(scored: Scored) -> str:
     )
 
 
+def model_repository(scored: Scored, name: str = "") -> str:
+    """The repository `name` on the hub, or else that of the evaluated model.
+
+    Raises:
+        ScoringError: if that is no name of a repository, such as `Qwen/Qwen3-VL-8B`.
+    """
+    name = name or str(mapping_or_empty(scored.settings.get("model")).get("model", ""))
+    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII):
+        raise ScoringError(
+            f"{scored.rows[0].evaluation}: `{name}` is no repository of a model on the hub; name "
+            "one with --to hub:ORGANIZATION/MODEL"
+        )
+    return name
+
+
 def _headline(scored: Scored) -> tuple[float, str]:
     """The score in percent, and a text with the 95% interval of the score."""
     if scored.benchmark.grouping:
@@ -62,7 +77,7 @@ def _headline(scored: Scored) -> tuple[float, str]:
 
 
 def _settings(scored: Scored) -> str:
-    row, template = scored.rows[0], scored.settings.get("template")
-    name = template.get("name") if isinstance(template, Mapping) else None
+    row = scored.rows[0]
+    name = mapping_or_empty(scored.settings.get("template")).get("name")
     prompt = f"prompt {name}, " if name else ""
     return f"{row.track}, {row.sampling}, {prompt}reader {row.reader}"
