@@ -89,7 +89,10 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         metadata={"dagster/column_schema": column_schema(Checkpoint)},
         check_specs=[
             dg.AssetCheckSpec(
-                _GATE, asset=key, description="The checkpoint is not worse than its reference."
+                _GATE,
+                asset=key,
+                description="Neither this checkpoint nor the newest one of its training run is "
+                "worse than its reference.",
             )
         ],
     )
@@ -102,7 +105,7 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
             asset_key=key,
             metadata=metadata,
             data_version=dg.DataVersion(version_of(rows)),
-            check_results=[_check_result(key, rows)],
+            check_results=[_check_result(key, [*rows, *_newest_after(project, rows[0])])],
         )
         evaluated = [row.evaluation for row in rows if row.outcome is not CheckpointOutcome.DELETED]
         if evaluated:  # the warehouse and the page show the verdict
@@ -356,8 +359,25 @@ def _check_result(key: dg.AssetKey, rows: Sequence[Checkpoint]) -> dg.AssetCheck
         asset_key=key,
         check_name=_GATE,
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-        description="; ".join(f"{row.template}: {row.outcome}. {row.reason}" for row in rows),
+        description="; ".join(
+            f"step {row.step}, {row.template}: {row.outcome}. {row.reason}" for row in rows
+        ),
     )
+
+
+def _newest_after(project: Project, row: Checkpoint) -> list[Checkpoint]:
+    """The rows of the newest checkpoint with an outcome, if it is later in the training run.
+
+    The check has one state for all partitions, so an old checkpoint must not hide a failure.
+    """
+    later = [
+        other
+        for other in read_checkpoints(project.store)
+        if other.run == row.run
+        and other.step > row.step
+        and other.outcome is not CheckpointOutcome.PENDING
+    ]
+    return [other for other in later if other.step == later[-1].step]
 
 
 def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:

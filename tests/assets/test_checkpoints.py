@@ -273,13 +273,22 @@ def test_a_checkpoint_that_cannot_be_served_is_not_evaluated_until_it_is_submitt
     project = write_training()
     folder = write(training, 100)
     write(training, 200)
+    write(training, 300, wrong_every=2)
     (folder / "broken").touch()
     rows = evaluate_all(project, instance)
-    assert outcomes(project) == [(100, "not evaluated", None), (200, "passed", None)]
+    assert outcomes(project) == [
+        (100, "not evaluated", None),
+        (200, "passed", None),
+        (300, "failed", "worse"),
+    ]
     assert "out of memory" in str(rows[0].reason)
     (folder / "broken").unlink()
     (row,) = run_checkpoint(project.reopened(), instance, "tiny|100")
     assert row.outcome is CheckpointOutcome.PASSED
+    (shown,) = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(dg.AssetKey("checkpoints"), "gate"), limit=1
+    )
+    assert shown.status.value == "FAILED", "an old checkpoint hides no newer failure"
 
 
 @pytest.mark.slow
