@@ -599,6 +599,10 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
             "nothing.mp4 is neither a file nor a stored video",
         ),
         (["init", "few", "--benchmark", "smokey"], "benchmark smokey is not set up"),
+        (
+            ["init", "--benchmark", "smoke"],
+            "--benchmark smoke: give the name of the new evaluation",
+        ),
         (["init", "a b", "--benchmark", "videomme"], "the file name is the evaluation's name"),
         (["nightly"], "no evaluation is tracked"),
     ],

@@ -38,9 +38,12 @@ def init(
             "project is written."
         ),
     ] = None,
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}.")
-    ] = "smoke",
+    named_benchmark: Annotated[
+        str | None,
+        typer.Option(
+            "--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}. Default: smoke."
+        ),
+    ] = None,
     annotations: Annotated[
         Path | None,
         typer.Option(help="The file with the questions, if the folder has several such files."),
@@ -61,13 +64,17 @@ def init(
     from videomme_pipeline.evaluation.writing import write_declaration, write_example
 
     if name is None:
-        if annotations is not None:
-            raise ConfigurationError("--annotations: name the folder of the new benchmark, too")
+        if annotations or named_benchmark:
+            option = "--annotations" if annotations else f"--benchmark {named_benchmark}"
+            raise ConfigurationError(
+                f"{option}: give the name of the new evaluation or the folder of the new "
+                "benchmark, too"
+            )
         _init_project(demo=demo)
         return
     if demo:
         raise ConfigurationError(f"--demo writes a whole project; leave out {name}")
-    configuration = open_project().configuration
+    configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
         path = write_declaration(configuration.folder, benchmark, Path(name), annotations)
         note(
