@@ -574,3 +574,96 @@ def test_a_letter_in_the_picture_is_an_answer_if_the_options_are_unknown(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter
+
+
+EGG_COUNTS = ("12 eggs", "15 eggs", "18 eggs", "24 eggs")
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        (r"She needs three boxes, so it is C. \boxed{17}", EGG_COUNTS, None),
+        (r"She needs three boxes, so it is C. \boxed{17}", (), None),
+        (r"Let $c$ be the boxes. Then $c$ is \boxed{17}.", (), None),
+        (r"The answer is C. \boxed{15}", EGG_COUNTS, "B"),
+        (r"We get \boxed{17}. The answer is (C).", EGG_COUNTS, "C"),
+        (r"We get \boxed{17}, near option C (18).", EGG_COUNTS, None),
+        ("So it is C. <answer>17</answer>", EGG_COUNTS, None),
+        (r"So it is C. \boxed{\text{the third box}}", EGG_COUNTS, "C"),
+        ("The answer is pears and figs.", FRUIT, None),
+        ("The answer is 18 eggs, and it is clear.", EGG_COUNTS, "C"),
+    ],
+)
+def test_a_marked_value_replaces_the_letters_before_it(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("A shows a cat, so A is right. D shows it too, so D is right.\nAnswer: AD", None),
+        ("C项正确。D项正确。\n【答案】CD", None),
+        ("【答案】AC\nA项正确，C项正确。", None),
+        ("The answer is BD. On second thought, the answer is B.", "B"),
+        ("The answer is NASA, so C.", "C"),
+    ],
+)
+def test_several_letters_in_one_word_are_no_single_answer(
+    response: str, letter: str | None
+) -> None:
+    assert read(response, FRUIT).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        (
+            "It rains. A boat sinks. So option A is true. The sun sets. So option C is true. The",
+            None,
+        ),
+        ("It rains. A boat sinks. So option A is true. The sun sets. The moon rises. The", "A"),
+        ("It rains. A boat sinks. So option A is true. The answer is C. Then the", "C"),
+        ("It rains. A boat sinks. So option A is true. So option C is true.", "C"),
+    ],
+)
+def test_the_letters_of_an_answer_that_was_cut_off_must_agree(
+    response: str, letter: str | None
+) -> None:
+    assert read(response, FRUIT).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("The answer is B. However, at the end of the video it should be C.", "C"),
+        ("The answer is B. However, option C is tempting.", "B"),
+        ("The answer is B. However, C is correct as well.", "B"),
+        ("The answer is B. However, the last frame shows (C) plums.", "B"),
+        ("C is tempting. However, she eats pears. The answer is B.", "B"),
+        ("If she eats, then the answer is (A). Otherwise, the answer is (C). We cannot determine "
+         "the answer.", None),
+        ("Maybe it is A. We cannot determine it by sound. The last frame has plums, so C.", "C"),
+        ("She eats plums (C), not the figs (D).", "C"),
+        ("Between A and C, C seems more likely.", "C"),
+        ("A and C are plausible. However, C is more consistent with the last frame.", "C"),
+        ("Die Antwort ist nicht A, sondern C.", "C"),
+        ("La réponse n'est pas A mais C.", "C"),
+        ("La respuesta no es A, sino C.", "C"),
+        ("答案不是A，而是C。", "C"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_given_up_or_contrasted_is_not_the_answer(
+    response: str, letter: str | None
+) -> None:
+    assert read(response, FRUIT).letter == letter
+
+
+@pytest.mark.parametrize("question", ["问题", "题目", "用户", "질문", "Question 2"])
+def test_a_question_that_the_model_adds_in_another_language_ends_the_answer(question: str) -> None:
+    assert read(f"B\n\n{question}：谁在吃？\n答案：D", FRUIT).letter is Letter.B
+
+
+def test_a_reason_after_an_option_does_not_deny_it() -> None:
+    assert read("He is folding paper, as the ducks are not there.", CHORES).letter is Letter.C

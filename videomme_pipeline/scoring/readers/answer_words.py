@@ -63,7 +63,7 @@ DECLARES = _phrases("declares", after=r"[\s*_$:(\"']*")
 ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|选项[是为]|選項[是為]"
     r"|正确|正確|應該|应该|应为|答"
-    r"|觉得是|覺得是|认为是|認為是|就是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
+    r"|觉得是|覺得是|认为是|認為是|就是|而是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces that announce an answer, directly before its letter."""
 CONCLUDES_UNSPACED = re.compile(
@@ -142,14 +142,17 @@ AFFIRMED = re.compile(
         |closest|most\s\w+)\s(?:\w+\s)?(?:option|answer|choice|one|match|fit)\b
     | best\s(?:matches|fits|describes|captures|explains|summarizes|aligns|reflects|represents)\b
     | (?:describes|fits|matches|explains)\s[\w\s]{{1,30}}\b(?:best|correctly|accurately)\b
-    | is\s(?:best\s|also\s)?(?:supported|confirmed|consistent)\b
+    | is\s(?:best\s|also\s|more\s)?(?:supported|confirmed|consistent)\b
     | [がは则則]?[是为為]?(?:更为|更|最为|最)?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답
         |合适|合適|合理|恰当|恰當|贴切|准确|準確|符合|佳(?:答案|选项)?)
     | (?:matches|fits|remains)\b | it\sis\b | for\ssure\b | yes\b
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-ALSO = re.compile(r"[ \t]*(?:is|seems|could\sbe|would\sbe)\s(?:also|too)\b", re.IGNORECASE)
+ALSO = re.compile(
+    r"[ \t]*(?:is|seems|could\sbe|would\sbe)\s(?:(?:also|too)\b|[^.\n]{1,20}\bas\swell\b)",
+    re.IGNORECASE,
+)
 """Text after a letter that is one more answer: "(D) is also correct"."""
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""
@@ -193,20 +196,37 @@ CORRECTION = re.compile(
     (?:(?P<withdrawn>wait\b(?=\s*(?:[,.!?…–—-]|$|(?:no|that|actually|it|i|let|the\sanswer)\b))
         |scratch\sthat|that's\s(?:wrong|not\sright|incorrect)|i\swas\swrong|correction\b)
       |actually\b|on\ssecond\sthought|oops\b|my\smistake|i\smeant?\b|or\srather\b
-      |let\sme\s(?:re\w+|double|look\sagain|correct)|no,|sorry,\s)
+      |let\sme\s(?:re\w+|double|look\sagain|correct)|no,|sorry,\s|(?P<however>however\b))
     |(?P<withdrawn_unspaced>不对|等等|更正)""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a correction. If the text after it has an answer, only that text counts.
-`withdrawn` also cancels the text before the correction."""
+`withdrawn` also cancels the text before the correction. After `however`, only a chosen letter
+counts."""
 CHOOSES_NONE = re.compile(
     r"""(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
-    none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$""",
+    none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$
+    |\b(?:we|i|it|answer)\b[^.\n]{0,20}\b(?:cannot|can't|(?:unable|impossible)\sto)\s(?:be\s)?determined?\b[^.\n]*\W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The end of an answer that says that no option is right."""
+_DECLARED_SET = re.compile(
+    r"""(?:nswers?|答案)[^\w\n]{0,4}(?:is|are|[为是])?[^\w\n]{0,4}
+    (?=[A-N]{2,7}(?![A-Za-z]))A?B?C?D?E?F?G?(?![A-Za-z])""",
+    re.VERBOSE,
+)
+
+
+def declared_sets(text: str) -> list[int]:
+    """The ends of the declared answers that are several letters: "The answer is BD"."""
+    if "nswer" not in text and "答案" not in text:
+        return []
+    return [match.end() for match in _DECLARED_SET.finditer(text)]
+
+
 NEXT_QUESTION = re.compile(
-    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem)\s?\d*[ \t*]*:
+    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem
+        |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:
     |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]
     |\n[ \t#*>]*(?:user|human)[ \t]*\n""",
     re.IGNORECASE | re.VERBOSE,

@@ -14,7 +14,9 @@ from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
 from videomme_pipeline.scoring.readers.response_text import Span, fold
 
 _VALUE = re.compile(r"(?:about\s|approximately\s|[a-zA-Z]\s?=\s?)?[-−√π\\]?[\d√π\\]")
-_VALUE_END = re.compile(r"[;\n。]|,(?!\d{3})|\.(?!\d)|\b(?:which|because|since|so|as|and)\b|$")
+_VALUE_END = re.compile(
+    r"[;\n。]|,(?!\d{3})|\.(?!\d)|\b(?:which|because|since|so|as|and\s(?:it|this|that|not|so))\b|$"
+)
 _COMMANDS = (
     (re.compile(r"\\[dt]?frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}"), r"\1/\2"),
     (re.compile(r"\\sqrt\s?(?:\{([^{}]*)\}|(\d))"), r"√\1\2"),

@@ -150,16 +150,21 @@ _LONGEST_TAGGED = 2_000
 def _read_answer_tag(
     text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]
 ) -> Reading | None:
-    """The reading of the last answer tag that is not empty, or None if no letter is in it."""
-    for tag in reversed(_answer_tags(text)):
-        content = set_markup_aside(text[tag.end() : _tag_end(text, tag)])
-        if not content.strip(" \t\n._"):
-            continue
-        reading = _read_text(" " * tag.end() + content, letters, labelled)
-        if reading.rule == "no_letter":
-            return None
+    """The reading of the last answer tag that is not empty, or None if no letter or value is in it.
+
+    After a value, only a stated letter is read. The text before the value is not read.
+    """
+    marked = _marked(text)
+    if marked is None:
+        return None
+    start, end = marked
+    reading = _read_text(" " * start + set_markup_aside(text[start:end]), letters, labelled)
+    if reading.rule != "no_letter":
         return replace(reading, rule="answer_tag") if reading.letter else reading
-    return None
+    if not any(map(str.isdigit, text[start:end])):
+        return None
+    reading = _read_text(" " * end + set_markup_aside(text[end:]), letters, labelled)
+    return NO_LETTER if reading.rule in _WEAK_RULES else reading
 
 
 def _answer_tags(text: str) -> Sequence[re.Match[str]]:
@@ -267,15 +272,19 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         return Reading(letter=None, rule="several_letters", span=(repeated[0].start, last.end))
     if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
+    for several in words_of.declared_sets(text):
+        if not any(later.role is Role.DECLARED for later in candidates if later.start > several):
+            return Reading(letter=None, rule="several_letters", span=None)
     corrections = _corrections(text, first.end)
     if corrections:
-        after = _stated_after(candidates, corrections[-1].end())
+        weakest = Role.CHOSEN if corrections[-1]["however"] else Role.ALONE
+        after = _stated_after(candidates, corrections[-1].end(), weakest)
         if after:
             return _strongest(after, letters)
     for cue in corrections:
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(letter=None, rule="withdrawn", span=cue.span())
-    return _strongest(candidates, letters)
+    return _strongest(candidates, letters, text)
 
 
 def _corrections(text: str, start: int) -> list[re.Match[str]]:
@@ -286,17 +295,24 @@ def _corrections(text: str, start: int) -> list[re.Match[str]]:
     return list(words_of.CORRECTION.finditer(text, start))
 
 
-def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
-    """The candidates from `position` on with the role `ALONE` or a stronger role."""
+def _stated_after(
+    candidates: Sequence[_Candidate], position: int, weakest: Role = Role.ALONE
+) -> list[_Candidate]:
+    """The candidates from `position` on with the role `weakest` or a stronger role."""
     return [
         candidate
         for candidate in candidates
-        if candidate.start >= position and candidate.role >= Role.ALONE
+        if candidate.start >= position and candidate.role >= weakest and not candidate.is_also
     ]
 
 
-def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
-    """The last letter of the strongest role, or none if letters of a weak role disagree."""
+def _strongest(
+    candidates: Sequence[_Candidate], letters: Sequence[Letter], text: str = ""
+) -> Reading:
+    """The last letter of the strongest role, or none if letters of a weak role disagree.
+
+    The letters of all roles but `DECLARED` must agree if `text` ends inside a sentence.
+    """
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
     top = chosen.role
@@ -306,8 +322,9 @@ def _strongest(candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> R
         if single:
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
-    must_agree = top < Role.CHOSEN or chosen.is_also
-    if must_agree and len({peer.letter for peer in peers if not peer.several}) > 1:
+    if len({peer.letter for peer in peers if not peer.several}) > 1 and (
+        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
+    ):
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -323,6 +340,12 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 _COUNTED = re.compile(rf"(?<![{words_of.WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{words_of.WORD_LETTER}])")
 _MOST_SENTENCES = 20
 _FEWEST_COPIES = 4
+_FEWEST_FINISHED = 3
+
+
+def _is_cut_off_text(text: str) -> bool:
+    """True if several sentences are finished and the last one is not."""
+    return text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _FEWEST_FINISHED
 
 
 def _loop_start(text: str) -> int:
