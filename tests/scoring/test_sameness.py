@@ -18,7 +18,7 @@ QUESTIONS = [question(f"{number // 3:03d}", number % 3 + 1) for number in range(
 
 SUMMARY = (
     "sixteen has the same letter in all but 0 of 396 answers that one of them got wrong (900 in "
-    "all; their accuracies explain 38%), although other settings were used (sampling)"
+    "all), although other settings were used (sampling)"
 )
 
 

@@ -37,14 +37,12 @@ class Sameness:
     """The comparison of the answers of two evaluations to different requests.
 
     `answers` counts the compared answers. `informative` counts the answers that at least one side
-    got wrong. `different` counts the informative answers with different letters. `explained` is the
-    share of equal letters that independent answers with the same accuracies would have.
+    got wrong. `different` counts the informative answers with different letters.
     """
 
     answers: int
     informative: int
     different: int
-    explained: float
 
     @property
     def is_same(self) -> bool:
@@ -119,8 +117,7 @@ def _finding(
         sentences.append(
             f"{evaluations[other].evaluation} has the same letter in all but "
             f"{compared.different:,} of {compared.informative:,} answers that one of them got "
-            f"wrong ({compared.answers:,} in all; their accuracies explain "
-            f"{100 * compared.explained:.0f}%), although other settings were used "
+            f"wrong ({compared.answers:,} in all), although other settings were used "
             f"({', '.join(sorted(settings)) or 'other requests'})"
         )
     return CheckResult(
@@ -148,12 +145,6 @@ class _AnswerTable:
         self._letters: NDArray[np.int8] = np.full(shape, _NO_ANSWER, np.int8)
         self._correct: NDArray[np.bool_] = np.zeros(shape, np.bool_)
         self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
-        options: dict[str, int] = {
-            q.question_id: len(q.options) for e in evaluations for q in e.questions
-        }
-        self._chance: NDArray[np.float64] = np.array(
-            [1 / max(options.get(question_id, 4) - 1, 1) for question_id, _ in columns]
-        )
         for number, evaluation in enumerate(evaluations):
             for row in evaluation.answers:
                 if row.outcome is Outcome.FAILED or row.request_fingerprint is None:
@@ -180,15 +171,8 @@ class _AnswerTable:
         compared = (letters_a != _NO_ANSWER) & (letters_b != _NO_ANSWER)
         compared &= self._requests[a] != self._requests[b]
         informative = compared & ~(self._correct[a] & self._correct[b])
-        answers = int(compared.sum())
-        explained = 0.0
-        if answers:
-            right_a, right_b = self._correct[a, compared].mean(), self._correct[b, compared].mean()
-            chance = self._chance[compared].mean()
-            explained = float(right_a * right_b + (1 - right_a) * (1 - right_b) * chance)
         return Sameness(
-            answers=answers,
+            answers=int(compared.sum()),
             informative=int(informative.sum()),
             different=int((informative & (letters_a != letters_b)).sum()),
-            explained=explained,
         )
