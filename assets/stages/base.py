@@ -4,7 +4,7 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
@@ -14,7 +14,6 @@ from upath import UPath
 from videomme_pipeline.assets.partitions import Partitions
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.failures import FailureLog
@@ -81,15 +80,6 @@ class Failed(Generic[P]):
 Targets: TypeAlias = Sequence[Target[P]]
 Results: TypeAlias = Iterator[Built[P] | Failed[P]]
 """The results of building or describing partitions, each as soon as it is available."""
-AnyOutcome = TypeVar("AnyOutcome", Built[Any], Built[Any] | Failed[Any])
-
-
-def with_dashboard(built: AnyOutcome, workers: Workers) -> AnyOutcome:
-    """`built` with a link to the page of the cluster that built it."""
-    if isinstance(built, Failed) or workers.dashboard is None:
-        return built
-    link = dg.MetadataValue.url(workers.dashboard)
-    return replace(built, metadata={**built.metadata, "dask_dashboard": link})
 
 
 def describe_each(

@@ -17,7 +17,6 @@ from videomme_pipeline.assets.stages.base import (
     Target,
     Targets,
     describe_each,
-    with_dashboard,
 )
 from videomme_pipeline.assets.stages.metadata import picture
 from videomme_pipeline.assets.stages.refresh import FILE_BYTES
@@ -100,8 +99,7 @@ class Frames(BenchmarkStage[VideoVariant]):
                 self.project.compute.node_seconds += (now - began) * workers.nodes
                 began = now
                 for target in by_video.pop(result.job.video_id):
-                    built = self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
-                    yield with_dashboard(built, workers)
+                    yield self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                 stored = f"The frames of {number} of {len(jobs)} videos are stored."
                 self.show("frames", number, len(jobs), stored, workers.description)
                 new = (item.bytes for item in result.frame_sets if not item.reused)

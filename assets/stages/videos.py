@@ -11,7 +11,6 @@ from videomme_pipeline.assets.stages.base import (
     Results,
     Target,
     Targets,
-    with_dashboard,
 )
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
@@ -111,8 +110,7 @@ class Videos(BenchmarkStage[VideoPartition]):
         ):
             ahead = [probed[job] for job in jobs if job in probed]
             for number, result in enumerate(chain(ahead, results), start=1):
-                built = self._report(by_video[result.task.video_id], result)
-                yield with_dashboard(built, workers)
+                yield self._report(by_video[result.task.video_id], result)
                 stored = f"{number} of {len(jobs)} videos are probed."
                 self.show("probed videos", number, len(jobs), stored, workers.description)
         self.benchmark.invalidate()

@@ -1,1 +1,1 @@
-"""Cluster: Dask, SSH and Slurm workers, and locks of several machines in PostgreSQL."""
+"""Cluster: workers that find tasks in a shared folder, Slurm jobs, and locks in PostgreSQL."""

@@ -1,102 +1,187 @@
-"""Dask workers as Slurm jobs: how they are submitted, and why they do not work.
+"""Workers as the tasks of Slurm's array jobs: how they are submitted, and why they do not work."""
 
-Dask submits jobs and forgets them. `SlurmJobs` reads their states and logs, so that a run says what
-it waits for, and stops if no job can ever work.
-"""
-
+import shlex
 import shutil
-import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from typing import Literal
 from uuid import uuid4
 
-import psutil
+from pydantic import Field, model_validator
 
-from videomme_pipeline.cluster.settings import EXPORTS, SlurmSpec
+from videomme_pipeline.cluster.workers import QueueSpec, queue_workers
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.processes.secrets import child_environment
+from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
-if TYPE_CHECKING:
-    from distributed import Security
-
-LOGS = "cluster-logs"
-"""The folder of the logs of jobs, beside the folder that the workers share."""
+LOGS = "logs"
+"""The folder of the logs of jobs, beside the folder of the run."""
 DAYS_OF_LOGS = 14
 CONNECT_SECONDS = 300.0
-"""The longest time between the start of a job and the connection of its worker."""
+"""The longest time between the start of a job and the first sign of its worker."""
 MOST_FAILURES = 4
 """A run stops after so many failed jobs without a worker."""
 IDLE_SECONDS = 600
 """Jobs that have no tasks for this time end, if fewer than all are needed."""
+REPLACE_SECONDS = 30.0
+"""Jobs that failed are replaced after this time."""
 _LOOK_SECONDS = 5.0
 _LOG_LINES = 3
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED"})
 _WORKING = frozenset({"RUNNING", "COMPLETING"})
-_ENDED_WELL = frozenset({"COMPLETED", "CANCELLED"})
+_ENDED_WELL = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "TIMEOUT"})
+
+
+class AdaptSpec(Spec):
+    """Bounds of the number of jobs. Jobs start when tasks wait, and end when none do."""
+
+    minimum: int = Field(default=0, ge=0)
+    maximum: int = Field(ge=1)
+
+
+class SlurmSpec(QueueSpec):
+    """Workers as Slurm jobs. `cores`, `memory` and `walltime` are those of one job.
+
+    `python` has this project on all nodes. `directives` are further `#SBATCH` options, such as
+    `--constraint=avx2`. `prologue` are lines of the job script before the worker starts, such as
+    `module load`.
+    """
+
+    kind: Literal["slurm"] = "slurm"
+    queue: str | None = None
+    account: str | None = None
+    cores: int = Field(ge=1)
+    memory: str
+    walltime: str = "01:00:00"
+    jobs: int | None = Field(default=None, ge=1)
+    adapt: AdaptSpec | None = None
+    python: str = sys.executable
+    directives: tuple[str, ...] = ()
+    prologue: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _require_size(self) -> "SlurmSpec":
+        if (self.jobs is None) == (self.adapt is None):
+            raise ValueError("set either `jobs: 4` or `adapt: {minimum: 0, maximum: 16}`")
+        return self
+
+    @property
+    def bounds(self) -> AdaptSpec:
+        """The smallest and the largest number of jobs at the same time."""
+        return self.adapt or AdaptSpec(minimum=self.jobs or 1, maximum=self.jobs or 1)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        other_python = () if self.python == sys.executable else (self.python,)
+        return (*self.prologue, *other_python)
+
+    @contextmanager
+    def connect(self, folder: Path, on_message: Callable[[str], None]) -> Iterator[Workers]:
+        jobs = SlurmJobs(self, folder, on_message)
+        try:
+            jobs.submit(self.bounds.minimum)
+            most_tasks = self.bounds.maximum * self.cores
+            with queue_workers(self, folder, on_message, jobs, most_tasks) as workers:
+                yield workers
+        finally:
+            with suppress(OSError, subprocess.SubprocessError):
+                _run(["scancel", "--name", jobs.name])
+
+    def check_jobs(self) -> str:
+        return SlurmJobs(self, Path.cwd() / "run", print).check_script()
 
 
 @dataclass
 class SlurmJobs:
-    """The jobs of a run, which all have the name `name`, and their logs in `logs`."""
+    """The jobs of the run in `folder`, which all have one name."""
 
-    name: str
-    logs: Path
-    max_wait_seconds: float
+    spec: SlurmSpec
+    folder: Path
     on_message: Callable[[str], None]
+    name: str = field(default_factory=lambda: f"videomme-{uuid4().hex[:8]}")
     _looked_at: float = 0.0
-    _alone_since: float = field(default_factory=time.monotonic)
+    _submitted_at: float = 0.0
     _has_worked: bool = False
     _shown: str = ""
     _failed: dict[str, str] = field(default_factory=dict)
 
-    def check(self, workers: int) -> None:
-        """Say what changed, at most every few seconds.
+    def check_script(self) -> str:
+        """Ask Slurm if it would start a job, and return its answer. Nothing is started.
 
         Raises:
-            ClusterError: if there is no worker and none can be expected.
+            ClusterError: if there is no Slurm here, or it rejects the job.
         """
-        now = time.monotonic()
-        if now - self._looked_at < _LOOK_SECONDS:
+        answer = self._sbatch(1, "--test-only").stderr
+        return answer.strip().removeprefix("sbatch: ")
+
+    def submit(self, count: int) -> None:
+        """Submit an array of `count` jobs, or check that one could be submitted.
+
+        Raises:
+            ClusterError: if Slurm rejects it.
+        """
+        if count == 0:
+            self.check_script()
             return
+        _remove_old(self._logs)
+        self._sbatch(count)
+        self._submitted_at = time.monotonic()
+
+    def check(self, workers: int, tasks: int, alone_seconds: float) -> str:
+        """Show the states of the jobs, at most every few seconds, and submit those that miss."""
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_SECONDS or not (tasks or workers):
+            return self._words
         self._looked_at = now
         jobs = self._states()
         if jobs is None:  # the controller does not answer
-            return
+            return self._words
         self._show(jobs)
+        active = sum(state in _WAITING | _WORKING for state, _ in jobs.values())
         if workers:
-            self._alone_since, self._has_worked = now, True
+            self._has_worked = True
             self._failed.clear()
-            return
-        seconds = now - self._alone_since
-        states = {state for state, _ in jobs.values()}
-        # Dask replaces jobs that worked until their time limit, but not at once.
+        elif alone_seconds:
+            self._require_hope(jobs, active, alone_seconds)
+        bounds = self.spec.bounds
+        needed = min(max(-(-tasks // self.spec.cores), bounds.minimum), bounds.maximum) - active
+        patience = REPLACE_SECONDS if len(jobs) > active else 0.0
+        if needed > 0 and now - self._submitted_at > patience:
+            self.submit(needed)
+        return self._words
+
+    @property
+    def _logs(self) -> Path:
+        return self.folder.parent / LOGS
+
+    @property
+    def _words(self) -> str:
+        return f" ({self._shown})" if self._shown else ""
+
+    def _require_hope(
+        self, jobs: Mapping[str, tuple[str, str]], active: int, alone_seconds: float
+    ) -> None:
+        """Raise an error if the jobs of a run without a worker will not have one."""
+        # Jobs that worked until their time limit are replaced, but not at once.
         patience = CONNECT_SECONDS if self._has_worked else 2 * _LOOK_SECONDS
-        if len(self._failed) >= MOST_FAILURES or (
-            seconds > patience and not states & (_WAITING | _WORKING)
-        ):
+        if len(self._failed) >= MOST_FAILURES or (jobs and not active and alone_seconds > patience):
             raise ClusterError(
-                f"cluster: no Slurm job works: {'; '.join(self._failed.values()) or 'none exists'}"
-                f". Correct `slurm` in {CLUSTER_FILE}; all logs are in {self.logs}"
+                f"cluster: no Slurm job works: {'; '.join(self._failed.values()) or 'all ended'}"
+                f". Correct {CLUSTER_FILE}; all logs are in {self._logs}"
             )
-        if states & _WORKING and not states & _WAITING and seconds > CONNECT_SECONDS:
-            job = next(iter(jobs))
+        states = {state for state, _ in jobs.values()}
+        if states & _WORKING and not states & _WAITING and alone_seconds > CONNECT_SECONDS:
+            job = next(job for job, (state, _) in jobs.items() if state in _WORKING)
             raise ClusterError(
-                f"cluster: Slurm jobs run, but no worker has connected for {seconds:.0f} s"
-                f"{self._log_of(job)}. Check `interface` and `ports` in {CLUSTER_FILE}, and that "
-                "the nodes may open connections to this machine"
-            )
-        if seconds > self.max_wait_seconds:
-            raise ClusterError(
-                f"cluster: no worker for {seconds / 60:.0f} minutes ({self._shown}); raise "
-                f"`max_wait_minutes` in {CLUSTER_FILE}, or run again when the queue is shorter"
+                f"cluster: Slurm jobs run, but no worker has looked into {self.folder} for "
+                f"{alone_seconds:.0f} s{self._log_of(job)}. All nodes must share this folder"
             )
 
     def _show(self, jobs: Mapping[str, tuple[str, str]]) -> None:
@@ -118,7 +203,7 @@ class SlurmJobs:
 
     def _states(self) -> dict[str, tuple[str, str]] | None:
         """The state and reason of each job, or None if Slurm does not answer."""
-        command = ["squeue", "--noheader", "--states=all", f"--name={self.name}"]
+        command = ["squeue", "--noheader", "--array", "--states=all", f"--name={self.name}"]
         with suppress(OSError, subprocess.SubprocessError):
             rows = _run([*command, "--format=%i|%T|%r"]).stdout.splitlines()
             fields = (row.split("|") for row in rows)
@@ -127,126 +212,66 @@ class SlurmJobs:
 
     def _log_of(self, job: str) -> str:
         """The last lines of a job's log, for a message."""
-        lines = [
-            line.strip()
-            for path in sorted(self.logs.glob(f"*-{job}.*"))
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
-            if line.strip()
-        ]
+        log = self._logs / f"{self.name}-{job}.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
         return f", its log ends with: {' | '.join(lines[-_LOG_LINES:])}" if lines else ""
 
-
-@contextmanager
-def slurm_cluster(
-    spec: SlurmSpec, folder: Path, security: "Security", on_message: Callable[[str], None]
-) -> Iterator[tuple[Any, SlurmJobs]]:
-    """A cluster of Slurm jobs, with its scheduler in this process.
-
-    Scheduler and workers use TLS with the keys of `security`. Jobs get only the environment
-    variables that a child process may see.
-
-    Raises:
-        ClusterError: if Slurm rejects a job.
-    """
-    with needs_extra("cluster", CLUSTER_FILE), patch("signal.signal"):
-        # The import sets a handler of Ctrl-C, which ends the process, and fails in a thread.
-        from dask_jobqueue import SLURMCluster  # noqa: PLC0415
-    logs = _log_folder(folder)
-    options = _job_options(spec, logs)
-    try_job(spec, logs)
-    with SLURMCluster(
-        **options,
-        security=security,
-        scheduler_options={"dashboard_address": "127.0.0.1:0", "port": _free_port(spec)},
-    ) as cluster:
-        # Dask replaces jobs that end only in an adaptive cluster.
-        bounds = spec.bounds
-        cluster.adapt(
-            minimum_jobs=bounds.minimum,
-            maximum_jobs=bounds.maximum,
-            interval="1s",
-            wait_count=IDLE_SECONDS,
+    def _script(self, count: int) -> str:
+        """The script of an array of `count` jobs, each of them a worker."""
+        spec, bounds = self.spec, self.spec.bounds
+        # Jobs get only the environment variables that a child process may see.
+        names = [name for name in sorted(child_environment()) if name.isidentifier()]
+        options = {
+            "array": f"0-{count - 1}",
+            "job-name": self.name,
+            "output": self._logs / f"{self.name}-%A_%a.log",
+            "partition": spec.queue,
+            "account": spec.account,
+            "ntasks": 1,
+            "cpus-per-task": spec.cores,
+            "mem": spec.memory.upper().removesuffix("B"),
+            "time": spec.walltime,
+            "export": ",".join(names),
+        }
+        directives = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        worker = [spec.python, "-m", "videomme_pipeline.cluster.worker", str(self.folder)]
+        worker += ["--tasks", str(spec.cores)]
+        if bounds.minimum < bounds.maximum:
+            worker += ["--idle-seconds", str(IDLE_SECONDS)]
+        return "\n".join(
+            [
+                "#!/bin/sh",
+                *(f"#SBATCH {directive}" for directive in (*directives, *spec.directives)),
+                *spec.prologue,
+                f"exec {shlex.join(worker)}",
+                "",
+            ]
         )
-        wait = 60.0 * spec.max_wait_minutes
-        yield cluster, SlurmJobs(options["job_name"], logs, wait, on_message)
+
+    def _sbatch(self, count: int, *options: str) -> "subprocess.CompletedProcess[str]":
+        if shutil.which("sbatch") is None:
+            raise ClusterError(
+                "no command `sbatch` here; run this on a login node of the Slurm cluster"
+            )
+        try:
+            return _run(["sbatch", *options], stdin=self._script(count))
+        except (OSError, subprocess.SubprocessError) as error:
+            output = getattr(error, "stderr", None) or str(error)
+            lines = [line.removeprefix("sbatch: error: ") for line in output.splitlines() if line]
+            raise ClusterError(
+                f"cluster: Slurm rejects the job ({'; '.join(lines)}); correct {CLUSTER_FILE}. "
+                "`sinfo` lists the partitions"
+            ) from error
 
 
-def try_job(spec: SlurmSpec, logs: Path) -> str:
-    """Ask Slurm if it would start a job, and return its answer. Nothing is started.
-
-    Raises:
-        ClusterError: if there is no Slurm here, or it rejects the job.
-    """
-    if shutil.which("sbatch") is None:
-        raise ClusterError(
-            "no command `sbatch` here; run this on a login node of the Slurm cluster"
-        )
-    with needs_extra("cluster", CLUSTER_FILE), patch("signal.signal"):
-        from dask_jobqueue.slurm import SLURMJob  # noqa: PLC0415
-    script = SLURMJob(scheduler="tls://scheduler", name="test", **_job_options(spec, logs))
-    try:
-        ended = _run(["sbatch", "--test-only"], stdin=script.job_script())
-    except (OSError, subprocess.SubprocessError) as error:
-        output = getattr(error, "stderr", None) or str(error)
-        lines = [line.removeprefix("sbatch: error: ") for line in output.splitlines() if line]
-        raise ClusterError(
-            f"cluster: Slurm rejects the job ({'; '.join(lines)}); correct `slurm` in "
-            f"{CLUSTER_FILE}. `sinfo` lists the partitions"
-        ) from error
-    return ended.stderr.strip().removeprefix("sbatch: ")
-
-
-def _job_options(spec: SlurmSpec, logs: Path) -> dict[str, Any]:
-    """The arguments of dask-jobqueue for a job, and for a cluster of jobs.
-
-    Raises:
-        ClusterError: if this machine has no such network interface.
-    """
-    interfaces = sorted(psutil.net_if_addrs())
-    if spec.interface not in interfaces:
-        raise ClusterError(
-            f"cluster: this machine has no network interface `{spec.interface}`; set `interface` "
-            f"in {CLUSTER_FILE} to the one that nodes reach: {', '.join(interfaces)}"
-        )
-    names = [name for name in sorted(child_environment()) if name.isidentifier()]
-    ports = [] if spec.ports is None else ["--worker-port", spec.ports, "--nanny-port", spec.ports]
-    return {
-        "queue": spec.queue,
-        "account": spec.account,
-        "cores": spec.cores,
-        "processes": 1,
-        "memory": spec.memory,
-        "walltime": spec.walltime,
-        "interface": spec.interface,
-        "python": spec.python,
-        "job_name": f"videomme-{uuid4().hex[:8]}",
-        "log_directory": str(logs),
-        "job_extra_directives": [f"--export={','.join(names)}", *spec.directives],
-        "job_script_prologue": [*EXPORTS, *spec.prologue],
-        "worker_extra_args": ["--dashboard-address", "127.0.0.1:0", *ports],
-    }
-
-
-def _log_folder(folder: Path) -> Path:
-    """The folder of logs, without those that are older than `DAYS_OF_LOGS`."""
-    logs = folder.parent / LOGS
+def _remove_old(logs: Path) -> None:
+    """Create the folder of logs, without those that are older than `DAYS_OF_LOGS`."""
     logs.mkdir(exist_ok=True)
     for file in logs.iterdir():
         with suppress(OSError):  # another run may remove it
             if time.time() - file.stat().st_mtime > DAYS_OF_LOGS * 86_400:
                 file.unlink()
-    return logs
-
-
-def _free_port(spec: SlurmSpec) -> int:
-    """The first free port of `ports` on this machine, or 0 for any."""
-    for port in spec.port_range:
-        with closing(socket.socket()) as probe, suppress(OSError):
-            probe.bind(("", port))
-            return port
-    if spec.port_range:
-        raise ClusterError(f"cluster: no free port among {spec.ports}; widen `ports`")
-    return 0
 
 
 def _run(command: list[str], stdin: str | None = None) -> "subprocess.CompletedProcess[str]":

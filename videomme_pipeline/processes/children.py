@@ -168,7 +168,8 @@ class _Process:
 def main() -> None:
     """Run the child. Arguments: LIFELINE CONNECTION [MEMORY_LIMIT_BYTES]"""
     end_with_parent(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent reacts to an interrupt
+    for number in (signal.SIGINT, signal.SIGTERM):  # only the parent reacts: it ends its children
+        signal.signal(number, signal.SIG_IGN)
     _prefer_this_process_as_oom_victim()
     if len(sys.argv) > 3:
         limit = int(sys.argv[3])

@@ -1,18 +1,16 @@
-"""Tasks of heavy work, submitted to a `concurrent.futures.Executor`.
+"""Tasks of heavy work, submitted to workers that return a future for each.
 
 Every task runs in a child process with a time limit and a memory limit (`children`), here and on
 the workers of a cluster. So a decoder that crashes ends its own task and nothing else. Tasks return
 rows and names of stored files, never frames.
 """
 
-import threading
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
-from uuid import uuid4
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes.children import Child, ChildFailedError
@@ -63,18 +61,23 @@ class Workers(Protocol):
     def description(self) -> str:
         """The workers in words, for progress, or "" for those of this machine."""
 
-    @property
-    def dashboard(self) -> str | None:
-        """The URL of a page that shows the workers, or None."""
-
     def problems(self) -> Mapping[str, str | None]:
-        """The reason why a worker of a cluster runs no tasks, or None, by the worker's address."""
+        """The reason why a worker of a cluster runs no tasks, or None, by the worker's name."""
 
-    def executor(self, run: str) -> AbstractContextManager[Executor]:
-        """An executor of `run_limited` for one run. Tasks that still run are ended after the block.
+    def executor(self) -> "AbstractContextManager[TaskExecutor]":
+        """An executor of tasks. Tasks that still run are ended after the block."""
 
-        The executor cancels the future of a task that the cluster has lost.
-        """
+
+TaskOutcome = tuple[Any, VideoMMEError | None]
+"""The value of a task, and the error that ended it."""
+
+
+class TaskExecutor(Protocol):
+    """Runs tasks with limits. The future of a task that a cluster has lost is canceled."""
+
+    def submit(
+        self, function: Callable[[Any], Any], task: Any, limits: TaskLimits
+    ) -> Future[TaskOutcome]: ...
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,6 @@ class LocalWorkers:
     count: int = field(default_factory=usable_cores)
     nodes = 1
     description = ""
-    dashboard = None
 
     @property
     def room(self) -> int:
@@ -94,13 +96,33 @@ class LocalWorkers:
         return {}
 
     @contextmanager
-    def executor(self, run: str) -> Iterator[Executor]:
+    def executor(self) -> Iterator[TaskExecutor]:
+        slots = [Slot() for _ in range(self.count)]
         with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
             try:
-                yield threads
+                yield _LocalExecutor(threads, list(slots))
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
-                end_children(run)
+                end_slots(slots)
+
+
+@dataclass(frozen=True)
+class _LocalExecutor:
+    threads: ThreadPoolExecutor
+    free: list["Slot"]
+    """The slots without a task. There are as many slots as threads."""
+
+    def submit(
+        self, function: Callable[[Any], Any], task: Any, limits: TaskLimits
+    ) -> Future[TaskOutcome]:
+        return self.threads.submit(self._run, function, task, limits)
+
+    def _run(self, function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
+        slot = self.free.pop()
+        try:
+            return slot.run(function, task, limits)
+        finally:
+            self.free.append(slot)
 
 
 def run_tasks(
@@ -115,16 +137,15 @@ def run_tasks(
     Tasks start in the given order. `function` must be importable by name. An exception in it
     ends only its task. Closing the iterator, or an exception in the caller, ends all tasks.
     """
-    run = uuid4().hex
     waiting, running = deque(enumerate(tasks)), dict[Future[Any], tuple[int, Task]]()
     losses: Counter[int] = Counter()
     if not tasks:
         return
-    with workers.executor(run) as executor:
+    with workers.executor() as executor:
         while waiting or running:
             for _ in range(min(len(waiting), workers.room - len(running))):
                 number, task = waiting.popleft()
-                future = executor.submit(run_limited, run, function, task, limits)
+                future = executor.submit(function, task, limits)
                 running[future] = number, task
             done, _ = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
@@ -138,7 +159,7 @@ def run_tasks(
 
 def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
     if future.cancelled():
-        problem = f"its cluster lost it {MAX_LOSSES + 1} times; check the scheduler, then run again"
+        problem = f"its cluster lost it {MAX_LOSSES + 1} times; check its workers, then run again"
         return TaskResult(task=task, error=ChildFailedError(problem))
     if error := future.exception():
         problem = f"it could not be run ({type(error).__name__}: {error})"
@@ -147,48 +168,42 @@ def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
     return TaskResult(task=task, value=value, error=error)
 
 
-# What an executor runs, here or on another machine.
-
-TaskOutcome = tuple[Any, VideoMMEError | None]
-"""The value of a task, and the error that ended it."""
+# What an executor uses, here or on another machine.
 
 
-_thread = threading.local()
-_children: dict[str, list[Child]] = defaultdict(list)
-_ended_runs: deque[str] = deque(maxlen=1_000)
-"""Tasks of these runs may still arrive. A worker of a cluster can serve many thousands of runs."""
+class Slot:
+    """Runs one task at a time, in a child process that is kept for tasks with the same limits."""
+
+    def __init__(self) -> None:
+        self._child: Child | None = None
+        self._has_ended = False
+
+    def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> TaskOutcome:
+        if self._child is None or self._child.memory_limit_bytes != limits.memory_bytes:
+            self.close()
+            self._child = Child(limits.memory_bytes)
+        if self._has_ended:  # perhaps `end` was called before the child existed
+            self._child.kill()
+        try:
+            return self._child.run(function, task, time_limit_seconds=limits.seconds), None
+        except VideoMMEError as error:
+            return None, error
+
+    def end(self) -> None:
+        """Let the running task fail, and all later ones. Other threads may call this."""
+        self._has_ended = True
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        """Wait until the child process has ended."""
+        if self._child is not None:
+            self._child.close()
 
 
-def run_limited(
-    run: str, function: Callable[[Task], Value], task: Task, limits: TaskLimits
-) -> TaskOutcome:
-    """Run a task of `run` in the child process of this thread."""
-    child = _own_child(run, limits.memory_bytes)
-    if run in _ended_runs:
-        _children.pop(run, None)
-        return None, ChildFailedError("its run has ended")
-    try:
-        return child.run(function, task, time_limit_seconds=limits.seconds), None
-    except VideoMMEError as error:
-        return None, error
-
-
-def end_children(run: str) -> None:
-    """End the child processes of `run` in this process. The tasks of these children fail."""
-    _ended_runs.append(run)
-    children = _children.pop(run, [])
-    for child in children:
-        child.kill()
-    for child in children:
-        child.close()
-
-
-def _own_child(run: str, memory_bytes: int | None) -> Child:
-    """The child of this thread, for the tasks of one run."""
-    if getattr(_thread, "run", None) != (run, memory_bytes):
-        if hasattr(_thread, "child"):
-            _thread.child.close()
-        _thread.run, _thread.child = (run, memory_bytes), Child(memory_bytes)
-        _children[run].append(_thread.child)
-    child: Child = _thread.child
-    return child
+def end_slots(slots: Sequence[Slot]) -> None:
+    """End the tasks of all slots, and their child processes."""
+    for slot in slots:
+        slot.end()
+    for slot in slots:
+        slot.close()

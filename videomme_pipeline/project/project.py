@@ -149,8 +149,9 @@ class Project:
 
     @contextmanager
     def _connected(self, cluster: ClusterSpec) -> Iterator[Workers]:
+        shared = (cluster.folder or self.store.local("cluster")).expanduser().absolute()
         with (
-            scratch_folder(self.store.local("cluster")) as folder,
+            scratch_folder(shared / "run") as folder,
             cluster.connect(folder, self.on_message) as workers,
         ):
             yield workers

@@ -17,7 +17,7 @@ RUNS_FILE = "runs.yaml"
 IN_PROCESS = "dagster.in_process_executor"
 CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
-DEFAULT_KIND = "dask"
+DEFAULT_KIND = "slurm"
 
 SplitStage = Literal["videos", "frames", "subtitles", "prompts", "responses"]
 """A stage with partitions by video."""
@@ -63,6 +63,8 @@ class ClusterSpec(Spec, ABC):
     """
 
     kind: str
+    folder: Path | None = None
+    """A folder that all workers share. By default, `cluster` in the data folder."""
 
     @property
     def programs(self) -> tuple[str, ...]:
