@@ -25,7 +25,7 @@ from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
-from videomme_pipeline.cluster.provider import DaskSpec
+from videomme_pipeline.cluster.slurm import SlurmSpec
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation.folder import read_configuration
@@ -132,7 +132,7 @@ def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
 
 OTHER_FILES: Mapping[str, type[Spec]] = {
     "storage.yaml": StorageSpec,
-    "cluster.yaml": DaskSpec,
+    "cluster.yaml": SlurmSpec,
     "runs.yaml": RunsSpec,
 }
 
@@ -156,7 +156,7 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:  # noqa: PLR
         return "benchmarks/documented.yaml", own | content
     others: dict[str, type[Spec]] = {
         "storage.yaml": StorageSpec,
-        "cluster.yaml": DaskSpec,
+        "cluster.yaml": SlurmSpec,
         "runs.yaml": RunsSpec,
     }
     for name, spec in others.items():

@@ -1,4 +1,4 @@
-"""cluster.yaml: one cluster, and no unencrypted traffic to another machine by accident."""
+"""cluster.yaml: Slurm jobs, or workers that somebody else starts."""
 
 from pathlib import Path
 
@@ -15,19 +15,16 @@ def write(folder: Path, text: str) -> Path:
 
 def test_without_entries_there_is_no_cluster(tmp_path: Path) -> None:
     assert read_cluster(tmp_path) is None
-    assert read_cluster(write(tmp_path, "# address: tls://scheduler:8786")) is None
+    assert read_cluster(write(tmp_path, "# kind: slurm")) is None
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "address: tls://scheduler.example.org:8786",
-        "address: tcp://127.0.0.1:8786",
-        "address: localhost:8786",
-        "{address: 'tcp://10.0.0.7:8786', plain_tcp: true}",
-        "slurm: {queue: cpu, cores: 4, memory: 8GB, jobs: 4, interface: eth0}",
-        "slurm: {cores: 4, memory: 8GB, adapt: {maximum: 16}, interface: ib0, ports: '9000:9100'}",
-        "ssh: {hosts: [node1, me@node2], cores: 8, interface: eth0}",
+        "kind: folder",
+        "{kind: folder, folder: /shared/queue, max_wait_minutes: 10}",
+        "{kind: slurm, queue: cpu, cores: 4, memory: 8GB, jobs: 4}",
+        "{cores: 4, memory: 8GB, adapt: {maximum: 16}, folder: ~/queue}",
     ],
 )
 def test_a_cluster_file_may_have_these_forms(tmp_path: Path, text: str) -> None:
@@ -37,20 +34,11 @@ def test_a_cluster_file_may_have_these_forms(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("address: tcp://10.0.0.7:8786", "neither `tls://…` nor on this machine; use TLS"),
-        ("address: scheduler:8786", "set `plain_tcp: true`"),
-        ("plain_tcp: true", "set one of `address`, `slurm` and `ssh`"),
-        ("slurm: {cores: 4, memory: 8GB, interface: ib0}", "set either `jobs: 4` or `adapt"),
-        ("slurm: {cores: 4, memory: 8GB, jobs: 1}", "missing key `slurm.interface`"),
-        (
-            "{address: 'tls://a:1', ssh: {hosts: [b], cores: 1, interface: lo}}",
-            "set one of `address`",
-        ),
-        (
-            "slurm: {cores: 0, memory: 8GB, jobs: 1, interface: lo}",
-            "`slurm.cores` is 0: expected at least 1",
-        ),
-        ("adress: tls://a:1", "did you mean `address`"),
+        ("{cores: 4, memory: 8GB}", "set either `jobs: 4` or `adapt"),
+        ("{cores: 0, memory: 8GB, jobs: 1}", "`cores` is 0: expected at least 1"),
+        ("{cores: 1, memory: 8GB, jobs: 1, intreface: lo}", "unknown key `intreface`"),
+        ("{kind: folder, foldr: a}", "did you mean `folder`"),
+        ("kind: foldr", "did you mean `folder`"),
     ],
 )
 def test_a_mistake_is_explained(tmp_path: Path, text: str, message: str) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from videomme_pipeline.cluster.dask import DaskWorkers, connect
+from videomme_pipeline.cluster.provider import DaskSpec
 
 from tests.support.child_tasks import double, log_and_wait
 from tests.support.paths import ROOT
 from tests.support.ports import free_ports
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.cluster.dask import DaskWorkers, connect
-from videomme_pipeline.cluster.provider import DaskSpec
 from videomme_pipeline.cluster.slurm import LOGS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, run_tasks

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,9 @@ from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.processes.tasks import (
     MAX_LOSSES,
     LocalWorkers,
+    TaskExecutor,
     TaskLimits,
+    TaskOutcome,
     TaskResult,
     run_tasks,
 )
@@ -152,9 +154,9 @@ class LosingCluster(LocalWorkers):
     losses = MAX_LOSSES
 
     @contextmanager
-    def executor(self, run: str) -> Iterator[Executor]:
-        with super().executor(run) as threads:
-            yield LosingExecutor(threads, self.losses)
+    def executor(self) -> Iterator[TaskExecutor]:
+        with super().executor() as executor:
+            yield LosingExecutor(executor, self.losses)
 
 
 class HopelessCluster(LosingCluster):
@@ -162,15 +164,17 @@ class HopelessCluster(LosingCluster):
 
 
 @dataclass
-class LosingExecutor(Executor):
-    threads: Executor
+class LosingExecutor:
+    executor: TaskExecutor
     losses: int
 
-    def submit(self, function: Any, /, *arguments: Any, **keywords: Any) -> Future[Any]:
+    def submit(
+        self, function: Callable[[Any], Any], task: Any, limits: TaskLimits
+    ) -> Future[TaskOutcome]:
         if self.losses == 0:
-            return self.threads.submit(function, *arguments, **keywords)
+            return self.executor.submit(function, task, limits)
         self.losses -= 1
-        lost: Future[Any] = Future()
+        lost: Future[TaskOutcome] = Future()
         lost.cancel()
         lost.set_running_or_notify_cancel()
         return lost

@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from videomme_pipeline.demo.embedded.language import ScoringTask
@@ -60,24 +59,6 @@ def log_and_wait(task: tuple[Path, int]) -> int:
         log.write(f"{number}\n")
     time.sleep(1)
     return os.getpid()
-
-
-@dataclass(frozen=True)
-class HeldValue:
-    """A value that a worker begins to send, and then holds until there is a file `go` in `folder`.
-
-    Its own process, `pid`, sends it at once.
-    """
-
-    folder: Path
-    pid: int = field(default_factory=os.getpid)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        if os.getpid() != self.pid:
-            (self.folder / "held").touch()
-            while not (self.folder / "go").exists():
-                time.sleep(0.05)
-        return HeldValue, (self.folder, self.pid)
 
 
 def environment_of_a_child(_: object) -> dict[str, str]:

@@ -177,7 +177,6 @@ class Worker:
                         FASTEST_POLL_SECONDS if is_busy else min(2 * delay, SLOWEST_POLL_SECONDS)
                     )
             finally:
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 end_slots([*free, *(slot for _, slot in self._running.values())])
                 for run in self._runs.values():
                     run.leave()
@@ -249,10 +248,16 @@ def main() -> None:
             f"the data folder, or `folder` in {CLUSTER_FILE}, where all workers can read it"
         )
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, _stop)
     worker = Worker(arguments.tasks)
     worker.work(folder, watches=arguments.watch, idle_seconds=arguments.idle_seconds)
     sys.exit(1 if worker.problem else 0)
+
+
+def _stop(number: int, _frame: object) -> None:
+    """End this process after it has put its tasks back."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -74,25 +74,14 @@ def test_run_names_the_programs_before_it_starts_them(program: Path) -> None:
 
 def test_programs_of_a_cluster_and_an_executor_are_named(program: Path) -> None:
     folder = open_project().configuration.folder
-    ssh = {
-        "hosts": ["a"],
-        "cores": 1,
-        "interface": "eth0",
-        "python": "/opt/python",
-        "prologue": ["module load x"],
-    }
-    (folder / "cluster.yaml").write_text(yaml.safe_dump({"ssh": {**ssh, "options": ["-p", "22"]}}))
+    slurm = {"cores": 1, "memory": "1GB", "jobs": 1, "prologue": ["source env.sh"]}
+    (folder / "cluster.yaml").write_text(yaml.safe_dump({**slurm, "python": "/opt/python"}))
     (folder / "runs.yaml").write_text("executor: dagster.multiprocess_executor\n")
     assert named_programs(open_project())[2:] == [
-        "cluster.yaml: module load x",
-        "cluster.yaml: ssh -p 22 /opt/python",
+        "cluster.yaml: source env.sh",
+        "cluster.yaml: /opt/python",
         "runs.yaml: the Python object dagster.multiprocess_executor",
     ]
-    slurm = {"cores": 1, "memory": "1GB", "jobs": 1, "prologue": ["source env.sh"]}
-    slurm |= {"interface": "eth0", "python": "/opt/python"}
-    (folder / "cluster.yaml").write_text(yaml.safe_dump({"slurm": slurm}))
-    named = named_programs(open_project())
-    assert {"cluster.yaml: source env.sh", "cluster.yaml: /opt/python"} <= set(named)
 
 
 def test_programs_are_named_each_time_if_that_cannot_be_stored(
