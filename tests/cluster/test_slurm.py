@@ -1,4 +1,4 @@
-"""Dask workers as real Slurm jobs: they run tasks, get no keys, and replace canceled jobs."""
+"""Workers as real Slurm jobs: they run tasks, get no keys, and replace canceled jobs."""
 
 import re
 import subprocess
@@ -9,16 +9,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from videomme_pipeline.cluster.dask import DaskWorkers, connect
-from videomme_pipeline.cluster.provider import DaskSpec
 
 from tests.support.child_tasks import double, log_and_wait
-from tests.support.paths import ROOT
-from tests.support.ports import free_ports
+from tests.support.dagster_ui import wait_until
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.cluster.slurm import LOGS
+from videomme_pipeline.cluster import queue
+from videomme_pipeline.cluster import slurm as slurm_module
+from videomme_pipeline.cluster.slurm import LOGS, SlurmSpec
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [
@@ -26,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root"),
 ]
 
-SLURM = {"cores": 1, "memory": "1GB", "jobs": 2, "interface": "lo"}
+SLURM = {"cores": 1, "memory": "1GB", "jobs": 2}
 MINUTE = TaskLimits(seconds=60)
 
 
@@ -40,9 +39,9 @@ def _slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @contextmanager
-def slurm_workers(folder: Path) -> Iterator[DaskWorkers]:
+def slurm_workers(folder: Path, **slurm: object) -> Iterator[Workers]:
     folder.mkdir()
-    with connect(DaskSpec.model_validate({"slurm": SLURM}), folder, ignore) as workers:
+    with SlurmSpec.model_validate(SLURM | slurm).connect(folder, ignore) as workers:
         yield workers
 
 
@@ -54,41 +53,37 @@ def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_pa
         environments = environments_of_jobs()
         assert environments
         assert not [environment for environment in environments if "canary" in environment.values()]
-        tasks = [(tmp_path / "log", number) for number in range(10)]
-        results = run_tasks(log_and_wait, tasks, workers=workers, limits=MINUTE)
+        results = run_tasks(log_and_wait, _tasks(tmp_path, 10), workers=workers, limits=MINUTE)
         next(results)
         subprocess.run(["scancel", jobs()[0]], check=True)
         assert len([result.result() for result in results]) == 9
-        # The canceled job may have had one task in progress, and one whose value was not yet sent.
-        assert 10 <= len((tmp_path / "log").read_text().split()) <= 12
+        # The canceled job had one task in progress, which another job did.
+        assert 10 <= len((tmp_path / "log").read_text().split()) <= 11
+        assert len(jobs()) == 2
     assert jobs() == []
 
 
-IN_A_THREAD = """
-import signal, sys, threading
-from pathlib import Path
-from videomme_pipeline.project.runs.progress import ignore
-from videomme_pipeline.cluster.dask import connect
-from videomme_pipeline.cluster.provider import DaskSpec
-
-def start():
-    slurm = {"cores": 1, "memory": "1GB", "adapt": {"maximum": 1}, "interface": "lo"}
-    with connect(DaskSpec.model_validate({"slurm": slurm}), Path(sys.argv[1]), ignore):
-        print("started")
-
-thread = threading.Thread(target=start)
-thread.start()
-thread.join()
-assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-"""
+@pytest.mark.usefixtures("_slurm")
+def test_the_number_of_jobs_follows_the_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_module, "IDLE_SECONDS", 3)
+    adapt = {"jobs": None, "adapt": {"maximum": 2}}
+    with slurm_workers(tmp_path / "shared", **adapt) as workers:
+        assert jobs() == []
+        list(run_tasks(double, [1], workers=workers, limits=MINUTE))
+        assert len(jobs()) == 1
+        list(run_tasks(log_and_wait, _tasks(tmp_path, 16), workers=workers, limits=MINUTE))
+        assert len(jobs()) == 2
+        wait_until(lambda: jobs() == [], seconds=30)
+        list(run_tasks(double, [1], workers=workers, limits=MINUTE))
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_a_cluster_of_slurm_jobs_starts_in_a_thread_and_leaves_ctrl_c_alone(tmp_path: Path) -> None:
-    """A command works in a thread, so that its main thread can react to signals."""
-    command = [sys.executable, "-c", IN_A_THREAD, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (ended.stdout, ended.returncode) == ("started\n", 0), ended.stderr
+def test_a_pending_array_of_an_ended_run_is_canceled(tmp_path: Path) -> None:
+    with slurm_workers(tmp_path / "shared", jobs=9):
+        wait_until(lambda: len(jobs()) == 9)
+    wait_until(lambda: jobs() == [], seconds=30)
 
 
 class Stopped:
@@ -97,11 +92,11 @@ class Stopped:
     def __init__(self, folder: Path, **slurm: object) -> None:
         self.messages: list[str] = []
         self.logs = folder / LOGS
-        (folder / "shared").mkdir()
-        spec = DaskSpec.model_validate({"slurm": SLURM | slurm})
+        (folder / "shared").mkdir(parents=True)
+        spec = SlurmSpec.model_validate(SLURM | slurm)
         with (
             pytest.raises(ClusterError) as raised,
-            connect(spec, folder / "shared", self.messages.append) as workers,
+            spec.connect(folder / "shared", self.messages.append) as workers,
         ):
             list(run_tasks(double, [1], workers=workers, limits=MINUTE))
         self.error = str(raised.value)
@@ -111,11 +106,11 @@ class Stopped:
 def test_jobs_that_fail_at_once_end_the_run_with_their_reason_and_logs(tmp_path: Path) -> None:
     prologue = ["echo the module python/9 is unknown >&2", "exit 3"]
     stopped = Stopped(tmp_path, prologue=prologue)
-    failure = r"job \d+: failed \(NonZeroExitCode\), its log ends with: .*python/9 is unknown"
+    failure = r"job \d+_\d: failed \(NonZeroExitCode\), its log ends with: .*python/9 is unknown"
     assert re.search(failure, stopped.error)
     assert any(re.search(failure, message) for message in stopped.messages)
     assert f"all logs are in {stopped.logs}" in stopped.error
-    assert list(stopped.logs.glob("*.err"))
+    assert list(stopped.logs.glob("*.log"))
 
 
 @pytest.mark.usefixtures("_slurm")
@@ -124,7 +119,6 @@ def test_jobs_that_fail_at_once_end_the_run_with_their_reason_and_logs(tmp_path:
     [
         ({"queue": "nosuch"}, "rejects the job (.*[Ii]nvalid partition"),
         ({"memory": "900GB"}, "rejects the job"),
-        ({"interface": "ib7"}, "no network interface `ib7`; .*: .*lo"),
     ],
 )
 def test_a_job_that_slurm_rejects_ends_the_run_before_it_starts(
@@ -132,7 +126,7 @@ def test_a_job_that_slurm_rejects_ends_the_run_before_it_starts(
 ) -> None:
     assert re.search(error.replace("job (", r"job \("), Stopped(tmp_path, **slurm).error)
     with pytest.raises(ClusterError):
-        DaskSpec.model_validate({"slurm": SLURM | slurm}).check_jobs()
+        SlurmSpec.model_validate(SLURM | slurm).check_jobs()
 
 
 @pytest.mark.usefixtures("_slurm")
@@ -145,15 +139,18 @@ def test_a_run_says_why_jobs_wait_and_ends_after_a_limit(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_workers_use_the_given_ports_and_python(tmp_path: Path) -> None:
-    first = free_ports(1)[0]
-    ports = range(first, first + 20)
-    spec = SLURM | {"ports": f"{ports[0]}:{ports[-1]}", "python": sys.executable, "jobs": 1}
-    (tmp_path / "shared").mkdir()
-    with connect(DaskSpec.model_validate({"slurm": spec}), tmp_path / "shared", ignore) as workers:
-        list(run_tasks(double, [1], workers=workers, limits=MINUTE))
-        addresses = [workers._client.scheduler.address, *workers._client.nthreads()]
-    assert all(int(address.rpartition(":")[2]) in ports for address in addresses)
+def test_a_job_of_another_version_or_without_the_folder_ends_the_run_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {**queue.versions(), "av": "1.0"}
+    monkeypatch.setattr(queue, "versions", lambda: changed)
+    assert "not 1.0; install the versions" in Stopped(tmp_path / "a").error
+    monkeypatch.undo()
+    folder, python = tmp_path / "b", tmp_path / "python"
+    hide = f"mount -t tmpfs none {folder}/shared && exec {sys.executable} $*"
+    python.write_text(f'#!/bin/sh\nexec unshare --mount sh -c "{hide}"\n')
+    python.chmod(0o755)
+    assert "no run has the folder" in Stopped(folder, python=str(python)).error
 
 
 def environments_of_jobs() -> list[dict[str, str]]:
@@ -166,5 +163,9 @@ def environments_of_jobs() -> list[dict[str, str]]:
 
 
 def jobs() -> list[str]:
-    command = ["squeue", "--noheader", "--format=%i", "--states=running,pending"]
+    command = ["squeue", "--noheader", "--array", "--format=%i", "--states=running,pending"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def _tasks(folder: Path, count: int) -> list[tuple[Path, int]]:
+    return [(folder / "log", number) for number in range(count)]

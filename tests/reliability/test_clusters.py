@@ -1,4 +1,4 @@
-"""Faults of a cluster: workers, schedulers and databases that end, and two hosts at one folder.
+"""Faults of a cluster: workers and databases that end, and two hosts at one folder.
 
 The frames and tables equal those of one machine, work is done twice only where a worker died, and
 no file is ever read in part.
@@ -22,13 +22,13 @@ from sqlalchemy import NullPool, create_engine, text
 from tests.support.builders import write_video
 from tests.support.child_tasks import log_and_wait
 from tests.support.commands import CONCURRENCY, Command, run, write_served_project
-from tests.support.dask_cluster import DaskCluster, dask_cluster
+from tests.support.folder_workers import FolderWorkers, folder_workers
 from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
 from tests.support.projects import needs_postgres
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.cluster.dask import connect
-from videomme_pipeline.cluster.provider import DaskSpec
+from videomme_pipeline.cluster import workers as cluster_module
+from videomme_pipeline.cluster.slurm import SlurmSpec
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -58,12 +58,12 @@ def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
 ) -> None:
     shared, log = tmp_path / "shared", tmp_path / "log"
     shared.mkdir()
-    spec = {"cores": 1, "memory": "1GB", "jobs": 2, "walltime": "00:01:00", "interface": "lo"}
+    spec = {"cores": 1, "memory": "1GB", "jobs": 2, "walltime": "00:01:00"}
     tasks = [(log, number) for number in range(110)]
     with slurm(tmp_path) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        with connect(DaskSpec.model_validate({"slurm": spec}), shared, ignore) as workers:
+        with SlurmSpec.model_validate(spec).connect(shared, ignore) as workers:
             results = run_tasks(log_and_wait, tasks, workers=workers, limits=MINUTE)
             next(results)
             first = jobs()
@@ -80,19 +80,20 @@ def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
 
 
 def jobs() -> list[str]:
-    command = ["squeue", "--noheader", "--format=%i", "--states=running,pending"]
+    command = ["squeue", "--noheader", "--array", "--format=%i", "--states=running,pending"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_workers_and_a_scheduler_that_die_do_not_change_the_frames(
-    tmp_path: Path,
+def test_workers_that_die_or_hang_do_not_change_the_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cluster_module, "SILENT_WORKER_SECONDS", 6)
     frame_jobs = [frame_job(tmp_path, number) for number in range(VIDEOS)]
     here, there = Store.at(tmp_path / "here"), Store.at(tmp_path / "there")
     expected = list(extract(frame_jobs, store=here))
     with (
-        dask_cluster(tmp_path) as cluster,
-        connect(cluster.spec, shared_folder(tmp_path), ignore) as workers,
+        folder_workers(tmp_path / "runs") as cluster,
+        cluster.run() as workers,
         reading_all_frames(there) as damaged,
     ):
         extracted = extract_while_workers_die(frame_jobs, there, workers, cluster)
@@ -116,25 +117,20 @@ def frame_job(folder: Path, number: int) -> FrameJob:
     )
 
 
-def shared_folder(folder: Path) -> Path:
-    shared = folder / "shared"
-    shared.mkdir()
-    return shared
-
-
 def extract_while_workers_die(
-    frame_jobs: list[FrameJob], store: Store, workers: Workers, cluster: DaskCluster
+    frame_jobs: list[FrameJob], store: Store, workers: Workers, cluster: FolderWorkers
 ) -> list[FrameResult]:
-    """Extract on a cluster whose worker is killed, and whose scheduler is restarted later."""
+    """Extract with a worker that is killed, and another one that is suspended for a while."""
     results: list[FrameResult] = []
     for result in extract(frame_jobs, store=store, workers=workers):
         results.append(result)
         if len(results) == 3:
-            cluster.workers[0].kill()
+            cluster.processes[0].kill()
+            cluster.start()
         if len(results) == 7:
-            cluster.restart_scheduler()
-            for _ in range(2):
-                cluster.start_worker()
+            cluster.processes[1].send_signal(signal.SIGSTOP)
+        if len(results) == 12:
+            cluster.processes[1].send_signal(signal.SIGCONT)
     return results
 
 

@@ -145,6 +145,7 @@ class SlurmJobs:
             return self._words
         self._show(jobs)
         active = sum(state in _WAITING | _WORKING for state, _ in jobs.values())
+        patience = REPLACE_SECONDS if self._failed else 0.0
         if workers:
             self._has_worked = True
             self._failed.clear()
@@ -152,7 +153,6 @@ class SlurmJobs:
             self._require_hope(jobs, active, alone_seconds)
         bounds = self.spec.bounds
         needed = min(max(-(-tasks // self.spec.cores), bounds.minimum), bounds.maximum) - active
-        patience = REPLACE_SECONDS if len(jobs) > active else 0.0
         if needed > 0 and now - self._submitted_at > patience:
             self.submit(needed)
         return self._words
