@@ -1,9 +1,9 @@
-"""Cost of a Dask cluster: overhead per task, and frames from its workers against local children.
+"""Cost of a cluster: overhead per task, and frames from its workers against local children.
 
     python -m perf.cluster [--quick] [--json] [--workers 2] [--clip NAME]
 
-The scheduler and the workers of one thread are processes of this machine. They and a local pool of
-as many children take turns on the same tasks, after one turn that is not counted. The least time of
+The workers of one task at a time are processes of this machine. They and a local pool of as many
+children take turns on the same tasks, after one turn that is not counted. The least time of
 all turns is reported, because other work on the machine only adds time. The first part runs tasks
 that do nothing. The second part extracts 64 frames from each of several copies of a clip. Its CPU
 time is that of all processes of the way, and depends less on other work than wall time does.
@@ -22,13 +22,10 @@ import psutil
 
 from tests.support.child_tasks import double
 from tests.support.clips import CLIPS, QUICK, clip
-from tests.support.dask_cluster import dask_cluster
-from videomme_pipeline.cluster.dask import connect
-from videomme_pipeline.cluster.provider import DaskSpec
+from tests.support.folder_workers import folder_workers
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, Workers, run_tasks
-from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.storage.layout import Store
 
 TASKS = 500
@@ -74,32 +71,29 @@ class Least:
 
 def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
     """Seconds of both ways, and what follows from them."""
-    with tempfile.TemporaryDirectory() as name, dask_cluster(Path(name), workers) as cluster:
-        shared = Path(name) / "shared"
-        shared.mkdir()
-        spec = DaskSpec(address=cluster.address)
-        with connect(spec, shared, ignore) as dask:
-            here = psutil.Process()
-            started = [
-                psutil.Process(process.pid) for process in (cluster.scheduler, *cluster.workers)
-            ]
-            ways = {
-                "local": Way(LocalWorkers(workers), [here]),
-                "dask": Way(dask, [here, *started]),
-            }
-            tasks = least(ways, run_empty_tasks, turns)
-            jobs = copies(Path(name), clip_name)
-            frames = least(ways, lambda workers: extract_all(jobs, workers), turns)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        folder_workers(Path(name) / "runs", workers) as started,
+        started.run() as cluster,
+    ):
+        processes = [psutil.Process(process.pid) for process in started.processes]
+        ways = {
+            "local": Way(LocalWorkers(workers), [psutil.Process()]),
+            "cluster": Way(cluster, [psutil.Process(), *processes]),
+        }
+        tasks = least(ways, run_empty_tasks, turns)
+        jobs = copies(Path(name), clip_name)
+        frames = least(ways, lambda workers: extract_all(jobs, workers), turns)
     return {
         "local_task_ms": 1000 * tasks["local"].seconds / TASKS,
-        "dask_task_ms": 1000 * tasks["dask"].seconds / TASKS,
-        "overhead_per_task_ms": 1000 * (tasks["dask"].seconds - tasks["local"].seconds) / TASKS,
+        "cluster_task_ms": 1000 * tasks["cluster"].seconds / TASKS,
+        "overhead_per_task_ms": 1000 * (tasks["cluster"].seconds - tasks["local"].seconds) / TASKS,
         "local_frames_seconds": frames["local"].seconds,
-        "dask_frames_seconds": frames["dask"].seconds,
-        "efficiency": frames["local"].seconds / frames["dask"].seconds,
+        "cluster_frames_seconds": frames["cluster"].seconds,
+        "efficiency": frames["local"].seconds / frames["cluster"].seconds,
         "local_frames_cpu_seconds": frames["local"].cpu_seconds,
-        "dask_frames_cpu_seconds": frames["dask"].cpu_seconds,
-        "cpu_efficiency": frames["local"].cpu_seconds / frames["dask"].cpu_seconds,
+        "cluster_frames_cpu_seconds": frames["cluster"].cpu_seconds,
+        "cpu_efficiency": frames["local"].cpu_seconds / frames["cluster"].cpu_seconds,
     }
 
 

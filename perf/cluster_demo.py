@@ -1,12 +1,11 @@
-"""The smoke benchmark on a cluster on this machine: Slurm or Dask, PostgreSQL and S3.
+"""The smoke benchmark on a cluster on this machine: Slurm or two workers, PostgreSQL and S3.
 
     python -m perf.cluster_demo [--quick] [--no-slurm] [--folder FOLDER]
 
-Whatever is not installed is left out: without Slurm, which needs root here, a Dask scheduler with
-two workers is started, without PostgreSQL, runs and answers are in SQLite, and without SeaweedFS,
-tables are files. Data and logs are
-written to FOLDER, by default a temporary folder. The commands and the evaluations are those of
-`make demo-offline`.
+Whatever is not installed is left out: without Slurm, which needs root here, two workers are started
+that watch a folder, without PostgreSQL, runs and answers are in SQLite, and without SeaweedFS,
+tables are files. Data and logs are written to FOLDER, by default a temporary folder. The commands
+and the evaluations are those of `make demo-offline`.
 """
 
 import argparse
@@ -23,7 +22,7 @@ import yaml
 
 from tests.support import s3_server
 from tests.support.commands import VIDEOMME, environment_of
-from tests.support.dask_cluster import dask_cluster
+from tests.support.folder_workers import folder_workers
 from tests.support.paths import ROOT
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.slurm import CAN_RUN, slurm
@@ -42,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep data and logs in this folder")
     parser.add_argument("--quick", action="store_true", help="3 videos instead of 24")
-    parser.add_argument("--no-slurm", action="store_true", help="use Dask even if Slurm can run")
+    parser.add_argument("--no-slurm", action="store_true", help="do without Slurm")
     arguments = parser.parse_args()
     with ExitStack() as stack:
         folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -86,14 +85,16 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool, uses_slurm: b
 
 def start_cluster(folder: Path, stack: ExitStack, *, uses_slurm: bool) -> dict[str, Any]:
     """The content of `cluster.yaml` for a started cluster. Sets the variables of its commands."""
+    runs = folder / "runs"
     if uses_slurm:
         print("Slurm: started with one node; two jobs work on videos")
         (services := folder / "slurm").mkdir(exist_ok=True)
         os.environ.update(stack.enter_context(slurm(services)))
-        return {"slurm": {"cores": 1, "memory": "4GB", "jobs": 2, "interface": "lo"}}
-    print("Slurm: left out, or not installed, or you are not root; Dask with two workers runs")
-    (services := folder / "dask").mkdir(exist_ok=True)
-    return {"address": stack.enter_context(dask_cluster(services)).address}
+        jobs = {"cores": 1, "memory": "4GB", "jobs": 2}
+        return {"kind": "slurm", "folder": str(runs), **jobs}
+    print("Slurm: left out, or not installed, or you are not root; two workers watch a folder")
+    stack.enter_context(folder_workers(runs))
+    return {"kind": "folder", "folder": str(runs)}
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ VIDEO_CORE_SECONDS = 6.4
 FRAME_MEGABYTES = 0.04
 
 TASK_SECONDS = 0.0071
-"""The scheduler and the submitting process, per task."""
+"""The submitting process, per task."""
 TASKS_PER_VIDEO = 3
 REQUESTS_PER_SECOND = 200.0
 """One process sends so many requests of 64 frames."""
@@ -61,17 +61,17 @@ def predict(videos: int, workers: int) -> Prediction:
     """The prediction for one evaluation of so many videos on so many cores."""
     partitions, requests = videos * PARTITIONED_STAGES, videos * QUESTIONS_PER_VIDEO
     by_cores = videos * VIDEO_CORE_SECONDS / workers
-    by_scheduler = videos * TASKS_PER_VIDEO * TASK_SECONDS if workers > 1 else 0.0
+    by_tasks = videos * TASKS_PER_VIDEO * TASK_SECONDS if workers > 1 else 0.0
     seconds = {
         "cores that extract frames": by_cores,
-        "the Dask scheduler": by_scheduler,
+        "the process that submits tasks": by_tasks,
         "events of Dagster": partitions * REPORT_SECONDS,
         "the process that sends requests": requests / REQUESTS_PER_SECOND,
     }
     return Prediction(
         videos=videos,
         workers=workers,
-        extract_hours=max(by_cores, by_scheduler) / 3600,
+        extract_hours=max(by_cores, by_tasks) / 3600,
         report_hours=seconds["events of Dagster"] / 3600,
         request_hours=seconds["the process that sends requests"] / 3600,
         plan_seconds=partitions * PLAN_SECONDS,

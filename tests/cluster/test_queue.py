@@ -348,8 +348,9 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     _write_cluster(configuration, two_workers)
     monkeypatch.chdir(tmp_path)  # the workers have another working directory
     project = open_project(configuration, "data")
-    workers = [finding for finding in examine(project) if finding.check.startswith("worker")]
-    assert [finding.verdict for finding in workers] == [Verdict.OK] * 2
+    findings = [f for f in examine(project, is_deep=True) if f.check.startswith(("cl", "worker"))]
+    assert [finding.verdict for finding in findings] == [Verdict.OK] * 3, findings
+    assert findings[0].message == f"a worker reads {project.store.root}"
     path = write_video(tmp_path / "a.mp4")
     sampling = parse_sampling("uniform_n-8")
     video_hash = content_hash(path)

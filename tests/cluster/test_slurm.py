@@ -143,9 +143,9 @@ def test_a_job_of_another_version_or_without_the_folder_ends_the_run_with_the_re
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = {**queue.versions(), "av": "1.0"}
-    monkeypatch.setattr(queue, "versions", lambda: changed)
-    assert "not 1.0; install the versions" in Stopped(tmp_path / "a").error
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "versions", lambda: changed)
+        assert "not 1.0; install the versions" in Stopped(tmp_path / "a").error
     folder, python = tmp_path / "b", tmp_path / "python"
     hide = f"mount -t tmpfs none {folder}/shared && exec {sys.executable} $*"
     python.write_text(f'#!/bin/sh\nexec unshare --mount sh -c "{hide}"\n')

@@ -244,8 +244,8 @@ def main() -> None:
     folder: Path = arguments.folder.absolute()
     if not arguments.watch and not (folder / RUN).exists():
         sys.exit(
-            f"worker on {platform.node()}: no run has the folder {folder}; if it has not ended, put "
-            f"the data folder, or `folder` in {CLUSTER_FILE}, where all workers can read it"
+            f"worker on {platform.node()}: no run has the folder {folder}; if it has not ended, "
+            f"put the data folder, or `folder` in {CLUSTER_FILE}, where all workers can read it"
         )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)

@@ -54,10 +54,10 @@ class QueueSpec(ClusterSpec):
 
 
 class Jobs(Protocol):
-    """Whatever starts the workers of a run."""
+    """The jobs of the workers of a run."""
 
     def check(self, workers: int, tasks: int, alone_seconds: float) -> str:
-        """What is known of `workers` workers, in words, for `tasks` open tasks. Starts more.
+        """The states of the jobs in words. Starts jobs if `workers` are too few for open `tasks`.
 
         `alone_seconds` is for how long tasks have been open without a worker.
 

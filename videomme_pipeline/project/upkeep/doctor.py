@@ -7,18 +7,22 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from uuid import uuid4
+
+from upath import UPath
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.project.servers.running import ModelServers
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
@@ -123,9 +127,7 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
                 return
         with project.workers() as workers:
             if is_deep:
-                limits = TaskLimits(seconds=60)
-                for result in run_tasks(str, ["a task"], workers=workers, limits=limits):
-                    result.result()  # raises ClusterError if no worker can run it
+                yield _shared_data(project, workers)
             problems = workers.problems()
     except VideoMMEError as error:
         yield Finding.failed("cluster", str(error))
@@ -135,8 +137,29 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
         yield Finding.warning("cluster", message)
     for address, problem in problems.items():
         verdict = Verdict.FAILED if problem else Verdict.OK
-        message = problem or "has the versions of this machine and reads the data folder"
+        message = problem or "has the versions of this machine and finds the tasks of runs"
         yield Finding(check=f"worker {address}", verdict=verdict, message=message)
+
+
+def _shared_data(project: Project, workers: Workers) -> Finding:
+    """Let a worker read a new file in the data folder, with its own credentials."""
+    mark = project.store.path("cluster", f"mark-{uuid4().hex}")
+    publish(mark, mark.name.encode())
+    try:
+        (result,) = run_tasks(_read, [mark], workers=workers, limits=TaskLimits(seconds=60))
+    finally:
+        mark.unlink()
+    if result.error is None:
+        return Finding.ok("cluster", f"a worker reads {project.store.root}")
+    return Finding.failed(
+        "cluster",
+        f"a worker cannot read a new file in {project.store.root} ({result.error}); put the data "
+        "where all workers can read it, and let their environment have its credentials",
+    )
+
+
+def _read(path: UPath) -> None:
+    path.read_bytes()
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:
