@@ -24,7 +24,7 @@ def test_without_entries_there_is_no_cluster(tmp_path: Path) -> None:
         "kind: folder",
         "{kind: folder, folder: /shared/queue, max_wait_minutes: 10}",
         "{kind: slurm, queue: cpu, cores: 4, memory: 8GB, jobs: 4}",
-        "{cores: 4, memory: 8GB, adapt: {maximum: 16}, folder: ~/queue}",
+        "{cores: 4, memory: 8GB, jobs: 16, folder: ~/queue}",
     ],
 )
 def test_a_cluster_file_may_have_these_forms(tmp_path: Path, text: str) -> None:
@@ -34,7 +34,7 @@ def test_a_cluster_file_may_have_these_forms(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{cores: 4, memory: 8GB}", "set either `jobs: 4` or `adapt"),
+        ("{cores: 4, memory: 8GB}", "missing key `jobs`"),
         ("{cores: 0, memory: 8GB, jobs: 1}", "`cores` is 0: expected at least 1"),
         ("{cores: 1, memory: 8GB, jobs: 1, intreface: lo}", "unknown key `intreface`"),
         ("{kind: folder, foldr: a}", "did you mean `folder`"),

@@ -34,7 +34,7 @@ from tests.support.paths import ROOT
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.cluster import queue, worker
 from videomme_pipeline.cluster import workers as cluster_module
-from videomme_pipeline.cluster.worker import Run, Worker
+from videomme_pipeline.cluster.worker import Worker
 from videomme_pipeline.cluster.workers import FolderSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.frames.cache import read_frames
@@ -77,10 +77,10 @@ def test_each_task_is_claimed_by_one_of_many_racing_workers(run_folder: Path) ->
     start = threading.Barrier(8)
 
     def claim_all(name: str) -> None:
-        run = Run(run_folder, name, 1)
+        racing = Worker(run_folder, 1, name)
         start.wait()
-        while claim := run.claim():
-            claims.append(claim.number)
+        while claim := racing.claim():
+            claims.append(claim[0])
 
     threads = [threading.Thread(target=claim_all, args=[f"w{n}"]) for n in range(8)]
     for thread in threads:
@@ -100,18 +100,18 @@ def test_a_rename_that_nfs_reports_as_failed_is_a_claim(
         raise FileNotFoundError(self)
 
     monkeypatch.setattr(Path, "rename", repeated)
-    claim = Run(run_folder, "worker", 1).claim()
+    claim = Worker(run_folder, 1).claim()
     assert claim is not None
-    assert claim.number == "00000000"
+    assert claim[0] == "00000000"
 
 
 def test_an_outcome_that_cannot_be_stored_puts_the_task_back(run_folder: Path) -> None:
-    claim = Run(run_folder, "worker", 1).claim()
+    claim = (unlucky := Worker(run_folder, 1)).claim()
     assert claim is not None
     (run_folder / queue.OUTCOMES).rmdir()
     (run_folder / queue.OUTCOMES).touch()
-    claim.store((b"", None))
-    assert claim.number in queue.names_in(run_folder / queue.TASKS)
+    unlucky.store(claim[0], (b"", None))
+    assert claim[0] in queue.names_in(run_folder / queue.TASKS)
     assert queue.names_in(run_folder / queue.CLAIMED) == []
 
 
@@ -119,31 +119,25 @@ def test_a_run_whose_machine_died_is_left_and_its_tasks_are_put_back(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "SILENT_RUN_SECONDS", 2 * queue.BEAT_SECONDS)
-    run = Run(run_folder, "worker", 1)
-    assert run.claim()
-    for _ in range(3):
-        run.look()
-    assert run.is_over
-    assert run.claim() is None
-    assert len(queue.names_in(run_folder / queue.TASKS)) == 50
-    os.utime(run_folder / queue.RUN)  # the machine was only suspended
-    run.look()
-    assert run.claim()
+    assert not Worker(run_folder, 1).work()
+    tasks = len(queue.names_in(run_folder / queue.TASKS))
+    assert 0 < tasks + len(queue.names_in(run_folder / queue.OUTCOMES)) == 50
+    assert queue.names_in(run_folder / queue.WORKERS) == []
 
 
 def test_a_worker_works_for_no_other_user(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_folder.stat().st_mode & 0o077 == 0
-    assert worker._folders_in(run_folder.parent) == [run_folder]
+    assert worker._runs_in(run_folder.parent) == [run_folder]
     monkeypatch.setattr(os, "geteuid", lambda: -1)
-    assert worker._folders_in(run_folder.parent) == []
+    assert worker._runs_in(run_folder.parent) == []
 
 
 def test_an_idle_worker_ends(run_folder: Path) -> None:
     for number in range(48):
         (run_folder / queue.TASKS / f"{number:08}").unlink()
-    Worker(2).work(run_folder, watches=False, idle_seconds=0.1)
+    assert Worker(run_folder, 2).work(idle_seconds=0.1)
     outcomes = [path.read_bytes() for path in sorted((run_folder / queue.OUTCOMES).iterdir())]
     assert [pickle.loads(pickle.loads(outcome)[0]) for outcome in outcomes] == [96, 98]
     assert queue.names_in(run_folder / queue.WORKERS) == []

@@ -46,7 +46,10 @@ def slurm_workers(folder: Path, **slurm: object) -> Iterator[Workers]:
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_path: Path) -> None:
+def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_module, "REPLACE_SECONDS", 0)
     with slurm_workers(tmp_path / "shared") as workers:
         values = run_tasks(double, range(20), workers=workers, limits=MINUTE)
         assert {result.task: result.value for result in values} == {n: 2 * n for n in range(20)}
@@ -68,8 +71,8 @@ def test_the_number_of_jobs_follows_the_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_module, "IDLE_SECONDS", 3)
-    adapt = {"jobs": None, "adapt": {"maximum": 2}}
-    with slurm_workers(tmp_path / "shared", **adapt) as workers:
+    monkeypatch.setattr(slurm_module, "REPLACE_SECONDS", 0)
+    with slurm_workers(tmp_path / "shared") as workers:
         assert jobs() == []
         list(run_tasks(double, [1], workers=workers, limits=MINUTE))
         assert len(jobs()) == 1
@@ -80,9 +83,12 @@ def test_the_number_of_jobs_follows_the_tasks(
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_a_pending_array_of_an_ended_run_is_canceled(tmp_path: Path) -> None:
-    with slurm_workers(tmp_path / "shared", jobs=9):
-        wait_until(lambda: len(jobs()) == 9)
+def test_waiting_jobs_of_an_ended_run_are_canceled(tmp_path: Path) -> None:
+    with slurm_workers(tmp_path / "shared", jobs=9) as workers:
+        results = run_tasks(log_and_wait, _tasks(tmp_path, 30), workers=workers, limits=MINUTE)
+        next(results)
+        assert len(jobs()) == 9
+        results.close()
     wait_until(lambda: jobs() == [], seconds=30)
 
 

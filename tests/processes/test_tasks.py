@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.processes.tasks import (
     MAX_LOSSES,
     LocalWorkers,
-    TaskExecutor,
+    Submit,
     TaskLimits,
     TaskOutcome,
     TaskResult,
@@ -149,32 +148,29 @@ def test_a_task_that_its_cluster_loses_is_submitted_again() -> None:
 
 
 class LosingCluster(LocalWorkers):
-    """Local workers whose executor loses the first tasks."""
+    """Local workers that lose the first tasks."""
 
     losses = MAX_LOSSES
 
     @contextmanager
-    def executor(self) -> Iterator[TaskExecutor]:
-        with super().executor() as executor:
-            yield LosingExecutor(executor, self.losses)
+    def executor(self) -> Iterator[Submit]:
+        losses = self.losses
+
+        def submit(
+            function: Callable[[Any], Any], task: Any, limits: TaskLimits
+        ) -> Future[TaskOutcome]:
+            nonlocal losses
+            if losses == 0:
+                return submit_here(function, task, limits)
+            losses -= 1
+            lost: Future[TaskOutcome] = Future()
+            lost.cancel()
+            lost.set_running_or_notify_cancel()
+            return lost
+
+        with super().executor() as submit_here:
+            yield submit
 
 
 class HopelessCluster(LosingCluster):
     losses = 100
-
-
-@dataclass
-class LosingExecutor:
-    executor: TaskExecutor
-    losses: int
-
-    def submit(
-        self, function: Callable[[Any], Any], task: Any, limits: TaskLimits
-    ) -> Future[TaskOutcome]:
-        if self.losses == 0:
-            return self.executor.submit(function, task, limits)
-        self.losses -= 1
-        lost: Future[TaskOutcome] = Future()
-        lost.cancel()
-        lost.set_running_or_notify_cancel()
-        return lost

@@ -56,31 +56,27 @@ def names_in(folder: Path) -> list[str]:
 
 
 class Pulse:
-    """Counts the looks at a file since its owner touched it.
+    """The content of a file, and how many looks ago its owner touched it.
 
     Seconds would be wrong after this process was suspended, or waited for the file system.
     """
 
     def __init__(self, file: Path) -> None:
-        self._file, self._last = file, 0
-        self.silent_looks = 0
-        self.is_there = True
-        self.look()
+        self._file, self._touched, self._silent_looks = file, 0, 0
+        self.content = b""
 
     @property
     def silent_seconds(self) -> float:
-        return self.silent_looks * BEAT_SECONDS
+        return self._silent_looks * BEAT_SECONDS
 
-    def look(self) -> None:
-        """Look at the file. To be called every `BEAT_SECONDS`."""
-        touched = self._last
-        with suppress(OSError):
-            self.is_there = False
-            with self._file.open("rb") as file:
-                touched = os.fstat(file.fileno()).st_mtime_ns
-            self.is_there = True
-        self.silent_looks = self.silent_looks + 1 if touched == self._last else 0
-        self._last = touched
+    def look(self) -> "Pulse":
+        """Look at the file, every `BEAT_SECONDS`. A file that is missing has no content."""
+        before, self.content = self._touched, b""
+        with suppress(OSError), self._file.open("rb") as file:
+            self.content = file.read()
+            self._touched = os.fstat(file.fileno()).st_mtime_ns
+        self._silent_looks = self._silent_looks + 1 if self._touched == before else 0
+        return self
 
 
 @cache

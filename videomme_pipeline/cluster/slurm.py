@@ -1,5 +1,6 @@
 """Workers as the tasks of Slurm's array jobs: how they are submitted, and why they do not work."""
 
+import math
 import shlex
 import shutil
 import subprocess
@@ -12,11 +13,10 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from videomme_pipeline.cluster.workers import QueueSpec, queue_workers
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
@@ -24,14 +24,12 @@ from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 LOGS = "logs"
 """The folder of the logs of jobs, beside the folder of the run."""
 DAYS_OF_LOGS = 14
-CONNECT_SECONDS = 300.0
-"""The longest time between the start of a job and the first sign of its worker."""
 MOST_FAILURES = 4
 """A run stops after so many failed jobs without a worker."""
 IDLE_SECONDS = 600
-"""Jobs that have no tasks for this time end, if fewer than all are needed."""
+"""Jobs that have no tasks for this time end."""
 REPLACE_SECONDS = 30.0
-"""Jobs that failed are replaced after this time."""
+"""Seconds between two submissions while others work, because jobs may fail again and again."""
 _LOOK_SECONDS = 5.0
 _LOG_LINES = 3
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED"})
@@ -39,43 +37,24 @@ _WORKING = frozenset({"RUNNING", "COMPLETING"})
 _ENDED_WELL = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "TIMEOUT"})
 
 
-class AdaptSpec(Spec):
-    """Bounds of the number of jobs. Jobs start when tasks wait, and end when none do."""
-
-    minimum: int = Field(default=0, ge=0)
-    maximum: int = Field(ge=1)
-
-
 class SlurmSpec(QueueSpec):
-    """Workers as Slurm jobs. `cores`, `memory` and `walltime` are those of one job.
+    """Workers as up to `jobs` Slurm jobs, which start when tasks wait and end when none do.
 
-    `python` has this project on all nodes. `directives` are further `#SBATCH` options, such as
-    `--constraint=avx2`. `prologue` are lines of the job script before the worker starts, such as
-    `module load`.
+    `cores`, `memory` and `walltime` are those of one job. `python` has this project on all nodes.
+    `directives` are further `#SBATCH` options, such as `--constraint=avx2`. `prologue` are lines of
+    the job script before the worker starts, such as `module load`.
     """
 
     kind: Literal["slurm"] = "slurm"
     queue: str | None = None
     account: str | None = None
+    jobs: int = Field(ge=1)
     cores: int = Field(ge=1)
     memory: str
     walltime: str = "01:00:00"
-    jobs: int | None = Field(default=None, ge=1)
-    adapt: AdaptSpec | None = None
     python: str = sys.executable
     directives: tuple[str, ...] = ()
     prologue: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _require_size(self) -> "SlurmSpec":
-        if (self.jobs is None) == (self.adapt is None):
-            raise ValueError("set either `jobs: 4` or `adapt: {minimum: 0, maximum: 16}`")
-        return self
-
-    @property
-    def bounds(self) -> AdaptSpec:
-        """The smallest and the largest number of jobs at the same time."""
-        return self.adapt or AdaptSpec(minimum=self.jobs or 1, maximum=self.jobs or 1)
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -85,10 +64,10 @@ class SlurmSpec(QueueSpec):
     @contextmanager
     def connect(self, folder: Path, on_message: Callable[[str], None]) -> Iterator[Workers]:
         jobs = SlurmJobs(self, folder, on_message)
+        jobs.check_script()
+        most_tasks = self.jobs * self.cores
         try:
-            jobs.submit(self.bounds.minimum)
-            most_tasks = self.bounds.maximum * self.cores
-            with queue_workers(self, folder, on_message, jobs, most_tasks) as workers:
+            with queue_workers(self, folder, on_message, jobs.check, most_tasks) as workers:
                 yield workers
         finally:
             with suppress(OSError, subprocess.SubprocessError):
@@ -108,7 +87,6 @@ class SlurmJobs:
     name: str = field(default_factory=lambda: f"videomme-{uuid4().hex[:8]}")
     _looked_at: float = 0.0
     _submitted_at: float = 0.0
-    _has_worked: bool = False
     _shown: str = ""
     _failed: dict[str, str] = field(default_factory=dict)
 
@@ -121,68 +99,38 @@ class SlurmJobs:
         answer = self._sbatch(1, "--test-only").stderr
         return answer.strip().removeprefix("sbatch: ")
 
-    def submit(self, count: int) -> None:
-        """Submit an array of `count` jobs, or check that one could be submitted.
+    def check(self, workers: int, tasks: int, alone_seconds: float) -> str:  # noqa: ARG002
+        """Show the states of the jobs, at most every few seconds, and submit those that miss.
 
         Raises:
-            ClusterError: if Slurm rejects it.
+            ClusterError: if jobs fail again and again, or Slurm rejects them.
         """
-        if count == 0:
-            self.check_script()
-            return
-        _remove_old(self._logs)
-        self._sbatch(count)
-        self._submitted_at = time.monotonic()
-
-    def check(self, workers: int, tasks: int, alone_seconds: float) -> str:
-        """Show the states of the jobs, at most every few seconds, and submit those that miss."""
         now = time.monotonic()
-        if now - self._looked_at < _LOOK_SECONDS or not (tasks or workers):
-            return self._words
+        if not tasks or now - self._looked_at < _LOOK_SECONDS:
+            return self._shown
         self._looked_at = now
         jobs = self._states()
         if jobs is None:  # the controller does not answer
-            return self._words
+            return self._shown
         self._show(jobs)
-        active = sum(state in _WAITING | _WORKING for state, _ in jobs.values())
-        patience = REPLACE_SECONDS if self._failed else 0.0
         if workers:
-            self._has_worked = True
             self._failed.clear()
-        elif alone_seconds:
-            self._require_hope(jobs, active, alone_seconds)
-        bounds = self.spec.bounds
-        needed = min(max(-(-tasks // self.spec.cores), bounds.minimum), bounds.maximum) - active
-        if needed > 0 and now - self._submitted_at > patience:
-            self.submit(needed)
-        return self._words
+        elif len(self._failed) >= MOST_FAILURES:
+            raise ClusterError(
+                f"cluster: no Slurm job works: {'; '.join(self._failed.values())}. Correct "
+                f"{CLUSTER_FILE}; all logs are in {self._logs}"
+            )
+        active = sum(state in _WAITING | _WORKING for state, _ in jobs.values())
+        missing = min(math.ceil(tasks / self.spec.cores), self.spec.jobs) - active
+        if missing > 0 and (not workers or now - self._submitted_at > REPLACE_SECONDS):
+            _remove_old(self._logs)
+            self._sbatch(missing)
+            self._submitted_at = now
+        return self._shown
 
     @property
     def _logs(self) -> Path:
         return self.folder.parent / LOGS
-
-    @property
-    def _words(self) -> str:
-        return f" ({self._shown})" if self._shown else ""
-
-    def _require_hope(
-        self, jobs: Mapping[str, tuple[str, str]], active: int, alone_seconds: float
-    ) -> None:
-        """Raise an error if the jobs of a run without a worker will not have one."""
-        # Jobs that worked until their time limit are replaced, but not at once.
-        patience = CONNECT_SECONDS if self._has_worked else 2 * _LOOK_SECONDS
-        if len(self._failed) >= MOST_FAILURES or (jobs and not active and alone_seconds > patience):
-            raise ClusterError(
-                f"cluster: no Slurm job works: {'; '.join(self._failed.values()) or 'all ended'}"
-                f". Correct {CLUSTER_FILE}; all logs are in {self._logs}"
-            )
-        states = {state for state, _ in jobs.values()}
-        if states & _WORKING and not states & _WAITING and alone_seconds > CONNECT_SECONDS:
-            job = next(job for job, (state, _) in jobs.items() if state in _WORKING)
-            raise ClusterError(
-                f"cluster: Slurm jobs run, but no worker has looked into {self.folder} for "
-                f"{alone_seconds:.0f} s{self._log_of(job)}. All nodes must share this folder"
-            )
 
     def _show(self, jobs: Mapping[str, tuple[str, str]]) -> None:
         """Show the states when they change, and each job that failed."""
@@ -219,7 +167,7 @@ class SlurmJobs:
 
     def _script(self, count: int) -> str:
         """The script of an array of `count` jobs, each of them a worker."""
-        spec, bounds = self.spec, self.spec.bounds
+        spec = self.spec
         # Jobs get only the environment variables that a child process may see.
         names = [name for name in sorted(child_environment()) if name.isidentifier()]
         options = {
@@ -236,9 +184,7 @@ class SlurmJobs:
         }
         directives = [f"--{name}={value}" for name, value in options.items() if value is not None]
         worker = [spec.python, "-m", "videomme_pipeline.cluster.worker", str(self.folder)]
-        worker += ["--tasks", str(spec.cores)]
-        if bounds.minimum < bounds.maximum:
-            worker += ["--idle-seconds", str(IDLE_SECONDS)]
+        worker += ["--tasks", str(spec.cores), "--idle-seconds", str(IDLE_SECONDS)]
         return "\n".join(
             [
                 "#!/bin/sh",

@@ -15,26 +15,12 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from videomme_pipeline.cluster.queue import (
-    BEAT_SECONDS,
-    CLAIMED,
-    FASTEST_POLL_SECONDS,
-    OUTCOMES,
-    RUN,
-    TASKS,
-    WORKERS,
-    Pulse,
-    names_in,
-    problem_with,
-    put,
-    run_pickled,
-)
+from videomme_pipeline.cluster import queue
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.cores import usable_cores
 from videomme_pipeline.processes.tasks import Slot, TaskLimits, TaskOutcome, end_slots
@@ -43,195 +29,169 @@ from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 SILENT_RUN_SECONDS = 60.0
 """A run that did not touch its file for so long was killed, or its machine was."""
 SLOWEST_POLL_SECONDS = 1.0
-
-
-@dataclass(eq=False)
-class Run:
-    """A run as one worker sees it. `tasks` is how many the worker runs at the same time."""
-
-    folder: Path
-    worker: str
-    tasks: int
-    problem: str | None = None
-    claimed: frozenset[str] = frozenset()
-    """The claims of all workers at the last look."""
-
-    def __post_init__(self) -> None:
-        self._pulse = Pulse(self.folder / RUN)
-        with suppress(OSError):
-            self.problem = problem_with(json.loads((self.folder / RUN).read_bytes()))
-
-    @property
-    def is_over(self) -> bool:
-        return not self._pulse.is_there or self._pulse.silent_seconds > SILENT_RUN_SECONDS
-
-    def look(self) -> None:
-        """Look whether the run goes on, and show it that this worker does."""
-        self._pulse.look()
-        if self.is_over:
-            if self.claimed:
-                self.leave()
-            return
-        own = self.folder / WORKERS / self.worker
-        with suppress(OSError):  # the next look tries again
-            if own.exists():
-                os.utime(own)
-            else:
-                put(own, json.dumps({"tasks": self.tasks, "problem": self.problem}).encode())
-            self.claimed = frozenset(names_in(self.folder / CLAIMED))
-
-    def claim(self) -> "Claim | None":
-        """Claim the first task that no other worker claims at the same moment."""
-        if self.is_over or self.problem:
-            return None
-        with suppress(OSError):  # the run has ended, or the file system is away
-            for number in names_in(self.folder / TASKS):
-                file = self.folder / CLAIMED / f"{number}@{self.worker}"
-                try:
-                    (self.folder / TASKS / number).rename(file)
-                except FileNotFoundError:
-                    # NFS may repeat a rename whose answer was lost, and report the second one.
-                    if not file.exists():
-                        continue
-                self.claimed |= {file.name}
-                limits, call = pickle.loads(file.read_bytes())
-                return Claim(self, number, limits, call)
-        return None
-
-    def leave(self) -> None:
-        """Put the claimed tasks back."""
-        self.claimed = frozenset()
-        with suppress(OSError):  # the run has ended
-            for name in names_in(self.folder / CLAIMED):
-                number, _, worker = name.partition("@")
-                if worker == self.worker:
-                    (self.folder / CLAIMED / name).rename(self.folder / TASKS / number)
-            if self.problem is None:  # the run shows a problem
-                (self.folder / WORKERS / self.worker).unlink()
-
-
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """A claimed task: its number, its limits, and the pickled function and argument."""
-
-    run: Run
-    number: str
-    limits: TaskLimits
-    call: bytes
-
-    @property
-    def name(self) -> str:
-        return f"{self.number}@{self.run.worker}"
-
-    def store(self, outcome: TaskOutcome) -> None:
-        """Store the outcome, and give the claim up. Put the task back if that fails."""
-        claim = self.run.folder / CLAIMED / self.name
-        with suppress(OSError):  # the run has ended
-            try:
-                put(self.run.folder / OUTCOMES / self.number, pickle.dumps(outcome))
-                claim.unlink(missing_ok=True)
-            except OSError:
-                claim.rename(self.run.folder / TASKS / self.number)
-                raise
+_LEAVE_SECONDS = 10.0
+"""A worker without a task looks for another run after this time."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """Runs up to `tasks` tasks at the same time."""
+    """Runs up to `tasks` tasks of one run at the same time."""
 
+    folder: Path
     tasks: int
-    name: str = field(
-        default_factory=lambda: f"{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
-    )
-    _runs: dict[Path, Run] = field(default_factory=dict)
-    _running: dict[Future[TaskOutcome], tuple[Claim | None, Slot]] = field(default_factory=dict)
-    """The running tasks. The claim is None if the task was withdrawn."""
-    _looked_at: float = 0.0
-    _worked_at: float = field(default_factory=time.monotonic)
+    name: str = f"{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
+    problem: str | None = None
+    """Why this worker cannot work on the run."""
+    _claims: frozenset[str] = frozenset()
+    """The names of all claims in the folder at the last look, and of those since then."""
+    _running: dict[Future[TaskOutcome], tuple[str | None, Slot]] = field(default_factory=dict)
+    """The running tasks with their numbers, or None if the task was withdrawn."""
 
-    @property
-    def problem(self) -> str | None:
-        """Why this worker cannot work on a run, or None."""
-        return next((run.problem for run in self._runs.values() if run.problem), None)
+    def __post_init__(self) -> None:
+        self._run = queue.Pulse(self.folder / queue.RUN).look()
+        if self._run.content:
+            self.problem = queue.problem_with(json.loads(self._run.content))
+        else:
+            self.problem = (
+                f"worker on {platform.node()}: no run has the folder {self.folder}; if it has not "
+                f"ended, put the data folder, or `folder` in {CLUSTER_FILE}, where all workers can "
+                "read it"
+            )
 
-    def work(self, folder: Path, *, watches: bool, idle_seconds: float | None = None) -> None:
-        """Work on the run in `folder` until it ends, or on all runs in folders below it."""
-        delay = FASTEST_POLL_SECONDS
+    def work(self, idle_seconds: float | None = None) -> bool:
+        """Work until the end of the run, or until there was no task for `idle_seconds`.
+
+        True if the run can have more tasks.
+        """
+        looked_at, worked_at, delay = 0.0, time.monotonic(), queue.FASTEST_POLL_SECONDS
         free = [Slot() for _ in range(self.tasks)]
         with ThreadPoolExecutor(self.tasks) as threads:
             try:
-                while self._look(folder, watches=watches):
-                    claims = list(self._claim(len(free)))
-                    for claim in claims:
-                        slot = free.pop()
-                        future = threads.submit(slot.run, run_pickled, claim.call, claim.limits)
-                        self._running[future] = claim, slot
-                    ended = self._wait(delay)
-                    free += [self._end(future) for future in ended]
-                    if claims or self._running:
-                        self._worked_at = time.monotonic()
-                    elif idle_seconds and time.monotonic() - self._worked_at > idle_seconds:
-                        return
-                    is_busy = claims or ended
-                    delay = (
-                        FASTEST_POLL_SECONDS if is_busy else min(2 * delay, SLOWEST_POLL_SECONDS)
-                    )
+                while True:
+                    if time.monotonic() - looked_at > queue.BEAT_SECONDS:
+                        looked_at = time.monotonic()
+                        if not self.look():
+                            return False
+                    is_busy = False
+                    while free and (claimed := self.claim()):
+                        number, limits, call = claimed
+                        slot, is_busy = free.pop(), True
+                        future = threads.submit(slot.run, queue.run_pickled, call, limits)
+                        self._running[future] = number, slot
+                    if not self._running:
+                        time.sleep(delay)
+                    for future in wait(self._running, delay, FIRST_COMPLETED).done:
+                        free.append(self._end(future))
+                        is_busy = True
+                    if is_busy or self._running:
+                        worked_at = time.monotonic()
+                    elif idle_seconds and time.monotonic() - worked_at > idle_seconds:
+                        return True
+                    slower = min(2 * delay, SLOWEST_POLL_SECONDS)
+                    delay = queue.FASTEST_POLL_SECONDS if is_busy else slower
             finally:
                 end_slots([*free, *(slot for _, slot in self._running.values())])
-                for run in self._runs.values():
-                    run.leave()
+                self._leave()
 
-    def _look(self, folder: Path, *, watches: bool) -> bool:
-        """Look at all runs every few seconds, and end withdrawn tasks. False if all is done."""
-        if time.monotonic() - self._looked_at < BEAT_SECONDS:
-            return True
-        self._looked_at = time.monotonic()
-        for path in _folders_in(folder) if watches else [folder]:
-            if path not in self._runs:
-                self._runs[path] = run = Run(path, self.name, self.tasks)
-                if run.problem:
-                    print(run.problem, file=sys.stderr, flush=True)  # noqa: T201 - for its log
-        for run in self._runs.values():
-            run.look()
-        self._runs = {path: run for path, run in self._runs.items() if path.exists()}
-        for future, (claim, slot) in self._running.items():
-            if claim and claim.name not in claim.run.claimed:
+    def look(self) -> bool:
+        """Show the run that this worker works, or its problem, and end tasks that were withdrawn.
+
+        False if the worker can do nothing for the run.
+        """
+        if not self._run.look().content or self._run.silent_seconds > SILENT_RUN_SECONDS:
+            return False
+        own = self.folder / queue.WORKERS / self.name
+        with suppress(OSError):  # the next look tries again
+            if own.exists():
+                os.utime(own)
+            else:
+                content = {"tasks": self.tasks, "problem": self.problem}
+                queue.put(own, json.dumps(content).encode())
+            self._claims = frozenset(queue.names_in(self.folder / queue.CLAIMED))
+        for future, (number, slot) in self._running.items():
+            if number and self._claim_of(number).name not in self._claims:
                 self._running[future] = None, slot
                 slot.end()
-        return watches or any(not run.is_over and not run.problem for run in self._runs.values())
+        return self.problem is None
 
-    def _claim(self, most: int) -> Iterable[Claim]:
-        for run in list(self._runs.values()):
-            while most and (claim := run.claim()):
-                most -= 1
-                yield claim
+    def claim(self) -> tuple[str, TaskLimits, bytes] | None:
+        """Claim the first task that no other worker claims at the same moment, if there is one."""
+        with suppress(OSError):  # the run has ended, or the file system is away
+            for number in queue.names_in(self.folder / queue.TASKS):
+                claim = self._claim_of(number)
+                try:
+                    (self.folder / queue.TASKS / number).rename(claim)
+                except FileNotFoundError:
+                    # NFS may repeat a rename whose answer was lost, and report the second one.
+                    if not claim.exists():
+                        continue
+                self._claims |= {claim.name}
+                limits, call = pickle.loads(claim.read_bytes())
+                return number, limits, call
+        return None
 
-    def _wait(self, seconds: float) -> set[Future[TaskOutcome]]:
-        """Wait until a task ends, but no longer than `seconds`."""
-        if not self._running:
-            time.sleep(seconds)
-        return set(wait(self._running, seconds, FIRST_COMPLETED).done)
+    def store(self, number: str, outcome: TaskOutcome) -> None:
+        """Store the outcome of a claimed task. Put the task back if that fails."""
+        with suppress(OSError):  # the run has ended
+            try:
+                queue.put(self.folder / queue.OUTCOMES / number, pickle.dumps(outcome))
+                self._claim_of(number).unlink(missing_ok=True)
+            except OSError:
+                self._claim_of(number).rename(self.folder / queue.TASKS / number)
 
     def _end(self, future: Future[TaskOutcome]) -> Slot:
-        """Store the outcome of a task, and return the slot for the next one."""
-        claim, slot = self._running.pop(future)
-        if claim is None:
+        """Store the outcome of a task, and return a slot for the next one."""
+        number, slot = self._running.pop(future)
+        if number is None:
             slot.close()
             return Slot()
         error = future.exception()
-        claim.store(
-            (None, ClusterError(f"worker {self.name}: {error}")) if error else future.result()
-        )
+        failure = None, ClusterError(f"worker {self.name}: {error}")
+        self.store(number, failure if error else future.result())
         return slot
 
+    def _claim_of(self, number: str) -> Path:
+        return self.folder / queue.CLAIMED / f"{number}@{self.name}"
 
-def _folders_in(folder: Path) -> list[Path]:
+    def _leave(self) -> None:
+        """Put the claimed tasks back. The run still shows why this worker cannot work."""
+        with suppress(OSError):  # the run has ended
+            for name in queue.names_in(self.folder / queue.CLAIMED):
+                number, _, worker = name.partition("@")
+                if worker == self.name:
+                    (self.folder / queue.CLAIMED / name).rename(self.folder / queue.TASKS / number)
+            if self.problem is None:
+                (self.folder / queue.WORKERS / self.name).unlink()
+
+
+def watch(folder: Path, tasks: int) -> None:
+    """Work on all runs of this user in `folder`, one after the other, until this process ends."""
+    left: dict[Path, float] = {}
+    while True:
+        for run in _runs_in(folder):
+            touched = _touched(run)
+            # A run that was killed, or of another version, is left until somebody touches it.
+            if touched and left.get(run) != touched:
+                worker = Worker(run, tasks)
+                if worker.problem and run not in left:
+                    print(worker.problem, file=sys.stderr, flush=True)  # noqa: T201 - for its log
+                if not worker.work(_LEAVE_SECONDS):
+                    left[run] = _touched(run)
+        time.sleep(SLOWEST_POLL_SECONDS)
+
+
+def _runs_in(folder: Path) -> list[Path]:
     """The folders of runs of this user. The pickled tasks of another user could do anything."""
-    try:
-        folders = [path for path in folder.iterdir() if (path / RUN).exists()]
-        return [path for path in folders if path.stat().st_uid == os.geteuid()]
-    except OSError:
-        return []
+    with suppress(OSError):
+        return [path for path in folder.iterdir() if path.stat().st_uid == os.geteuid()]
+    return []
+
+
+def _touched(run: Path) -> float:
+    """When the run touched its file, or 0 if this is no run or has ended."""
+    with suppress(OSError):
+        return (run / queue.RUN).stat().st_mtime
+    return 0
 
 
 def main() -> None:
@@ -242,16 +202,13 @@ def main() -> None:
     parser.add_argument("--idle-seconds", type=float, help="end after so long without a task")
     arguments = parser.parse_args()
     folder: Path = arguments.folder.absolute()
-    if not arguments.watch and not (folder / RUN).exists():
-        sys.exit(
-            f"worker on {platform.node()}: no run has the folder {folder}; if it has not ended, "
-            f"put the data folder, or `folder` in {CLUSTER_FILE}, where all workers can read it"
-        )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    worker = Worker(arguments.tasks)
-    worker.work(folder, watches=arguments.watch, idle_seconds=arguments.idle_seconds)
-    sys.exit(1 if worker.problem else 0)
+    if arguments.watch:
+        watch(folder, arguments.tasks)
+    worker = Worker(folder, arguments.tasks)
+    worker.work(arguments.idle_seconds)
+    sys.exit(worker.problem)  # None is exit status 0
 
 
 def _stop(number: int, _frame: object) -> None:

@@ -64,20 +64,16 @@ class Workers(Protocol):
     def problems(self) -> Mapping[str, str | None]:
         """The reason why a worker of a cluster runs no tasks, or None, by the worker's name."""
 
-    def executor(self) -> "AbstractContextManager[TaskExecutor]":
-        """An executor of tasks. Tasks that still run are ended after the block."""
+    def executor(self) -> "AbstractContextManager[Submit]":
+        """A function that submits a task. Tasks that still run are ended after the block.
+
+        The future of a task that a cluster has lost is canceled.
+        """
 
 
 TaskOutcome = tuple[Any, VideoMMEError | None]
 """The value of a task, and the error that ended it."""
-
-
-class TaskExecutor(Protocol):
-    """Runs tasks with limits. The future of a task that a cluster has lost is canceled."""
-
-    def submit(
-        self, function: Callable[[Any], Any], task: Any, limits: TaskLimits
-    ) -> Future[TaskOutcome]: ...
+Submit = Callable[[Callable[[Any], Any], Any, TaskLimits], Future[TaskOutcome]]
 
 
 @dataclass(frozen=True)
@@ -96,33 +92,23 @@ class LocalWorkers:
         return {}
 
     @contextmanager
-    def executor(self) -> Iterator[TaskExecutor]:
+    def executor(self) -> Iterator[Submit]:
         slots = [Slot() for _ in range(self.count)]
+        free = list(slots)
+
+        def run(function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
+            slot = free.pop()  # there are as many slots as threads
+            try:
+                return slot.run(function, task, limits)
+            finally:
+                free.append(slot)
+
         with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
             try:
-                yield _LocalExecutor(threads, list(slots))
+                yield lambda function, task, limits: threads.submit(run, function, task, limits)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
                 end_slots(slots)
-
-
-@dataclass(frozen=True)
-class _LocalExecutor:
-    threads: ThreadPoolExecutor
-    free: list["Slot"]
-    """The slots without a task. There are as many slots as threads."""
-
-    def submit(
-        self, function: Callable[[Any], Any], task: Any, limits: TaskLimits
-    ) -> Future[TaskOutcome]:
-        return self.threads.submit(self._run, function, task, limits)
-
-    def _run(self, function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
-        slot = self.free.pop()
-        try:
-            return slot.run(function, task, limits)
-        finally:
-            self.free.append(slot)
 
 
 def run_tasks(
@@ -141,11 +127,11 @@ def run_tasks(
     losses: Counter[int] = Counter()
     if not tasks:
         return
-    with workers.executor() as executor:
+    with workers.executor() as submit:
         while waiting or running:
             for _ in range(min(len(waiting), workers.room - len(running))):
                 number, task = waiting.popleft()
-                future = executor.submit(function, task, limits)
+                future = submit(function, task, limits)
                 running[future] = number, task
             done, _ = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:

@@ -7,9 +7,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from operator import methodcaller
 from uuid import uuid4
-
-from upath import UPath
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
@@ -143,23 +142,17 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
 
 def _shared_data(project: Project, workers: Workers) -> Finding:
     """Let a worker read a new file in the data folder, with its own credentials."""
-    mark = project.store.path("cluster", f"mark-{uuid4().hex}")
-    publish(mark, mark.name.encode())
-    try:
-        (result,) = run_tasks(_read, [mark], workers=workers, limits=TaskLimits(seconds=60))
-    finally:
-        mark.unlink()
-    if result.error is None:
-        return Finding.ok("cluster", f"a worker reads {project.store.root}")
-    return Finding.failed(
-        "cluster",
-        f"a worker cannot read a new file in {project.store.root} ({result.error}); put the data "
-        "where all workers can read it, and let their environment have its credentials",
+    root, mark, content = project.store.root, project.store.path("cluster", "mark"), uuid4().bytes
+    publish(mark, content)
+    limits, read = TaskLimits(seconds=60), methodcaller("read_bytes")
+    (result,) = run_tasks(read, [mark], workers=workers, limits=limits)
+    if result.value == content:
+        return Finding.ok("cluster", f"a worker reads {root}")
+    message = (
+        f"a worker does not read {root} of this machine ({result.error or 'another file'}); let "
+        "all workers share it, and set its credentials where they start"
     )
-
-
-def _read(path: UPath) -> None:
-    path.read_bytes()
+    return Finding.failed("cluster", message)
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:
