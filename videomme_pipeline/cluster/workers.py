@@ -104,7 +104,7 @@ class QueueWorkers:
     is_closing: threading.Event = field(default_factory=threading.Event)
     _pulses: dict[str, queue.Pulse] = field(default_factory=dict)
     _alive: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """What each worker that works, or has a problem, says of itself."""
+    """The contents of the files of workers that are alive: `tasks` and `problem`."""
     _problems: dict[str, float] = field(default_factory=dict)
     """The problems of workers so far, and when they were seen first."""
     _tasks: dict[str, Future[TaskOutcome]] = field(default_factory=dict)
