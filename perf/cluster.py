@@ -51,14 +51,16 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Workers, and the processes that use CPU time for them."""
+    """Workers, and their processes on this machine, which use CPU time beside this one."""
 
     workers: Workers
-    processes: Sequence[psutil.Process]
+    processes: Sequence[psutil.Process] = ()
 
     def cpu_seconds(self) -> float:
-        """CPU seconds of the processes and of their children that have ended."""
-        return sum(sum(process.cpu_times()[:4]) for process in self.processes)
+        """CPU seconds of this process, of the workers, of their children, and of ended children."""
+        children = [child for process in self.processes for child in process.children()]
+        processes = [psutil.Process(), *self.processes, *children]
+        return sum(sum(process.cpu_times()[:4]) for process in processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
     ):
         processes = [psutil.Process(process.pid) for process in started.processes]
         ways = {
-            "local": Way(LocalWorkers(workers), [psutil.Process()]),
-            "cluster": Way(cluster, [psutil.Process(), *processes]),
+            "local": Way(LocalWorkers(workers)),
+            "cluster": Way(cluster, processes),
         }
         tasks = least(ways, run_empty_tasks, turns)
         jobs = copies(Path(name), clip_name)
