@@ -667,3 +667,40 @@ def test_a_question_that_the_model_adds_in_another_language_ends_the_answer(ques
 
 def test_a_reason_after_an_option_does_not_deny_it() -> None:
     assert read("He is folding paper, as the ducks are not there.", CHORES).letter is Letter.C
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        ("The first thing that you would notice in the video is:\n\nB. pears", FRUIT, "B"),
+        ("The likely fruit would be:\n\nB. pears\n\nLess likely:\nC. plums: no.", FRUIT, "B"),
+        ("What I see is:\n\n**B. She eats**\n\n* **A:** no sign.\n* **C:** no sign.", (), "B"),
+        ("What I see in the last part of it is:\nA. apples\nB. pears", FRUIT, None),
+        ("Given the frames, the correct answer is:\n\nA. x = 2 B = 3", (), "A"),
+        ("The correct answer is B:\n\nA = the tree\nB = the house", (), "B"),
+    ],
+)
+def test_a_line_that_ends_with_is_and_a_colon_announces_an_option(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("There are C(7,3) = 35 ways, so the answer is 35.", None),
+        ("f(-2) = g(4), so d(9) is the distance.", None),
+        ("The width is D_left. So it is (B).", "B"),
+        ("So option B is wrong, option C is wrong and option D is", None),
+        ("The answer is B, so option D is", "B"),
+        (
+            "It is B. But she eats no figs. Therefore, none of the given options is right here.",
+            None,
+        ),
+        ("It is B. Therefore, none of the other options is right.", "B"),
+        ("D\n------\nContext:\nFive friends sit. A sits next to B.", "D"),
+    ],
+)
+def test_notations_and_cut_off_statements_name_no_option(response: str, letter: str | None) -> None:
+    assert read(response, ()).letter == letter

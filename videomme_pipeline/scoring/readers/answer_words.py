@@ -204,7 +204,9 @@ CORRECTION = re.compile(
 `withdrawn` also cancels the text before the correction. After `however`, only a chosen letter
 counts."""
 CHOOSES_NONE = re.compile(
-    r"""(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
+    r"""\b(?:so|thus|therefore|hence|consequently),?\snone\sof\s(?:the|these)\s(?:given\s|provided\s|listed\s)?
+    (?:answer\s)?(?:options|choices|answers)\b
+    |(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
     none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$
     |\b(?:we|i|it|answer)\b[^.\n]{0,20}\b(?:cannot|can't|(?:unable|impossible)\sto)\s(?:be\s)?determined?\b[^.\n]*\W*$""",
     re.IGNORECASE | re.VERBOSE,
@@ -225,7 +227,7 @@ def declared_sets(text: str) -> list[int]:
 
 
 NEXT_QUESTION = re.compile(
-    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem
+    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
         |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:
     |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]
     |\n[ \t#*>]*(?:user|human)[ \t]*\n""",

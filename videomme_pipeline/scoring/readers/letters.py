@@ -154,7 +154,7 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
                 | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
             (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].)
             (?: (?<![{word_letter}]-.) | (?<=nswer-.) | (?<=ption-.) )
-            (?![&@°\#+]|[_^](?:[0-9]|[ ]*{{)) (?!'[{word_letter}])
+            (?![&@°\#+]|[_^](?:[0-9A-Za-z]|[ ]*{{)|\(-?\d+,|(?<=[a-z])\(-?\d) (?!'[{word_letter}])
             (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
             (?!-(?:[{word_letter}]|\s*$))
             (?!(?<=\b[A-Z]\.[ ][A-Z])\.[ ][A-Z][a-z])  # initials of a name
@@ -266,12 +266,20 @@ def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
     return chr(ord("A") + index), Form.PRONOUN if match["one"] else Form.ORDINAL
 
 
+_NAMED_BEFORE_COLON = re.compile(rf"(?<![{words_of.WORD_LETTER}])[A-N][*_)\]]*:$")
+
+
+def _is_open(words: Sequence[str]) -> bool:
+    """True for the words of a line that ends with "is:"."""
+    return words[-1] == ":" and words[-2:-1] in (["is"], ["be"], ["was"])
+
+
 def _announcement(above: str) -> str:
     """The last line of `above` if it announces what follows, otherwise ""."""
     line = above.rstrip("\n" + _OPENING + "#")
     line = line[_sentence_start(sentence_ends(line), len(line)) :].strip(_BULLETS)
     words = words_of.WORDS.findall(line.lower())
-    if not words or len(words) > 8:
+    if _NAMED_BEFORE_COLON.search(line) or not words or (len(words) > 8 and not _is_open(words)):
         return ""
     if not words_of.LISTING.isdisjoint(words):
         return line.rstrip(":=")

@@ -51,8 +51,10 @@ def _is_article(written: WrittenLetter) -> bool:
 
 
 def _is_doubted(written: WrittenLetter) -> bool:
-    """True if the letter is negated, in a question or in a condition."""
+    """True if the letter is negated, in a question or in a condition, or its verb is cut off."""
     clause, tail = written.clause, written.tail
+    if tail.strip() in ("is", "was"):
+        return True
     if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):
         return True
     apposition = words_of.APPOSITION.match(tail)
@@ -147,7 +149,7 @@ def _role_by_words(written: WrittenLetter) -> Role:
         reached -= 1
     if reached == 0:
         return _role_after_fillers(written)
-    if words[reached - 2 : reached] in (["is", ":"], ["was", ":"]):
+    if words[reached - 2 : reached] in (["is", ":"], ["was", ":"], ["be", ":"]):
         reached -= 1  # "The larger circle is: (B) red"
     phrase = _Phrase(words[: reached - 1], words[reached - 1], words[reached:])
     if phrase.announcing in words_of.MARKS:
@@ -220,7 +222,10 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.MENTION
     if any(_announces(word) or word in words_of.QUALITIES for word in subject):
         return Role.DECLARED
-    if (written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(phrase.between):
+    is_label = written.tail[:2] in (". ", ") ") and ":" in phrase.between
+    if (is_label or written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(
+        phrase.between
+    ):
         return Role.STATED
     stated = (
         not subject
