@@ -19,6 +19,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.support import s3_server
 from tests.support.builders import write_video
 from tests.support.child_tasks import (
     double,
@@ -366,6 +367,33 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     assert result.frame_sets == result_here.frame_sets
     stored = result.frame_sets[0].fingerprint
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)
+
+
+@slow
+@pytest.mark.skipif(not s3_server.CAN_RUN, reason=s3_server.WHY_NOT)
+def test_doctor_reads_an_object_store_with_the_credentials_of_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def use(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    def message_of(secret: str) -> str:
+        use(**s3_server.s3_environment(server.endpoint, secret))
+        with folder_workers(tmp_path / "runs", 1) as cluster:
+            use(**s3_server.s3_environment(server.endpoint))
+            _write_cluster(tmp_path / "assets", cluster)
+            project = open_project(tmp_path / "assets", f"s3://{s3_server.BUCKET}/data")
+            findings = examine(project, is_deep=True)
+            return next(finding.message for finding in findings if finding.check == "cluster")
+
+    for name in ("assets", "objects"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "assets" / "benchmarks.yaml").write_text("smoke:\n  limit: 1\n")
+    use(HOME=str(tmp_path / "home"))
+    with s3_server.s3_server(tmp_path / "objects") as server:
+        assert message_of(s3_server.SECRET).startswith("a worker reads s3://")
+        assert message_of("another secret").startswith("a worker does not read s3://")
 
 
 @slow

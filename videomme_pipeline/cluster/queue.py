@@ -17,7 +17,6 @@ import pickle
 import platform
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -70,11 +69,16 @@ class Pulse:
         return self._silent_looks * BEAT_SECONDS
 
     def look(self) -> "Pulse":
-        """Look at the file, every `BEAT_SECONDS`. A file that is missing has no content."""
-        before, self.content = self._touched, b""
-        with suppress(OSError), self._file.open("rb") as file:
-            self.content = file.read()
-            self._touched = os.fstat(file.fileno()).st_mtime_ns
+        """Look at the file, every `BEAT_SECONDS`. A file that does not exist has no content."""
+        before = self._touched
+        try:
+            with self._file.open("rb") as file:
+                self.content = file.read()
+                self._touched = os.fstat(file.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            self.content = b""
+        except OSError:
+            pass  # the file system is away
         self._silent_looks = self._silent_looks + 1 if self._touched == before else 0
         return self
 

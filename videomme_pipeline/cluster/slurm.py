@@ -89,6 +89,8 @@ class SlurmJobs:
     _submitted_at: float = 0.0
     _shown: str = ""
     _failed: dict[str, str] = field(default_factory=dict)
+    _forgiven: int = 0
+    """The number of jobs that failed before a worker worked."""
 
     def check_script(self) -> str:
         """Ask Slurm if it would start a job, and return its answer. Nothing is started.
@@ -114,11 +116,12 @@ class SlurmJobs:
             return self._shown
         self._show(jobs)
         if workers:
-            self._failed.clear()
-        elif len(self._failed) >= MOST_FAILURES:
+            self._forgiven = len(self._failed)
+        failures = list(self._failed.values())[self._forgiven :]
+        if len(failures) >= MOST_FAILURES:
             raise ClusterError(
-                f"cluster: no Slurm job works: {'; '.join(self._failed.values())}. Correct "
-                f"{CLUSTER_FILE}; all logs are in {self._logs}"
+                f"cluster: no Slurm job works: {'; '.join(failures)}. Correct {CLUSTER_FILE}; all "
+                f"logs are in {self._logs}"
             )
         active = sum(state in _WAITING | _WORKING for state, _ in jobs.values())
         missing = min(math.ceil(tasks / self.spec.cores), self.spec.jobs) - active
