@@ -17,15 +17,16 @@ from videomme_pipeline.rows import JsonMapping
 FacetValue = str | int
 
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*")
-_NUMBERS = frozenset(
+_TAKEN = frozenset(
     {"accuracy", "accuracy_high", "accuracy_low", "accuracy_of_answered", "cell",
-     "chain_structure", "code", "correct", "failed", "group_place", "group_score",
+     "chain_structure", "checkpoint", "code", "correct", "failed", "group_place", "group_score",
      "group_score_high", "group_score_low", "group_score_official", "group_size", "groups",
      "incomplete_groups", "incorrect", "interval_kind", "is_chain", "linear", "linear_score",
-     "questions", "responses", "score", "score_official", "scored", "standard_error", "t_975",
-     "unreadable", "videos", "whole"}
+     "nightly_run", "questions", "responses", "score", "score_official", "scored",
+     "standard_error", "t_975", "unreadable", "videos", "whole"}
 )  # fmt: skip
-"""Columns of the views that break a score down by a facet, in addition to the facet."""
+"""Columns of the views that break a score down by a facet, in addition to the facet, and what the
+views `accuracy_by_checkpoint` and `accuracy_by_nightly_run` are named after."""
 
 
 CONTRACT_NAMES: Mapping[str, str] = {"sub_category": "subcategory", "task_type": "task_category"}
@@ -56,9 +57,9 @@ class Facets(JsonMapping):
 def _checked_column(column: str) -> str:
     if not _COLUMN.fullmatch(column):
         raise ValueError(f"facet column {column!r}: use lower-case letters, digits and underscores")
-    if column in _NUMBERS:
+    if column in _TAKEN:
         raise ValueError(
-            f"facet column {column!r}: a number beside the facets has this name; choose another one"
+            f"facet column {column!r}: another column or view has this name; choose another one"
         )
     return column
 

@@ -17,6 +17,8 @@ from videomme_pipeline.errors import ModelError, NotReadyError
 
 commands = typer.Typer()
 
+_ANSWER_SECONDS = 60.0
+"""The longest time for an answer of Dagster, which loads the project first."""
 _STATUS = {"passed": 0, "failed": FAILED, "undecided": UNDECIDED}
 """The exit status of an outcome. All others have `NOT_EVALUATED`."""
 _WORST_FIRST = (FAILED, NOT_EVALUATED, UNDECIDED, 0)
@@ -145,7 +147,7 @@ def _ask_dagster(query: str, **variables: object) -> dict[str, Any]:
 
     address, posted = f"{ui_address()}/graphql", {"query": query, "variables": variables}
     try:
-        reply = json.loads(get(address, None, posted=posted))
+        reply = json.loads(get(address, None, _ANSWER_SECONDS, posted=posted))
         result: dict[str, Any] = reply["data"]["result"]
     except (ModelError, ValueError, KeyError, TypeError) as error:
         raise NotReadyError(

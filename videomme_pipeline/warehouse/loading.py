@@ -150,7 +150,8 @@ def facet_types() -> dict[str, str]:
     for benchmark in registered_benchmarks():
         for facet in benchmark.facets:
             kinds.setdefault(facet.column, set()).add(facet.kind)
-    own = {name for row_class, _ in TABLES.values() for name in arrow_schema(row_class).names}
+    tables = [arrow_schema(row_class).names for row_class, _ in TABLES.values()]
+    own = {name for names in tables if FACETS in names for name in names}
     return {
         column: "bigint" if types == {int} else "varchar"
         for column, types in kinds.items()
