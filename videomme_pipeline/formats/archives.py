@@ -132,33 +132,20 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
     columns: dict[int, str] = {}
     cells: dict[int, str | None] = {}
     number = 0
-    for element in _finished(xml):
+    for _, element in ElementTree.iterparse(BytesIO(xml)):
         if element.tag == _CELL:
             number = _column(element.get("r", "")) or number + 1  # the one to its right
             if number > _MOST_COLUMNS:
                 raise ValueError(f"the workbook is damaged (it has a column {number:,})")
             if not columns or number in columns:
                 cells[number] = _cell_text(element, texts) if len(element) else None
-        else:
+        elif element.tag == _ROW:
+            element.clear()  # there may be millions of cells
             if not columns:
                 columns = {column: text for column, text in cells.items() if text}
             elif cells:
                 yield {columns[column]: text for column, text in cells.items()}
             cells, number = {}, 0
-
-
-def _finished(xml: bytes) -> Iterator[ElementTree.Element]:
-    """Yield the cells and rows of a sheet, and keep none, because there may be millions."""
-    parents: list[ElementTree.Element] = []
-    for event, element in ElementTree.iterparse(BytesIO(xml), ("start", "end")):
-        if event == "start":
-            parents.append(element)
-            continue
-        parents.pop()
-        if element.tag in (_CELL, _ROW):
-            yield element
-            for parent in parents[-1:]:
-                parent.clear()
 
 
 def _column(reference: str) -> int:
