@@ -249,7 +249,11 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
     """
     items = _list_items(text)
     starts = {item.start for item in items}
-    followed = {item.start for item in items if item.is_followed}
+    followed = {
+        item.start
+        for item, other in pairwise(items)
+        if text.count("\n", item.start, other.start) == 1
+    }
     kept = [
         candidate
         for candidate in candidates
@@ -390,8 +394,6 @@ class _ListItem:
     start: int
     is_marked_right: bool
     """True if the response calls the item correct: "B. Pears ✓"."""
-    is_followed: bool
-    """True if the next line is an item too."""
 
 
 def _list_items(text: str) -> list[_ListItem]:
@@ -412,7 +414,6 @@ def _list_items(text: str) -> list[_ListItem]:
             letter=labels[index][1].upper(),
             start=labels[index].start(),
             is_marked_right=not are_options and _is_marked_right(content),
-            is_followed=index + 1 in spans and _is_next_line(text, labels, index),
         )
         for index, content in zip(spans, contents, strict=True)
     ]
@@ -453,12 +454,6 @@ def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:
     end = labels[index + 1].start() if index + 1 < len(labels) else len(text)
     line_end = text.find("\n", start, end)
     return start, min(start + _LONGEST_ITEM, line_end if line_end >= 0 else end)
-
-
-def _is_next_line(text: str, labels: Sequence[re.Match[str]], index: int) -> bool:
-    """True if the label after the one at `index` is on the next line."""
-    between = text[labels[index].end() : labels[index + 1].start()]
-    return between.rstrip(" \t*-(").endswith("\n") and between.strip().count("\n") == 0
 
 
 def _is_marked_right(content: str) -> bool:
