@@ -676,7 +676,7 @@ def test_a_reason_after_an_option_does_not_deny_it() -> None:
         ("The likely fruit would be:\n\nB. pears\n\nLess likely:\nC. plums: no.", FRUIT, "B"),
         ("What I see is:\n\n**B. She eats**\n\n* **A:** no sign.\n* **C:** no sign.", (), "B"),
         ("What I see in the last part of it is:\nA. apples\nB. pears", FRUIT, None),
-        ("Given the frames, the correct answer is:\n\nA. x = 2 B = 3", (), "A"),
+        ("Given all of the frames, the correct answer is:\n\nA. x y B = z", (), "A"),
         ("The correct answer is B:\n\nA = the tree\nB = the house", (), "B"),
     ],
 )
@@ -691,16 +691,20 @@ def test_a_line_that_ends_with_is_and_a_colon_announces_an_option(
     [
         ("There are C(7,3) = 35 ways, so the answer is 35.", None),
         ("f(-2) = g(4), so d(9) is the distance.", None),
-        ("The width is D_left. So it is (B).", "B"),
-        ("So option B is wrong, option C is wrong and option D is", None),
+        ("So option B is wrong. So option C is wrong. So option D is", None),
         ("The answer is B, so option D is", "B"),
         (
             "It is B. But she eats no figs. Therefore, none of the given options is right here.",
             None,
         ),
         ("It is B. Therefore, none of the other options is right.", "B"),
-        ("D\n------\nContext:\nFive friends sit. A sits next to B.", "D"),
+        ("D\n------\nContext:\nFive people A, B, C and D sit. C sits next to D. B", "D"),
     ],
 )
 def test_notations_and_cut_off_statements_name_no_option(response: str, letter: str | None) -> None:
     assert read(response, ()).letter == letter
+
+
+def test_a_letter_with_a_subscript_is_no_letter() -> None:
+    response = "Therefore (R_in / R_out) should be about 24 eggs (Option D) for the sail."
+    assert read(response, EGG_COUNTS).letter is Letter.D
