@@ -30,7 +30,7 @@ from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 COMMANDS = (
-    ("doctor",),
+    ("doctor", "--deep"),
     ("run", "--benchmark", "smoke"),
     ("run", "--benchmark", "smoke"),
 )
@@ -78,7 +78,7 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool, uses_slurm: b
     for command in COMMANDS:
         print(f"\n$ videomme {' '.join(command)}", flush=True)
         ended = subprocess.run([VIDEOMME, *command], cwd=ROOT, check=False)
-        if ended.returncode and command != ("doctor",):
+        if ended.returncode and command[0] != "doctor":
             return ended.returncode
     return 0
 
