@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -142,11 +143,11 @@ class SlurmJobs:
             if is_bad and job not in self._failed:
                 self._failed[job] = f"job {job}: {state.lower()} ({reason}){self._log_of(job)}"
                 self.on_message(f"cluster: {self._failed[job]}")
-        counts: dict[str, int] = {}
-        for state, reason in jobs.values():
-            if state in _WAITING | _WORKING:
-                words = state.lower() + (f" ({reason})" if reason != "None" else "")
-                counts[words] = counts.get(words, 0) + 1
+        counts = Counter(
+            state.lower() + (f" ({reason})" if reason != "None" else "")
+            for state, reason in jobs.values()
+            if state in _WAITING | _WORKING
+        )
         shown = ", ".join(f"{count} {words}" for words, count in sorted(counts.items()))
         if shown != self._shown:
             self._shown = shown
