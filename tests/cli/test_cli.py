@@ -365,7 +365,7 @@ def test_a_published_score_is_a_pull_request_with_one_file(
     [
         ("hub", "few: `` is no repository of a model on the hub"),
         ("hub:a/b/c", "few: `a/b/c` is no repository of a model on the hub"),
-        ("hug", "no place `hug`: did you mean `hub`?"),
+        ("hug", "no site `hug`: did you mean `hub`?"),
     ],
 )
 def test_a_score_is_published_only_in_a_model_repository(

@@ -230,8 +230,8 @@ def publish(
 
     store = open_project().store
     scored = _scored(store, evaluation)
-    place, _, repository = to.partition(":")
-    known_name(["hub"], place, "place")
+    site, _, repository = to.partition(":")
+    known_name(["hub"], site, "site")
     repository = model_repository(scored, repository)
     path, text = f".eval_results/{evaluation}.yaml", write_eval_results(scored)
     print_findings(store, [evaluation])
