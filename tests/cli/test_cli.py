@@ -357,7 +357,8 @@ def test_a_published_score_is_a_pull_request_with_one_file(
     assert (asked.status, sent.status) == (1, 0)
     assert hub.proposed == [("made-up/model", {".eval_results/few.yaml": written})]
     assert f"Opened {hub.url}/made-up/model/discussions/1" in sent.err
-    assert "made-up/model: the repository does not exist, or your token" in refused.failed_with
+    assert refused.status == 1
+    assert "made-up/model: the repository does not exist, or your token" in refused.err
 
 
 @pytest.mark.parametrize(
