@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import os
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +53,32 @@ def test_both_files_satisfy_the_published_schemas(scored: Scored) -> None:
     aggregate.validate(json.loads(PUBLICATIONS["every_eval_ever"](scored)))
     for line in PUBLICATIONS["every_eval_ever_instances"](scored).splitlines():
         instance.validate(json.loads(line))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scored", [V1, V2], ids=["v1", "v2"])
+def test_the_validator_of_every_eval_ever_accepts_both_files(
+    scored: Scored, tmp_path: Path
+) -> None:
+    """VIDEOMME_EVERY_EVAL_EVER is an environment with every-eval-ever, which needs Python 3.12."""
+    folder = os.environ.get("VIDEOMME_EVERY_EVAL_EVER")
+    program = folder and shutil.which("every_eval_ever", path=f"{folder}/bin")
+    if not program:
+        pytest.skip("VIDEOMME_EVERY_EVAL_EVER does not name an environment with every-eval-ever")
+    named = replace(scored, rows=[replace(row, model="made-up/model") for row in scored.rows])
+    aggregate = PUBLICATIONS["every_eval_ever"](named)
+    instances = tmp_path / json.loads(aggregate)["detailed_evaluation_results"]["file_path"]
+    instances.parent.mkdir(parents=True)
+    instances.write_text(PUBLICATIONS["every_eval_ever_instances"](named))
+    whole = instances.with_name(instances.name.replace("_samples.jsonl", ".json"))
+    whole.write_text(aggregate)
+    command = [
+        program,
+        "validate",
+        *(str(path.relative_to(tmp_path)) for path in (whole, instances)),
+    ]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
 
 
 def test_an_evaluation_without_an_answer_has_instances_and_no_aggregate() -> None:
