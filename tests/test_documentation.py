@@ -154,12 +154,7 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:  # noqa: PLR
     if keys & {"annotations", "grouping"}:
         own = {} if "hub" in keys else DECLARATION
         return "benchmarks/documented.yaml", own | content
-    others: dict[str, type[Spec]] = {
-        "storage.yaml": StorageSpec,
-        "cluster.yaml": SlurmSpec,
-        "runs.yaml": RunsSpec,
-    }
-    for name, spec in others.items():
+    for name, spec in OTHER_FILES.items():
         if keys & spec.model_fields.keys():
             return name, content
     if "limits" in keys:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+ScoredEvaluation = Annotated[
+    str, evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
+]
+
 
 @commands.command(epilog="Example: videomme report --share --output results.html")
 def report(
@@ -163,9 +167,7 @@ def sql(
 
 @commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
 def export(
-    evaluation: Annotated[
-        str, evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
-    ],
+    evaluation: ScoredEvaluation,
     form: Annotated[
         str,
         typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
@@ -200,9 +202,7 @@ def export(
 
 @commands.command(epilog="Example: videomme publish qwen-video --to hub:Qwen/Qwen3-VL-8B")
 def publish(
-    evaluation: Annotated[
-        str, evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
-    ],
+    evaluation: ScoredEvaluation,
     to: Annotated[
         str,
         typer.Option(

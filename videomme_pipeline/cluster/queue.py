@@ -1,14 +1,15 @@
 """The folder of a run, which all machines of a cluster share: tasks and outcomes are files.
 
     run                      the versions of the run, which touches this file until it ends
-    workers/WORKER           what the worker says of itself; the worker touches this file
+    workers/WORKER           its number of tasks and its problem; the worker touches this file
     tasks/NUMBER             a task that waits for a worker
     claimed/NUMBER@WORKER    a task that a worker has claimed by renaming its file
     outcomes/NUMBER          the outcome of a task
 
 A file gets its name when it is complete. Nothing is locked or mapped into memory, and clocks of
 machines are not compared. Folders are listed and files are opened to see changes, because NFS then
-asks its server. Tasks and outcomes are pickled, so only the user of the run can use the folder.
+asks its server (read in its manual; only local file systems were tried). Tasks and outcomes are
+pickled, so only the user of the run can use the folder.
 """
 
 import json

@@ -103,7 +103,7 @@ class SlurmJobs:
         return answer.strip().removeprefix("sbatch: ")
 
     def check(self, workers: int, tasks: int, alone_seconds: float) -> str:  # noqa: ARG002
-        """Show the states of the jobs, at most every few seconds, and submit those that miss.
+        """Show the states of the jobs, and submit missing ones, at most every few seconds.
 
         Raises:
             ClusterError: if jobs fail again and again, or Slurm rejects them.

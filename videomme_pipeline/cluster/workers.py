@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -50,12 +51,11 @@ class FolderSpec(QueueSpec):
         self, folder: Path, on_message: Callable[[str], None]
     ) -> AbstractContextManager[Workers]:
         command = f"python -m videomme_pipeline.cluster.worker --watch {folder.parent}"
-        messages = iter([f"cluster: no worker yet; start workers with `{command}`"])
+        message_once = cache(on_message)
 
         def check(_workers: int, _tasks: int, alone_seconds: float) -> str:
             if alone_seconds > _MESSAGE_SECONDS:
-                for message in messages:
-                    on_message(message)
+                message_once(f"cluster: no worker yet; start workers with `{command}`")
             return ""
 
         return queue_workers(self, folder, on_message, check)
@@ -120,7 +120,7 @@ class QueueWorkers:
         Raises:
             ClusterError: if the folder is away for too long, or no worker can work.
         """
-        self._require_hope()
+        self._require_workers()
         return 2 * max(1, sum(self._working()), self.most_tasks)
 
     @property
@@ -226,7 +226,7 @@ class QueueWorkers:
         """The number of tasks at the same time of each worker that can work."""
         return [worker["tasks"] for worker in self._alive.values() if not worker["problem"]]
 
-    def _require_hope(self) -> None:
+    def _require_workers(self) -> None:
         """Raise an error if no worker will do the open tasks."""
         now, workers, tasks = time.monotonic(), self.nodes, len(self._tasks)
         if self._away and now - self._away[0] > AWAY_SECONDS:

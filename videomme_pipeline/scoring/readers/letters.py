@@ -267,6 +267,7 @@ def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
 
 
 _NAMED_BEFORE_COLON = re.compile(rf"(?<![{words_of.WORD_LETTER}])[A-N][*_)\]]*:$")
+"""The end of a line that has the letter itself: "The correct answer is B:"."""
 
 
 def _is_open(words: Sequence[str]) -> bool:
