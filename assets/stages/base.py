@@ -27,7 +27,7 @@ from videomme_pipeline.project.state.partitions import (
     variant_in,
 )
 from videomme_pipeline.project.state.versions import INCOMPLETE, code_version
-from videomme_pipeline.scoring.citation_checks import CitationFindingRow
+from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.tables import set_aside, stored_fingerprint

@@ -12,7 +12,7 @@ from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.scoring.citation_checks import CitationFindingRow, Status
+from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, Status
 
 COMPLETE = "complete"
 CITATION = "citation"

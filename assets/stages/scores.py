@@ -23,7 +23,7 @@ from videomme_pipeline.project.answers.scores import evaluated_videos, score_eva
 from videomme_pipeline.project.state.partitions import VariantPartition
 from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
-from videomme_pipeline.scoring.citation_checks import CitationFindingRow, EvaluatedVideo
+from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion

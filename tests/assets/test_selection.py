@@ -15,7 +15,7 @@ from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.scoring.citation_checks import CitationCheck
+from videomme_pipeline.scoring.audit.citation_checks import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, findings_of, query

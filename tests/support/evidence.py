@@ -10,7 +10,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.scoring.citation_checks import Answer, CitationEvidence, EvaluatedVideo
+from videomme_pipeline.scoring.audit.citation_checks import Answer, CitationEvidence, EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import Outcome
 
 VIDEOS = ("001", "002", "003", "004")

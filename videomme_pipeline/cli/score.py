@@ -218,7 +218,7 @@ def _show_comparison(
     `columns_b` are further columns of the second file.
     """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
-    from videomme_pipeline.scoring.sameness import same_answers_note
+    from videomme_pipeline.scoring.audit.sameness import same_answers_note
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 

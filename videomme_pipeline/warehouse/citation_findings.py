@@ -10,7 +10,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmar
 from videomme_pipeline.benchmarks.selection import Selection, group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import arrow_schema, from_table
-from videomme_pipeline.scoring.citation_checks import (
+from videomme_pipeline.scoring.audit.citation_checks import (
     Answer,
     CitationCheck,
     CitationEvidence,
@@ -19,7 +19,7 @@ from videomme_pipeline.scoring.citation_checks import (
     Status,
     findings,
 )
-from videomme_pipeline.scoring.sameness import sameness_findings
+from videomme_pipeline.scoring.audit.sameness import sameness_findings
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import stored_settings
 from videomme_pipeline.videos.probe import Video

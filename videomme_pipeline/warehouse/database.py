@@ -18,7 +18,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.rows import to_table
-from videomme_pipeline.scoring.citation_checks import CitationFindingRow
+from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
 from videomme_pipeline.storage.publish import publish, replacing

@@ -12,7 +12,7 @@ from videomme_pipeline.assets.planning.freshness import plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import CITATION
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.citation_checks import CitationCheck, Status
+from videomme_pipeline.scoring.audit.citation_checks import CitationCheck, Status
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 
 

@@ -16,7 +16,7 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.citation_checks import EvaluatedVideo
+from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from videomme_pipeline.reports.terminal.tables import Row, show_line
-from videomme_pipeline.scoring.citation_checks import Status
+from videomme_pipeline.scoring.audit.citation_checks import Status
 
 _LABELS = {
     Status.BLOCKED: ("Do not cite", "bold red"),

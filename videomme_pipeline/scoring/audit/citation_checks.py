@@ -13,20 +13,14 @@ from enum import StrEnum
 from itertools import product
 from typing import NamedTuple
 
-import scipy  # submodules are imported on first use
-
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import listed
 from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, OTHER_FRAMES, seen_frames
+from videomme_pipeline.scoring.audit.letters import compare_letters
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 from videomme_pipeline.videos.probe import Video
-
-BIASED_EFFECT = 0.3
-"""Smallest effect size (Cohen's w, √(chi-square / n)) of a letter distribution that is reported."""
-BIASED_P_VALUE = 0.001
-"""Largest p-value of the chi-square test of a letter distribution that is reported."""
 
 
 class CitationCheck(StrEnum):
@@ -430,38 +424,18 @@ def covers_subtitles(evidence: CitationEvidence) -> CheckResult | None:
 
 
 def has_expected_letters(evidence: CitationEvidence) -> CheckResult | None:
-    """Compare the letters of the answers with the correct ones by a chi-square test.
+    """Compare the letters of the answers with the correct ones.
 
-    None without frames, because a model that sees nothing has to guess. Only first repeats are
-    counted, because repeats of a question are not independent.
+    None without frames, because a model that sees nothing has to guess.
     """
-    rows = [row for row in evidence.answered if row.extracted_answer is not None and not row.repeat]
-    if not rows or not any(row.num_frames for row in rows):
+    letters = compare_letters(evidence.answered)
+    if letters is None or not any(row.num_frames for row in evidence.answered):
         return None
-    given = Counter(row.extracted_answer for row in rows)
-    correct = Counter(row.answer for row in rows)
-    letters = sorted(correct.keys() | {letter for letter in given if letter is not None})
-    # A letter that is never correct is expected in less than one answer.
-    chi_square = sum(
-        (given[letter] - max(correct[letter], 0.5)) ** 2 / max(correct[letter], 0.5)
-        for letter in letters
-    )
-    effect = (chi_square / len(rows)) ** 0.5
-    p_value = float(scipy.special.chdtrc(max(len(letters) - 1, 1), chi_square))
-    percent = 100 / len(rows)
-    shares = ", ".join(
-        f"{letter} {percent * given[letter]:.0f}% ({percent * correct[letter]:.0f}%)"
-        for letter in letters
-    )
-    summary = (
-        f"letters of {len(rows):,} answers (correct ones): {shares}; effect size {effect:.2f}, "
-        f"p {p_value:.2g}"
-    )
-    if p_value >= BIASED_P_VALUE or effect < BIASED_EFFECT:
-        return CheckResult(Status.OK, summary)
+    if not letters.is_biased:
+        return CheckResult(Status.OK, letters.summary)
     return CheckResult(
         Status.WARNING,
-        summary,
+        letters.summary,
         "read some responses: the model prefers letters, or the reader misreads its answers",
     )
 

@@ -8,8 +8,13 @@ import pytest
 
 from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation_checks import Answer, CheckResult, CitationEvidence, Status
-from videomme_pipeline.scoring.sameness import is_same, sameness_findings
+from videomme_pipeline.scoring.audit.citation_checks import (
+    Answer,
+    CheckResult,
+    CitationEvidence,
+    Status,
+)
+from videomme_pipeline.scoring.audit.sameness import Sameness, sameness_findings
 from videomme_pipeline.scoring.scored_question import Outcome
 
 LETTERS = tuple(Letter)[:4]
@@ -143,11 +148,13 @@ def test_a_model_that_answers_nothing_readable_is_the_same_everywhere() -> None:
     assert finding_of(evaluation("eight", nothing), other).status is Status.BLOCKED
 
 
-def test_small_sets_prove_nothing() -> None:
-    assert not is_same(341, 0)
-    assert is_same(342, 0)
-    assert is_same(1_000, 7)
-    assert not is_same(1_000, 8)
+@pytest.mark.parametrize(
+    ("informative", "different", "is_same"),
+    [(341, 0, False), (342, 0, True), (1_000, 7, True), (1_000, 8, False)],
+)
+def test_small_sets_prove_nothing(informative: int, different: int, is_same: bool) -> None:
+    compared = Sameness(answers=2_700, informative=informative, different=different)
+    assert compared.is_same is is_same
 
 
 def test_a_single_evaluation_is_not_compared() -> None:

@@ -12,7 +12,7 @@ from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.models.frame_proof import OTHER_FRAMES
-from videomme_pipeline.scoring.citation_checks import (
+from videomme_pipeline.scoring.audit.citation_checks import (
     Answer,
     CitationCheck,
     CitationEvidence,
@@ -22,7 +22,7 @@ from videomme_pipeline.scoring.citation_checks import (
 )
 from videomme_pipeline.scoring.scored_question import Outcome
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "citation_findings.txt"
+GOLDEN = Path(__file__).parents[2] / "golden" / "citation_findings.txt"
 
 
 def found(check: CitationCheck, stored: CitationEvidence) -> CitationFindingRow:

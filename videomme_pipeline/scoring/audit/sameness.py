@@ -11,13 +11,14 @@ and 342 are.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation_checks import CheckResult, CitationEvidence, Status
+from videomme_pipeline.scoring.audit.citation_checks import CheckResult, CitationEvidence, Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 
@@ -45,35 +46,67 @@ class Sameness:
     different: int
 
     @property
+    def p_value(self) -> float:
+        """The probability of so few differences, or fewer, if the settings had an effect."""
+        return float(scipy.special.bdtr(self.different, self.informative, LEAST_CHANGED_SHARE))
+
+    @property
     def is_same(self) -> bool:
         """True if different settings do not explain so few differences."""
-        return is_same(self.informative, self.different)
+        return self.p_value < SAME_P_VALUE
 
 
-def is_same(informative: int, different: int) -> bool:
-    """True if so few answers differ that the settings cannot have had an effect."""
-    return bool(scipy.special.bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
+class ComparedAnswer(Protocol):
+    """An answer that can be compared with that of another run."""
+
+    @property
+    def question_id(self) -> str: ...
+    @property
+    def repeat(self) -> int: ...
+    @property
+    def extracted_answer(self) -> Letter | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def request_fingerprint(self) -> str | None: ...
+
+
+class SamePair(NamedTuple):
+    """Two sets of answers that are probably those of one run, by their positions."""
+
+    a: int
+    b: int
+    sameness: Sameness
+
+
+def same_pairs(
+    answers: Sequence[Sequence[ComparedAnswer]], *, requests_are_stored: bool
+) -> Iterator[SamePair]:
+    """Yield each pair of runs with the same answers, the first one first.
+
+    Answers to equal requests are left out, unless the requests are not stored (results files).
+    """
+    table = _AnswerTable(answers, requests_are_stored=requests_are_stored)
+    for a, b in table.candidates():
+        compared = table.compare(a, b)
+        if compared.is_same:
+            yield SamePair(a, b, compared)
 
 
 def same_answers_note(
     rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion], names: tuple[str, str]
 ) -> str | None:
     """A note if two results files are probably one run, or None. Their requests are not known."""
-    others = {(row.question_id, row.repeat): row for row in rows_b}
-    pairs = [
-        (row, other)
-        for row in rows_a
-        if (other := others.get((row.question_id, row.repeat)))
-        and Outcome.FAILED not in (row.outcome, other.outcome)
-        and not (row.is_correct and other.is_correct)
-    ]
-    different = sum(a.extracted_answer != b.extracted_answer for a, b in pairs)
-    if not is_same(len(pairs), different):
-        return None
+    pair = next(same_pairs([rows_a, rows_b], requests_are_stored=False), None)
+    return None if pair is None else same_answers_fact(pair.sameness, names)
+
+
+def same_answers_fact(same: Sameness, names: tuple[str, str]) -> str:
+    """The sentence about two runs with the same answers."""
     return (
-        f"{names[0]} and {names[1]} have the same letter in all but {different:,} of "
-        f"{len(pairs):,} answers that one of them got wrong, so they are probably one run; cite "
-        "only one of these scores"
+        f"{names[0]} and {names[1]} have the same letter in all but {same.different:,} of "
+        f"{same.informative:,} answers that one of them got wrong, so they are probably one run; "
+        "cite only one of these scores"
     )
 
 
@@ -82,13 +115,11 @@ def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, Chec
 
     All `evaluations` must be of one benchmark.
     """
-    table = _AnswerTable(evaluations)
     same: dict[int, list[tuple[int, Sameness]]] = {}
-    for a, b in table.candidates():
-        compared = table.compare(a, b)
-        if compared.is_same:
-            same.setdefault(a, []).append((b, compared))
-            same.setdefault(b, []).append((a, compared))
+    answers = [evaluation.answers for evaluation in evaluations]
+    for a, b, compared in same_pairs(answers, requests_are_stored=True):
+        same.setdefault(a, []).append((b, compared))
+        same.setdefault(b, []).append((a, compared))
     if len(evaluations) < 2:
         return {}
     return {
@@ -136,24 +167,27 @@ def _changed(a: Mapping[str, object], b: Mapping[str, object]) -> set[str]:
 class _AnswerTable:
     """The letters of several evaluations: one row per evaluation, one column per answer."""
 
-    def __init__(self, evaluations: Sequence[CitationEvidence]) -> None:
-        keys = dict.fromkeys((r.question_id, r.repeat) for e in evaluations for r in e.answers)
+    def __init__(
+        self, runs: Sequence[Sequence[ComparedAnswer]], *, requests_are_stored: bool
+    ) -> None:
+        keys = dict.fromkeys((row.question_id, row.repeat) for rows in runs for row in rows)
         columns = {key: number for number, key in enumerate(keys)}
         codes = {letter: number for number, letter in enumerate(Letter, start=1)}
         requests: dict[str, int] = {}
-        shape = (len(evaluations), len(columns))
+        shape = (len(runs), len(columns))
         self._letters: NDArray[np.int8] = np.full(shape, _NO_ANSWER, np.int8)
         self._correct: NDArray[np.bool_] = np.zeros(shape, np.bool_)
         self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
-        for number, evaluation in enumerate(evaluations):
-            for row in evaluation.answers:
-                if row.outcome is Outcome.FAILED or row.request_fingerprint is None:
+        for number, rows in enumerate(runs):
+            for row in rows:
+                request_id = row.request_fingerprint if requests_are_stored else str(number)
+                if row.outcome is Outcome.FAILED or request_id is None:
                     continue
                 column = columns[row.question_id, row.repeat]
                 letter = row.extracted_answer
                 self._letters[number, column] = _UNREADABLE if letter is None else codes[letter]
                 self._correct[number, column] = row.outcome is Outcome.CORRECT
-                request = requests.setdefault(row.request_fingerprint, len(requests) + 1)
+                request = requests.setdefault(request_id, len(requests) + 1)
                 self._requests[number, column] = request
 
     def candidates(self) -> Iterator[tuple[int, int]]:

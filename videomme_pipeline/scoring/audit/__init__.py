@@ -1,0 +1,1 @@
+"""Findings about our own runs and about results files of others."""
