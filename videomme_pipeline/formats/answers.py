@@ -15,7 +15,15 @@ from videomme_pipeline.errors import listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.dataset_rows import text_of
 from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.formats.stored_facts import (
+    completion_tokens,
+    finish_reason,
+    prompt_of,
+    stated_letter,
+)
+from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
+from videomme_pipeline.scoring.audit.findings import StoredFacts
 
 TEXT_COLUMNS = ("prediction", "response", "raw_output")
 """Names of the column with the model's response, in the order in which they are looked up."""
@@ -25,27 +33,33 @@ TEXT_COLUMNS = ("prediction", "response", "raw_output")
 class Answers:
     """Pairs of question and response, in the order of the file.
 
-    `remarks` say which copies were left out. `notes` are reasons not to publish the score.
+    `remarks` say which copies were left out. `notes` are reasons not to publish the score. `stored`
+    are facts for an audit.
     """
 
     pairs: tuple[tuple[Question, Response], ...]
     remarks: tuple[str, ...]
     notes: tuple[str, ...]
+    stored: StoredFacts
 
 
 def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers:
     """The answers in the rows of a file, whose order does not matter."""
     numbers_copies = _numbers_copies(rows)
-    given: dict[tuple[str, int], list[tuple[Question, str | None]]] = defaultdict(list)
+    given: dict[tuple[str, int], list[tuple[Question, Row]]] = defaultdict(list)
     questions = with_own_ids([question for question, _ in rows])
     for question, (_, row) in zip(questions, rows, strict=True):
         repeat = row["copy"] if numbers_copies and "copy" in row else _repeat(row)
-        given[question.question_id, repeat].append((question, _response_text(row)))
+        given[question.question_id, repeat].append((question, row))
     pairs: list[tuple[Question, Response]] = []
     copied, contradicted = Counter[str](), list[str]()
     for (question_id, repeat), copies in given.items():
-        question = copies[0][0]
-        texts = {(other.answer, text) for other, text in copies if text is not None}
+        question, row = copies[0]
+        texts = {
+            (other.answer, text)
+            for other, copy in copies
+            if (text := _response_text(copy)) is not None
+        }
         if len(texts) > 1:
             error = f"{len(texts)} different answers in the results file"
             contradicted.append(question_id)
@@ -54,7 +68,7 @@ def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers
             if len(copies) > 1:
                 copied[question_id] += len(copies) - 1
         text = next(iter(texts))[1] if len(texts) == 1 else None
-        pairs.append((question, _response(question, repeat, text, error, evaluation)))
+        pairs.append((question, _response(question, repeat, text, error, evaluation, row)))
     remarks, notes = [], []
     if copied:
         remarks.append(
@@ -67,7 +81,16 @@ def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers
             f"not number them, so none of them counts: {listed(contradicted)}; add a column "
             "`repeat` (0, 1, …) if they are repeats, or keep one answer per question"
         )
-    return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes))
+    letters = {key: stated_letter(row, question) for key, ((question, row), *_) in given.items()}
+    prompts = {key: prompt_of(row) for key, ((_, row), *_) in given.items()}
+    stored = StoredFacts(
+        letters={key: letter for key, letter in letters.items() if letter},
+        prompts={key: prompt for key, prompt in prompts.items() if prompt},
+        copies=copied.total(),
+        contradictions=len(contradicted),
+        hashes=len({str(row["doc_hash"]) for _, row in rows if row.get("doc_hash")}),
+    )
+    return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes), stored=stored)
 
 
 def has_response(row: Row) -> bool:
@@ -96,10 +119,10 @@ def _repeat(row: Row) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _response(
-    question: Question, repeat: int, text: str | None, error: str, evaluation: str
+def _response(  # noqa: PLR0913, PLR0917 - called once
+    question: Question, repeat: int, text: str | None, error: str, evaluation: str, row: Row
 ) -> Response:
-    """The response `text`, or a failed one with `error`."""
+    """The response `text` in `row`, or a failed one with `error`."""
     return Response(
         benchmark=question.benchmark,
         evaluation=evaluation,
@@ -111,5 +134,7 @@ def _response(
         num_frames=0,
         raw_output=text,
         error=error if text is None else None,
+        finish_reason=finish_reason(row),
+        usage=Usage(completion_tokens=completion_tokens(row)),
         served=Served(attempts=1),
     )

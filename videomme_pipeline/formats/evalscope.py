@@ -4,6 +4,7 @@ A review does not contain the options, so the annotations are needed to score on
 """
 
 from videomme_pipeline.formats.results_format import ResultsFormat, Row, mapping_or_empty
+from videomme_pipeline.formats.stored_facts import beside
 
 
 def _read(review: Row) -> list[Row]:
@@ -15,6 +16,7 @@ def _read(review: Row) -> list[Row]:
             "answer": target[0] if isinstance(target, list) and target else target,
             **mapping_or_empty(scored.get("sample_metadata")),
             "repeat": scored.get("generation_index") or 0,
+            **beside(scored, scored.get("score")),
             "prediction": mapping_or_empty(scored.get("score")).get("prediction"),
         }
     ]

@@ -18,7 +18,9 @@ from videomme_pipeline.formats.results_format import (
     Scored,
     json_lines,
     mapping_or_empty,
+    objects_in,
 )
+from videomme_pipeline.formats.stored_facts import beside
 from videomme_pipeline.models.public_settings import public_settings, without_urls
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -44,6 +46,9 @@ def _read(instance: Row) -> list[Row]:
     is_failed = instance.get("error") and not any(texts or ())
     if "epoch" in metadata:  # files converted from logs of Inspect
         row["repeat"] = int(metadata["epoch"]) - 1
+    read = next(iter(objects_in(instance.get("answer_attribution"))), {})
+    row |= beside({"token_usage": instance.get("token_usage")}, instance.get("evaluation"))
+    row["pred_answer"] = read.get("extracted_value")
     return [{**row, **metadata, "prediction": texts[0] if texts and not is_failed else None}]
 
 

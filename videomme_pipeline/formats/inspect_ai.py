@@ -9,6 +9,7 @@ from videomme_pipeline.formats.results_format import (
     mapping_or_empty,
     objects_in,
 )
+from videomme_pipeline.formats.stored_facts import beside
 
 
 def _is_log(row: Row) -> bool:
@@ -32,6 +33,10 @@ def _dataset_row_of(sample: Row) -> Row:
     if isinstance(choices, list) and choices:
         row["options"] = lettered([str(choice) for choice in choices])
     row["answer"] = target[0] if isinstance(target, list) and target else target
+    output = mapping_or_empty(sample.get("output"))
+    choice = next(iter(objects_in(output.get("choices"))), {})
+    scores = objects_in(mapping_or_empty(sample.get("scores")).values())
+    row |= beside(output, choice, *({"pred_answer": score.get("answer")} for score in scores))
     return {
         **row,
         **mapping_or_empty(sample.get("metadata")),

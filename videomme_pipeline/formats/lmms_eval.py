@@ -7,6 +7,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text, renamed
 from videomme_pipeline.formats.results_format import ResultsFormat, Row, objects_in
+from videomme_pipeline.formats.stored_facts import beside
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _TEXTS = ("resps", "filtered_resps")
@@ -37,8 +38,11 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
     metric. These versions write `resps` only if a filter changed the texts.
     """
     doc = sample.get("doc")
+    metrics = [
+        value for name, value in sample.items() if isinstance(value, Mapping) and name != "doc"
+    ]
+    facts = beside(sample, *metrics)
     if not isinstance(doc, Mapping):
-        metrics = [value for value in sample.values() if isinstance(value, Mapping)]
         doc = {
             "doc_id": sample.get("doc_id"),
             "question_id": next((m["question_id"] for m in metrics if "question_id" in m), None),
@@ -48,7 +52,7 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
     answers = max(1, len(texts[-1]))
     are_texts = all(value is None or isinstance(value, str) for value in texts[0])
     for number, text in enumerate((texts[0] if are_texts else texts[0][:1]) or [None]):
-        yield {**doc, "copy": number % answers, "prediction": text}
+        yield {**facts, **doc, "copy": number % answers, "prediction": text}
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -14,8 +14,10 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, registered_ben
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.formats.answers import Answers
 from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_results
+from videomme_pipeline.scoring.audit.findings import AuditedRun
 from videomme_pipeline.scoring.readers.judge import (
     AskJudge,
     JudgeSummary,
@@ -88,6 +90,33 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     Raises:
         ScoringError: if the file cannot be read or has no questions that `options` select.
     """
+    imported, scored = _score_answers(path, options)
+    rows = [row for _, row in scored]
+    if ask_judge is not None and options.judge is not None:
+        rows = judge_rows(scored, options.judge, ask_judge)
+    return replace(score_rows(rows, options, imported.notes), remarks=imported.remarks)
+
+
+def audited_file(path: Path, options: ScoreOptions) -> AuditedRun:
+    """The run whose results are in `path`.
+
+    Raises:
+        ScoringError: as `score_file` does.
+    """
+    imported, scored = _score_answers(path, options)
+    return AuditedRun(
+        name=str(path),
+        benchmark=find_benchmark(options.benchmark),
+        questions={question.question_id: question for question, _ in scored},
+        rows=[row for _, row in scored],
+        stored=imported.stored,
+    )
+
+
+def _score_answers(
+    path: Path, options: ScoreOptions
+) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
+    """The content of a results file, and its questions with their scored answers."""
     imported = read_results(
         path,
         options.benchmark,
@@ -119,10 +148,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     if not scored:
         durations = ", ".join(options.durations)
         raise ScoringError(f"{path}: it has no question on {durations} videos; check `duration`")
-    rows = [row for _, row in scored]
-    if ask_judge is not None and options.judge is not None:
-        rows = judge_rows(scored, options.judge, ask_judge)
-    return replace(score_rows(rows, options, imported.notes), remarks=imported.remarks)
+    return imported, scored
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:

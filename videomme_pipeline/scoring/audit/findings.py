@@ -19,7 +19,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import listed
-from videomme_pipeline.scoring.audit.letters import BIASED_P_VALUE, compare_letters
+from videomme_pipeline.scoring.audit.letters import compare_letters
 from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score import outcome_of
@@ -46,7 +46,6 @@ _FEW_AT_LIMIT, _LEAST_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE = 0.98
 _READER_SPREAD_POINTS = 1.0
-_SHARED_HASH = "doc_hash"
 
 
 class Severity(StrEnum):
@@ -88,7 +87,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFacts:
-    """Values in a results file that no score is computed from.
+    """Facts about a results file that no score is computed from.
 
     `letters` are the letters that the file states, `prompts` the texts of the prompts. `copies`
     counts answers that are copies of another one, `contradictions` the questions with different
@@ -340,14 +339,14 @@ def shards(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
         sizes = " + ".join(f"{len(part.ids):,}" for part in parts)
         yield Fact(
             Severity.NOTE,
-            f"{', '.join(part.name for part in parts)} have {sizes} = {total:,} different questions "
-            "and are probably one run; score them together",
+            f"{', '.join(part.name for part in parts)} have {sizes} = {total:,} different "
+            "questions and are probably one run; score them together",
             {"files": len(parts), "questions": total},
         )
     if run.stored.hashes == 1 and len(run.ids) > 1:
         yield Fact(
             Severity.NOTE,
-            f"all rows have the same `{_SHARED_HASH}`, so only the question id names a row",
+            "all rows have the same `doc_hash`, so only the question id names a row",
             {"hashes": 1},
         )
 

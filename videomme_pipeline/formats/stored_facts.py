@@ -1,0 +1,66 @@
+"""Columns of results files beside the response: stated letters, prompts and ends of answers.
+
+Tools have many names for the same column. A format whose values are nested puts them into its rows
+under one of these names.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.formats.results_format import Row, mapping_or_empty
+
+_LETTERS = ("pred_answer", "parsed_pred", "extracted_answer", "extracted_prediction", "pred_letter")
+_SCORES = ("score", "is_correct", "hit")
+_PROMPTS = ("prompt", "input")
+_TOKENS = ("token_counts", "token_usage", "usage", "completion_tokens", "output_tokens")
+_ENDS = ("finish_reason", "stop_reason")
+COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ENDS, "doc_hash")
+"""The names of these columns."""
+
+
+def stated_letter(row: Row, question: Question) -> Letter | None:
+    """The letter that the file states, or the correct one if the file only counts it as right."""
+    value = _first(row, _LETTERS)
+    text = str(value).strip().strip("()[]'.").upper()
+    if value not in (None, "") and text in set(question.letters):
+        return Letter(text)
+    score = _first(row, _SCORES)
+    is_right = str(score).strip().lower() in ("1", "1.0", "true")
+    return question.answer if is_right else None
+
+
+def prompt_of(row: Row) -> str | None:
+    """The text of the prompt, or None."""
+    value = _first(row, _PROMPTS)
+    return value if isinstance(value, str) and value else None
+
+
+def completion_tokens(row: Row) -> int | None:
+    """The number of tokens of the answer, or None."""
+    return _tokens(_first(row, _TOKENS))
+
+
+def finish_reason(row: Row) -> str | None:
+    """The reason why the answer ends, or None."""
+    value = _first(row, _ENDS)
+    return value if isinstance(value, str) else None
+
+
+def beside(row: Row, *nested: Any) -> dict[str, Any]:
+    """The known columns of `row` and of the mappings that are nested in it."""
+    mappings: Iterable[Mapping[str, Any]] = map(mapping_or_empty, (*nested, row))
+    return {name: mapping[name] for mapping in mappings for name in COLUMNS if name in mapping}
+
+
+def _first(row: Row, names: Iterable[str]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _tokens(value: Any) -> int | None:
+    if isinstance(value, list):
+        return _tokens(value[0]) if value else None
+    if isinstance(value, Mapping):
+        return _tokens(value.get("output_tokens", value.get("completion_tokens")))
+    text = str(value)
+    return int(text) if text.isdecimal() else None
