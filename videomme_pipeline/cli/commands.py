@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from videomme_pipeline.cli import (
+    audit,
     cache,
     checkpoints,
     frames,
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (run, score, gate, race, checkpoints, results, power, setup, probe, serve):
+for group in (run, score, audit, gate, race, checkpoints, results, power, setup, probe, serve):
     app.add_typer(group.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.scoring.audit.findings import AuditedRun
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.layout import Store
 
@@ -38,6 +39,34 @@ def rows_and_settings(
         raise ConfigurationError(_not_found(name, evaluations))
     benchmark, rows = stored_scores(store, name)
     return rows, stored_settings(store.scores(benchmark, name))
+
+
+def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "AuditedRun":
+    """The run in a results file, or that of an evaluation.
+
+    Raises:
+        ConfigurationError: if there is neither such a file nor such an evaluation.
+    """
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.benchmarks.selection import Selection, group_by_video
+    from videomme_pipeline.scoring.audit.findings import AuditedRun
+    from videomme_pipeline.storage.tables import read_rows
+
+    if Path(name).is_file() or store is None:
+        from videomme_pipeline.formats.score_file import audited_file
+
+        return audited_file(Path(name), options)
+    rows, settings = rows_and_settings(name, store, options)
+    questions = read_rows(store.questions(rows[0].benchmark), Question)
+    selected = Selection.stored_in(settings).of(group_by_video(questions))
+    return AuditedRun(
+        name=name,
+        benchmark=find_benchmark(rows[0].benchmark),
+        expected=sum(map(len, selected.values())),
+        questions={question.question_id: question for question in questions},
+        rows=rows,
+    )
 
 
 def _not_found(name: str, evaluations: Sequence[str]) -> str:

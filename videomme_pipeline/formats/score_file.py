@@ -104,9 +104,11 @@ def audited_file(path: Path, options: ScoreOptions) -> AuditedRun:
         ScoringError: as `score_file` does.
     """
     imported, scored = _score_answers(path, options)
+    benchmark = find_benchmark(options.benchmark)
     return AuditedRun(
         name=str(path),
-        benchmark=find_benchmark(options.benchmark),
+        benchmark=benchmark,
+        expected=benchmark.size.questions,
         questions={question.question_id: question for question, _ in scored},
         rows=[row for _, row in scored],
         stored=imported.stored,

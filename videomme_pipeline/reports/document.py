@@ -62,6 +62,13 @@ def render(
     )
 
 
+def render_static(name: str, **values: Any) -> str:
+    """The template `name`, a page without scripts, with `values`."""
+    style = _style()
+    policy = content_policy(style, "")
+    return _environment().get_template(name).render(policy=policy, style=Markup(style), **values)
+
+
 def render_within(
     limit_bytes: int,
     render_at: Callable[[int | None], str],

@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from videomme_pipeline.scoring.audit.findings import PublishedCell
+
 
 @cache
 def published_results(benchmark: str) -> dict[str, Any] | None:
@@ -26,6 +28,20 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
         for row in leaderboard["rows"]
     ]
     return {**leaderboard, "parts": parts, "rows": rows}
+
+
+def published_cells(benchmark: str) -> list[PublishedCell]:
+    """The published accuracies of `benchmark`, one cell per model and track."""
+    leaderboard = published_results(benchmark) or {"rows": [], "parts": []}
+    parts = [part for part, _ in leaderboard["parts"]]
+    return [
+        PublishedCell(
+            f"{row['model']} {row['parameters'] or ''} {track} subtitles",
+            {part: 100 * row[part][track] for part in parts if row[part][track] is not None},
+        )
+        for row in leaderboard["rows"]
+        for track in ("without", "with")
+    ]
 
 
 def _fractions(scores: dict[str, float | None]) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""Findings about runs: facts that whoever cites a score should know.
+"""Findings about runs: facts that anyone who cites a score should know.
 
 A run is the answers of one results file or of one evaluation. Each finding is one function, and its
 name is the finding's stable id. A function yields facts with numbers. What a file does not contain
@@ -20,7 +20,7 @@ from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import listed
 from videomme_pipeline.scoring.audit.letters import compare_letters
-from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
+from videomme_pipeline.scoring.audit.sameness import SamePair, same_answers_fact, same_pairs
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score import outcome_of
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
@@ -104,11 +104,15 @@ class StoredFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedRun:
-    """The scored answers of one run, and the questions by their ids."""
+    """The scored answers of one run, and the questions by their ids.
+
+    `expected` is the number of questions that the run should have, or None if it is not known.
+    """
 
     name: str
     benchmark: Benchmark
     questions: Mapping[str, Question]
+    expected: int | None
     rows: Sequence[ScoredQuestion]
     stored: StoredFacts = field(default_factory=StoredFacts)
 
@@ -154,13 +158,18 @@ class PublishedCell(NamedTuple):
     accuracies: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """Runs on one benchmark. `blind` is a run of the same model without frames."""
 
     runs: Sequence[AuditedRun]
     blind: AuditedRun | None = None
     published: Sequence[PublishedCell] = ()
+
+    @cached_property
+    def same(self) -> list[SamePair]:
+        """The pairs of runs with the same answers."""
+        return [*same_pairs([run.rows for run in self.runs], requests_are_stored=False)]
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings, run by run."""
@@ -179,13 +188,11 @@ class Audit:
 
 def same_answers(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
     """Another run has the same answers, whatever their form."""
-    others = [other for other in audit.runs[_index(run, audit) + 1 :] if other is not run]
-    for other in others:
-        for pair in same_pairs([run.rows, other.rows], requests_are_stored=False):
-            same = pair.sameness
+    for a, b, same in audit.same:
+        if audit.runs[a] is run:
             yield Fact(
                 Severity.ERROR,
-                same_answers_fact(same, (run.name, other.name)),
+                same_answers_fact(same, (run.name, audit.runs[b].name)),
                 {"informative": same.informative, "different": same.different},
                 same.p_value,
             )
@@ -211,8 +218,8 @@ def duplicated_ids(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
 
 
 def missing_questions(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
-    """The run does not have all questions of the benchmark."""
-    declared = run.benchmark.size.questions
+    """The run does not have the questions that it should have."""
+    declared = run.expected
     if declared is None:
         yield _unchecked("the benchmark does not declare how many questions it has")
     elif len(run.ids) != declared and not _is_whole(_shards_of(run, audit), declared):
@@ -452,13 +459,9 @@ def _ids(rows: Sequence[ScoredQuestion]) -> str:
     return listed([row.question_id for row in rows])
 
 
-def _index(run: AuditedRun, audit: Audit) -> int:
-    return next(number for number, other in enumerate(audit.runs) if other is run)
-
-
 def _shards_of(run: AuditedRun, audit: Audit) -> list[AuditedRun]:
     """The runs without common questions that make up no more than the benchmark; one is `run`."""
-    declared = run.benchmark.size.questions
+    declared = run.expected
     if declared is None or len(run.ids) >= declared:
         return [run]
     parts: list[AuditedRun] = []

@@ -1,0 +1,107 @@
+"""The command `audit`: facts about runs that anyone who cites a score should know."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from videomme_pipeline.cli.arguments import (
+    Annotations,
+    AsJson,
+    BenchmarkName,
+    Columns,
+    evaluation_argument,
+    known_name,
+    renamed_columns,
+)
+from videomme_pipeline.cli.context import announce, note, out, own_store, print_json
+from videomme_pipeline.cli.stored_scores import audited_run, file_options, open_findings
+
+if TYPE_CHECKING:
+    from videomme_pipeline.scoring.audit.findings import Finding
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: videomme audit results.json")
+def audit(
+    runs: Annotated[
+        list[str], evaluation_argument("RUN", "Results files, or names of evaluations.")
+    ],
+    benchmark: BenchmarkName = "videomme",
+    blind: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="A run of the same model without frames."),
+    ] = None,
+    track: Annotated[
+        str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
+    ] = "unknown",
+    annotations: Annotations = None,
+    columns: Columns = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write an HTML page.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check results files, or evaluations, for what makes a score wrong.
+
+    Prints one line per finding: severity, id, fact, and how often chance gives
+    it. What a file does not contain cannot be checked, and a note says so. Exits
+    with status 1 if a finding is an error.
+    """
+    announce("Checking…")
+    from videomme_pipeline.reports.audit import audit_page, show_findings
+    from videomme_pipeline.reports.published import published_cells
+    from videomme_pipeline.scoring.audit.findings import Audit, Severity
+    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
+
+    store = own_store()
+    options = file_options(
+        store,
+        benchmark,
+        "strict",
+        annotations,
+        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
+        columns=renamed_columns(columns),
+    )
+    audited = [audited_run(name, store, options) for name in runs]
+    audit_of_all = Audit(
+        runs=audited,
+        blind=audited_run(blind, store, options) if blind else None,
+        published=published_cells(audited[0].benchmark.name),
+    )
+    findings = [*audit_of_all.findings()]
+    if store:
+        stored = open_findings(store, [name for name in runs if not Path(name).is_file()])
+        findings += [f for row in stored if (f := _of_citation(row)) is not None]
+    findings.sort(key=lambda row: (runs.index(row.run), list(Severity).index(row.severity)))
+    if output is not None:
+        output.write_text(audit_page(findings), encoding="utf-8")
+        note(f"Wrote {output}")
+    if as_json:
+        print_json({"runs": runs, "findings": findings})
+    else:
+        show_findings(out, findings)
+    if any(row.severity is Severity.ERROR for row in findings):
+        raise typer.Exit(1)
+
+
+_ALSO_FINDINGS = ("answers", "letters", "sameness")
+"""Citation checks whose facts are findings of every run."""
+
+
+def _of_citation(row: dict[str, Any]) -> "Finding | None":
+    """A citation finding about an evaluation, which only stored data can show."""
+    from videomme_pipeline.scoring.audit.findings import Finding, Severity
+
+    if row["check_name"] in _ALSO_FINDINGS:
+        return None
+    severities = {"blocked": Severity.ERROR, "warning": Severity.WARNING}
+    return Finding(
+        finding=row["check_name"],
+        severity=severities.get(row["status"], Severity.NOTE),
+        run=row["evaluation"],
+        fact=f"{row['summary']}; {row['advice']}",
+        numbers={},
+        chance=None,
+    )
