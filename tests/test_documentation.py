@@ -5,6 +5,7 @@ Python blocks run. YAML blocks are put into the file that they belong to and rea
 """
 
 import json
+import random
 import re
 import shlex
 import shutil
@@ -111,9 +112,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         use(patch, root)
         patch.chdir(root)
+        for name, seed in (("results", 1), ("blind", 2)):
+            (root / f"{name}.jsonl").write_text("".join(results(seed)))
+        shutil.copy(root / "blind.jsonl", root / "copy.jsonl")
         ended = videomme("run", "my-evaluation", "smoke-embedded")
         assert ended.status == 0, ended.err
         yield root
+
+
+def results(seed: int) -> Iterator[str]:
+    """The lines of a made-up results file with all questions of Video-MME."""
+    chance = random.Random(seed)
+    for number in range(2_700):
+        row = {
+            "video_id": f"{number // 3:03d}",
+            "duration": ("short", "medium", "long")[number // 900],
+            "question_id": f"{number // 3:03d}-{number % 3 + 1}",
+            "question": "What is shown?",
+            "options": ["A. Apples", "B. Boats", "C. Cars", "D. Dogs"],
+            "answer": "ABCD"[number % 4],
+            "prediction": "ABCD"[(number + max(0, chance.randint(-4, 3))) % 4],
+        }
+        yield json.dumps(row) + "\n"
 
 
 def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
@@ -224,9 +244,11 @@ def test_documented_json_has_the_keys_of_the_commands(
     fails = {"evaluations/my-evaluation.yaml": {"model": "my-model"}}
     write_configuration(tmp_path / "configuration", {"models.yaml": no_key} | fails)
     videomme("run", "smoke-embedded")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results.json").write_text("".join(results(1)))
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     forms = {command: json.loads(text) for command, text in JSON_FORM.findall(page)}
-    assert len(forms) == page.count("```json") == 6
+    assert len(forms) == page.count("```json") == 7
     dry_run = videomme("run", "--dry-run", "--json").json
     assert dry_run["build"]
     assert dry_run["requests"]

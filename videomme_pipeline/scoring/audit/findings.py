@@ -44,7 +44,8 @@ _SUBTITLES = re.compile(r"subtitles? (?:are|is) (?:listed|shown|below)|subtitles
 _OPEN_REASONING = re.compile(r"<think(?:ing)?>(?!.*</think)", re.DOTALL)
 _FEW_AT_LIMIT, _LEAST_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
-_ONE_LETTER_SHARE = 0.98
+_ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
+"""Fewer answers may all be one letter without an error of the model."""
 _READER_SPREAD_POINTS = 1.0
 
 
@@ -306,7 +307,7 @@ def letter_bias(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
     letters = compare_letters(run.rows)
     if letters is None or not letters.is_biased:
         return
-    is_constant = letters.commonest_share >= _ONE_LETTER_SHARE
+    is_constant = letters.answers >= _FEW_ANSWERS and letters.commonest_share >= _ONE_LETTER_SHARE
     yield Fact(
         Severity.ERROR if is_constant else Severity.WARNING,
         ("nearly all answers are one letter; " if is_constant else "") + letters.summary,

@@ -28,6 +28,7 @@ class Lettered(Protocol):
 class LetterTest(NamedTuple):
     """The result of the test. `commonest_share` is the share of the most frequent letter."""
 
+    answers: int
     summary: str
     effect: float
     p_value: float
@@ -63,6 +64,7 @@ def compare_letters(answers: Sequence[Lettered]) -> LetterTest | None:
         for letter in letters
     )
     return LetterTest(
+        len(rows),
         f"letters of {len(rows):,} answers (correct ones): {shares}; effect size {effect:.2f}, "
         f"p {p_value:.2g}",
         effect,
