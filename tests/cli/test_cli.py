@@ -395,6 +395,15 @@ def test_compare_refuses_another_model_on_another_track(built: Built) -> None:
     assert "few and few-subtitles are of different tracks" in ended.err
 
 
+def test_an_audit_of_evaluations_has_their_citation_findings(built: Built) -> None:
+    document = videomme("audit", "few", "few-subtitles", "--json").json
+    findings = {(row["run"], row["finding"]): row for row in document["findings"]}
+    assert {run for run, _ in findings} == {"few", "few-subtitles"}
+    assert ("few", "missing_questions") not in findings
+    assert findings["few", "release"]["severity"] == "warning"
+    assert "a subset" in findings["few", "release"]["fact"]
+
+
 def page_data(path: Path) -> str:
     """The text of a page, with its packed data."""
     html = path.read_text()

@@ -1,0 +1,79 @@
+"""`videomme audit` with results files, outside of a project."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import videomme
+from tests.support.paths import GOLDEN
+
+RESULTS = GOLDEN / "results"
+
+
+@pytest.fixture(autouse=True)
+def outside_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def rows(*predictions: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "video_id": f"{number:03d}",
+            "question_id": f"{number:03d}-1",
+            "question": "Which?",
+            "options": ["A. a", "B. b", "C. c", "D. d"],
+            "answer": "ABCD"[number % 4],
+            "prediction": prediction,
+        }
+        for number, prediction in enumerate(predictions)
+    ]
+
+
+def test_one_line_is_one_finding_and_an_error_is_status_1() -> None:
+    Path("a.json").write_text(json.dumps(rows(*["A"] * 60, "", "All 5 attempts failed")))
+    ended = videomme("audit", "a.json")
+    lines = ended.out.splitlines()
+    assert ended.status == 1
+    assert (
+        lines[0]
+        == "error   missing_questions  a.json: 62 of 2,700 questions of videomme are in the run"
+    )
+    assert any(
+        line.startswith("error   stored_failures  a.json: 1 answers are empty, and 1 are texts")
+        for line in lines
+    )
+    assert any(
+        "nearly all answers are one letter" in line and "by chance: p" in line for line in lines
+    )
+    assert lines[-1].startswith("3 errors, ")
+
+
+def test_json_and_the_page_have_the_same_findings() -> None:
+    Path("a.json").write_text(json.dumps(rows(*"ABCD" * 3, "<b>&")))
+    document = videomme("audit", "a.json", "--json", "--output", "audit.html").json
+    page = Path("audit.html").read_text()
+    assert document["runs"] == ["a.json"]
+    assert page.count("<tr>") == 1 + len(document["findings"])
+    assert all(row["finding"] in page for row in document["findings"])
+    assert "<b>&" not in page
+    assert "script-src" in page
+
+
+def test_logs_of_other_tools_state_letters_tokens_and_reasons() -> None:
+    annotations = ("--annotations", str(RESULTS / "annotations.json"))
+    shutil.copy(RESULTS / "every_eval_ever.jsonl", "eee.jsonl")
+    for file in (RESULTS / "inspect.json", RESULTS / "inspect.eval", Path("eee.jsonl")):
+        document = videomme("audit", str(file), *annotations, "--json").json
+        unchecked = {
+            row["finding"]
+            for row in document["findings"]
+            if row["fact"].startswith("not checked: ")
+        }
+        assert "guessed_letters" not in unchecked, file
+
+
+def test_a_run_that_does_not_exist_is_explained() -> None:
+    assert "missing.json: no such file" in videomme("audit", "missing.json").failed_with
