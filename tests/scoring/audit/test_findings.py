@@ -286,9 +286,9 @@ def test_every_finding_is_planted() -> None:
 
 
 CASES = [
-    pytest.param(fault, form, id=f"{fault}-{form}", marks=[pytest.mark.slow] * (place > 0))
+    pytest.param(fault, form, id=f"{fault}-{form}", marks=[pytest.mark.slow] * (rank > 0))
     for number, fault in enumerate(PLANTED)
-    for place, form in enumerate((*FORMAT_NAMES[number % 4 :], *FORMAT_NAMES[: number % 4]))
+    for rank, form in enumerate((*FORMAT_NAMES[number % 4 :], *FORMAT_NAMES[: number % 4]))
 ]
 """Every fault in every format. The everyday run has one format per fault."""
 
