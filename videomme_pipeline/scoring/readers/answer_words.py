@@ -57,6 +57,7 @@ EXPLAINS = _phrases("explains", before=r"\W*")
 OFFERS_HELP = _phrases("offers_help", before=r"\W*")
 HEDGES = _phrases("hedges")
 CONTRAST = _phrases("contrast")
+BRACKETED = re.compile(r"\((?:option )?([A-Z])\)", re.IGNORECASE)
 IN_PICTURE = _phrases("in_picture", before=r"\W*")
 DECLARES = _phrases("declares", after=r"[\s*_$:(\"']*")
 
@@ -227,13 +228,20 @@ def declared_sets(text: str) -> list[int]:
 
 
 NEXT_QUESTION = re.compile(
-    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
+    r"""(?:^|\n)[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
         |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:
     |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]
-    |\n[ \t#*>]*(?:user|human)[ \t]*\n""",
+    |(?:^|\n)[ \t#*>]*(?:user|human)[ \t]*\n
+    |(?-i:\b(?:USER|HUMAN):) | \[INST\] | <\|im_start\|>\s*user\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The beginning of a question or a turn that a model adds after its answer."""
+"""The beginning of a question or a turn that a model adds after its answer, or repeats before."""
+ASSISTANT_TURN = re.compile(
+    r"""(?:^|\n|<\|im_start\|>)[ \t#*>]*(?:assistant|response)[ \t*]*(?::|\n)
+    | (?-i:\bASSISTANT:) | \[/INST\] | <\|assistant\|> | <start_of_turn>\s*model\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The end of a prompt that a model repeats before its answer."""
 
 ERROR_TEXT = _phrases("errors", before=r"[\W_]*+")
 REFUSAL = _phrases("refuses")

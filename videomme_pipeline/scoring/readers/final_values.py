@@ -21,14 +21,14 @@ _COMMANDS = (
     (re.compile(r"\\[dt]?frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}"), r"\1/\2"),
     (re.compile(r"\\sqrt\s?(?:\{([^{}]*)\}|(\d))"), r"√\1\2"),
     (re.compile(r"\\pi(?![a-z])"), "π"),
-    (re.compile(r"\^?\{?\\(?:circ|degree)\}?|\bdegrees?\b"), "°"),
+    (re.compile(r"\^?\{?\\(?:circ|degree)\}?|\b[Dd]egrees?\b"), "°"),
     (re.compile(r"\\(?:text|mathrm|mathbf|textbf|mathit|left|right|quad|displaystyle|[,;! ])"), ""),
     (re.compile(r"\^\{?2\}?"), "²"),
     (re.compile(r"\^\{?3\}?"), "³"),
     (re.compile(r"\\(?:times|cdot)|×"), "·"),
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
     (re.compile(r"[\s{}$\\~*_`\"'()]|[.,;:]+$"), ""),
-    (re.compile(r"^(?:about|approximately|[a-z]+=)"), ""),
+    (re.compile(r"(?i)^(?:about|approximately|[a-z]+=)"), ""),
 )
 _NUMBER = re.compile(r"([-−]?[\d./√π]+)([^\W\d_]*[²³]?|%|°)")
 
@@ -44,9 +44,12 @@ def read_final_value(
     value = "" if span is None else _normal(answer[slice(*span)])
     if span is None or not value or value.upper() in options:  # a letter, which is not a value
         return None
+    if not marked and words_of.BRACKETED.search(answer, *span):  # "about 2 (Option B)"
+        return None
     texts = {letter: _normal(split_option(option)[1]) for letter, option in options.items()}
-    fits = [letter for letter, text in texts.items() if text == value]
-    fits = fits or [letter for letter, text in texts.items() if _equal_numbers(text, value)]
+    fits: list[Letter] = []
+    for equal in (str.__eq__, _equal_words, _equal_numbers):  # "Aa" and "AA" may be two options
+        fits = fits or [letter for letter, text in texts.items() if equal(text, value)]
     if len(fits) == 1:
         return Reading(letter=fits[0], rule="option_text", span=span)
     is_value = _VALUE.match(answer, span[0]) or (marked and any(map(str.isdigit, value)))
@@ -63,10 +66,14 @@ def _declared(answer: str) -> Span | None:
 
 def _normal(text: str) -> str:
     """`text` without LaTeX commands, spaces and brackets, to be compared."""
-    normal = fold(text).lower()
+    normal = fold(text)
     for pattern, plain in _COMMANDS:
         normal = pattern.sub(plain, normal)
     return normal
+
+
+def _equal_words(option: str, value: str) -> bool:
+    return option.lower() == value.lower()
 
 
 def _equal_numbers(option: str, value: str) -> bool:

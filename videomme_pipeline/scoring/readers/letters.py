@@ -152,7 +152,7 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
         (?: (?: (?P<upper>(?<=[A-HJ-Z]){pronoun})
               | (?P<lower>(?<=[{lower}])
                 | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
-            (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].)
+            (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].) (?<![_^]{{.)
             (?: (?<![{word_letter}]-.) | (?<=nswer-.) | (?<=ption-.) )
             (?![&@°\#+]|[_^](?:[0-9A-Za-z]|[ ]*{{)|\(-?\d+,|(?<=[a-z])\(-?\d) (?!'[{word_letter}])
             (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])

@@ -242,7 +242,8 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
 def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     word = phrase.announcing
     if _means_answer(word) and word not in words_of.THINGS:
-        stated = written.ends_statement or written.has_text
+        is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
+        stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
     if word in words_of.POINTING_VERBS and (written.several or not phrase.between):
         return Role.MENTION  # "points A and B"
@@ -253,7 +254,8 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     # For example "three people, option C."
     in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))
     is_named = written.enclosed or (phrase.names_option and in_apposition)
-    return Role.NAMED if is_named and written.is_statement else Role.MENTION
+    is_bracketed = word == "(" and written.tail.startswith(")")
+    return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
 
 
 def _may_be_between(word: str) -> bool:

@@ -45,7 +45,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     reading none.
     """
     texts = option_texts(letters, options)
-    folded = set_answer_mark_aside(fold(response), texts)
+    folded = set_answer_mark_aside(_without_prompt(fold(response), letters), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
     noun = None if options else words_of.IN_PICTURE.match(text)
@@ -119,6 +119,18 @@ def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> R
 
 
 # --- The part of the text that is read
+
+
+def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
+    """`text` with a repeated prompt blanked, up to the turn of the assistant.
+
+    A question after an answer is not a prompt: the model added it.
+    """
+    turn = words_of.ASSISTANT_TURN.search(text)
+    question = words_of.NEXT_QUESTION.search(text, 0, turn.start()) if turn else None
+    if not turn or not question or _read_answer(text[: question.start()], letters, {}).letter:
+        return text
+    return blank_spans(text, [(0, turn.end())])
 
 
 def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:

@@ -19,7 +19,6 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, s
 
 _LONGEST_READ = 3_000
 _MOST_SENTENCES = 2
-_BRACKETED = re.compile(r"\(([A-Za-z])\)")
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
@@ -105,7 +104,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     occurrences = _occurrences(answer, texts, start, end)
     occurrences = occurrences or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
-    if len(letters) != 1 or not letters.issuperset(_BRACKETED.findall(answer, start, end)):
+    if len(letters) != 1 or not letters.issuperset(words_of.BRACKETED.findall(answer, start, end)):
         return None
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
@@ -138,7 +137,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
             return values[0].reading if values else _read_statement(answer, texts, last)
     if words_of.EXPLAINS.match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
-    lettered = [sentence for sentence in sentences if _BRACKETED.search(answer, *sentence)]
+    lettered = [sentence for sentence in sentences if words_of.BRACKETED.search(answer, *sentence)]
     if lettered:
         return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
     before_last = sentences[-2][0]
