@@ -708,3 +708,47 @@ def test_notations_and_cut_off_statements_name_no_option(response: str, letter: 
 def test_a_letter_with_a_subscript_is_no_letter() -> None:
     response = "Therefore (R_in / R_out) should be about 24 eggs (Option D) for the sail."
     assert read(response, EGG_COUNTS).letter is Letter.D
+
+
+EXAMPLES = "question: What is 2 + 3? A) 4 B) 6 C) 5\nanswer: C\n\nquestion: Who sings?\nanswer:"
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        (f"USER: Write one letter.\n{EXAMPLES} ASSISTANT: A", "A"),
+        (f"<|im_start|>user\nWrite one letter.\n{EXAMPLES}\n<|im_start|> assistant\nA", "A"),
+        (f"[INST] Write one letter.\n{EXAMPLES} [/INST] (A) The girl", "A"),
+        (f"system\nYou help.\nuser\n{EXAMPLES}\nassistant\nIt is hard to say.", None),
+        (f"The girl sings, so B.\nUSER: {EXAMPLES} ASSISTANT: A", "B"),
+        (f"B\n{EXAMPLES} [/INST] A", "B"),
+    ],
+)
+def test_a_prompt_that_is_repeated_before_the_answer_is_not_read(
+    response: str, letter: str | None
+) -> None:
+    assert read(response, ()).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        ("Answer: Bb", ["BB", "Bb", "bb"], "B"),
+        ("The genotype is such that the answer is bb.", ["BB", "Bb", "bb"], "C"),
+        ("Answer: RED", ["Red", "Blue"], "A"),
+        ("The answer is about 2 (Option B).", ["2", "3", "4"], "B"),
+        ("The car is about 3 m long (option A). The others are longer.", (), "A"),
+        ("正确答案是(C) 45%。", (), "C"),
+        ("答案是(B) 3,5,8。", (), "B"),
+        ("答案是(C) $x_{d}$。", (), "C"),
+        ("D 4%", (), "D"),
+        ("B The boy opens the door", (), "B"),
+        ("B boats are on the river", (), None),
+        ("(A) The boy sings\n(C) The girl sings\n(D) Nobody sings", (), None),
+        ("The lengths of \nP and \nA and the angle are known, and \nA and \nB are", (), None),
+    ],
+)
+def test_values_beside_letters_and_lists_with_gaps(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter

@@ -96,9 +96,12 @@ STATEMENT_DONE = re.compile(
 )
 """The text that can follow a letter that is a complete statement."""
 LABEL_END = re.compile(
-    r"[ \t]*(?:[.):,(\[{→–—|]|=[ ]?[^\W\d_]{3}[^\n\d=*+/^]*(?:\n|$)|[-/][ \t>]|[ \t]\")"
+    r"[ \t]*(?:[.):,(\[{→–—|]|=[ ]?[^\W\d_]{3}[^\n\d=*+/^]*(?:\n|$)|[-/][ \t>]|[ \t]\""
+    r"|[ \t](?:(?:The|It|He|She|They|There|This|Yes|No)\b|\$?\d[\d.,]*[ ]?[%°]?$))"
 )
 """The text after a letter that labels what follows. "D = ST" is an equation."""
+GOES_ON = re.compile(r"[ \t]*\n[a-z]+[ ]")
+"""The text after a line that does not end its sentence."""
 
 NEGATED = _phrases("negates", after=r"\W*$")
 CONDITION = _phrases("condition", after="[^,;]*$")
@@ -228,20 +231,25 @@ def declared_sets(text: str) -> list[int]:
 
 
 NEXT_QUESTION = re.compile(
-    r"""(?:^|\n)[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
+    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
         |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:
     |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]
-    |(?:^|\n)[ \t#*>]*(?:user|human)[ \t]*\n
-    |(?-i:\b(?:USER|HUMAN):) | \[INST\] | <\|im_start\|>\s*user\b""",
+    |\n[ \t#*>]*(?:user|human)[ \t]*\n""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The beginning of a question or a turn that a model adds after its answer, or repeats before."""
+"""The beginning of a question or a turn that a model adds after its answer."""
+PROMPT = re.compile(
+    rf"{NEXT_QUESTION.pattern} | (?-i:\b(?:USER|HUMAN):) | \[INST\] | <\|im_start\|>\s*user\b",
+    re.IGNORECASE | re.VERBOSE,
+)
 ASSISTANT_TURN = re.compile(
-    r"""(?:^|\n|<\|im_start\|>)[ \t#*>]*(?:assistant|response)[ \t*]*(?::|\n)
+    r"""(?:\n|<\|im_start\|>)[ \t#*>]*(?:assistant|response)[ \t*]*(?::|\n)
     | (?-i:\bASSISTANT:) | \[/INST\] | <\|assistant\|> | <start_of_turn>\s*model\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The end of a prompt that a model repeats before its answer."""
+ASSISTANT_MARKS = ("ssistant", "ASSISTANT", "esponse", "[/INST]", "<start_of_turn>")
+"""Every such end has one of these marks, which are found faster than the pattern."""
 
 ERROR_TEXT = _phrases("errors", before=r"[\W_]*+")
 REFUSAL = _phrases("refuses")

@@ -161,7 +161,9 @@ def _role_by_words(written: WrittenLetter) -> Role:
 
 def _role_at_start(written: WrittenLetter) -> Role:
     if written.is_statement:
-        return Role.ALONE
+        # A formula that was copied line by line ends inside a sentence: "… and\nB\nare equal".
+        is_broken = not written.first and words_of.GOES_ON.match(written.tail)
+        return Role.MENTION if is_broken else Role.ALONE
     is_label = written.enclosed or written.has_text or words_of.LABEL_END.match(written.tail)
     return Role.LABEL if is_label else Role.MENTION
 

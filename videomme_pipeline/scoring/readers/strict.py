@@ -126,9 +126,12 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
 
     A question after an answer is not a prompt: the model added it.
     """
+    if not any(mark in text for mark in words_of.ASSISTANT_MARKS):
+        return text
     turn = words_of.ASSISTANT_TURN.search(text)
-    question = words_of.NEXT_QUESTION.search(text, 0, turn.start()) if turn else None
-    if not turn or not question or _read_answer(text[: question.start()], letters, {}).letter:
+    asked = "\n" + text[: turn.start()] if turn else ""
+    question = words_of.PROMPT.search(asked)
+    if not turn or not question or _read_answer(asked[: question.start()], letters, {}).letter:
         return text
     return blank_spans(text, [(0, turn.end())])
 
@@ -411,8 +414,9 @@ class _ListItem:
 def _list_items(text: str) -> list[_ListItem]:
     """The items of all lists of options in `text`.
 
-    A list is two labels from A on, or three, in alphabetical order ("A. … B. …"). "A. No, B." is a
-    correction, not a list. "1. A. … The man" is a list that was cut off in its first item.
+    A list is "A. … B. …", or three labels in alphabetical order, even if letters between them are
+    left out. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off
+    in its first item.
     """
     labels = list(_LABEL.finditer(text))
     listed = _in_sequence(text, labels)
@@ -439,7 +443,7 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         if not (run and _continues(text, labels[run[-1]], labels[index])):
             run = []
         run.append(index)
-        if len(run) > 2 or (len(run) == 2 and labels[run[0]][1].upper() == "A"):
+        if len(run) > 2 or [labels[item][1].upper() for item in run] == ["A", "B"]:
             listed.update(run)
     return listed
 
@@ -455,9 +459,9 @@ def _is_cut_off(text: str, label: re.Match[str]) -> bool:
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
-    """True if `following` is the next label of the alphabet and corrects nothing."""
-    is_next = ord(following[1].upper()) - ord(label[1].upper()) == 1
-    return is_next and not words_of.CORRECTION.search(text, label.end(), following.start())
+    """True if `following` is a later letter of the alphabet and corrects nothing."""
+    is_later = following[1].upper() > label[1].upper()
+    return is_later and not words_of.CORRECTION.search(text, label.end(), following.start())
 
 
 def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:
