@@ -29,10 +29,8 @@ from videomme_pipeline.assets.processes import (
     run_here,
 )
 from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
-from videomme_pipeline.assets.stages.chain import steps
 from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema
-from videomme_pipeline.assets.step import SERVERS, WORKERS, servers_resource, workers_resource
-from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_job, run_config
+from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_here, run_config
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.checkpoints import (
     CHECKPOINT_JOB,
@@ -300,12 +298,7 @@ def _refreshed(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
 ) -> list[PartitionState]:
     """Refresh evaluations in a run of this process, and return what is still not fresh."""
-    definitions = dg.Definitions(
-        jobs=[refresh_job(steps(project), project, dg.in_process_executor)],
-        resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
-    )
-    job = definitions.resolve_job_def(REFRESH_JOB)
-    run_here(job, instance, project.runs.code_location, run_config=run_config(evaluations))
+    refresh_here(project, instance, run_config(evaluations))
     return _not_fresh(project, instance, evaluations)
 
 

@@ -17,6 +17,7 @@ from videomme_pipeline.assets.checkpoints import (
 from videomme_pipeline.assets.dagster_internals.events import EventBatch, output_without_event
 from videomme_pipeline.assets.planning.freshness import newest_event, recorded_versions
 from videomme_pipeline.assets.processes import recording_process
+from videomme_pipeline.assets.race import race_job, races_asset, races_key
 from videomme_pipeline.assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
 from videomme_pipeline.assets.stages.chain import all_stages, steps
 from videomme_pipeline.assets.stages.checks import check_events, check_specs, unanswered
@@ -71,18 +72,24 @@ def build_definitions(
     nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
     nightly_jobs = nightly_job(tracked)
     has_training_runs = _has_training_runs(project)
-    results = [*nightly_keys, *([checkpoints_key(project)] if has_training_runs else [])]
+    results = [
+        *nightly_keys,
+        *([checkpoints_key(project)] if has_training_runs else []),
+        races_key(project),
+    ]
     return dg.Definitions(
         assets=[
             *(_asset(stage, keys, results) for stage in stages),
             *(nightly_asset(evaluation) for evaluation in tracked),
             *([checkpoints_asset(project)] if has_training_runs else []),
+            races_asset(project),
         ],
         jobs=[
             refresh_job(steps(project), project, executor),
             retention_job,
             *nightly_jobs,
             *([checkpoint_job(project)] if has_training_runs else []),
+            race_job(project),
         ],
         schedules=schedules(nightly, nightly_jobs, tracked),
         sensors=[
@@ -153,7 +160,8 @@ def _asset(
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
 
-    The shared results also depend on `result_keys`, the assets of nightly runs and of checkpoints.
+    The shared results also depend on `result_keys`, the assets of nightly runs, of checkpoints and
+    of races.
     """
     partitions = stage.partitions_def
     is_result = isinstance(stage, SharedStage)

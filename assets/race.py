@@ -1,28 +1,36 @@
-"""Races: two evaluations are asked video by video until their difference is known.
+"""`races`: two evaluations are asked video by video until their difference is known.
 
 Every look is a run that asks only what no earlier run has answered. So a race that was stopped
-continues where it ended, and a race that is repeated costs nothing.
+continues where it ended, and a race that is repeated costs nothing. In Dagster, a race is a
+partition `BASELINE|CANDIDATE`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
-from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.processes import end_dead_runs, run_here
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
+from videomme_pipeline.assets.dagster_internals.runs import Job
+from videomme_pipeline.assets.processes import end_dead_runs
+from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
+from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema, table_of
+from videomme_pipeline.assets.triggers.jobs import refresh_here, run_config
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import ConfigurationError, ScoringError
+from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.answers.scores import score_evaluation
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.reports.gate import sentence
+from videomme_pipeline.scoring.recorded_look import RecordedLook, read_race, version_of, write_race
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.gate import GateCheck, headline_check, require_answers
 from videomme_pipeline.scoring.statistics.race import (
     Look,
     Stop,
+    boundary,
     detectable_in_race,
     plan_looks,
     race_order,
@@ -53,6 +61,7 @@ class RacePlan:
 
     baseline: Evaluation
     candidate: Evaluation
+    seed: int
     order: tuple[str, ...]
     looks: tuple[Look, ...]
     questions: tuple[int, ...]
@@ -109,6 +118,7 @@ def plan_race(
     return RacePlan(
         baseline=pair[0],
         candidate=pair[1],
+        seed=seed,
         order=order,
         looks=looks,
         questions=counts,
@@ -123,7 +133,7 @@ def run_race(
     margin: float,
     limits: RaceLimits,
 ) -> Iterator[RaceLook]:
-    """Ask look after look, and yield each result. The last one has the reason to stop.
+    """Ask look after look, store each result, and yield it. The last one has the reason to stop.
 
     Raises:
         ScoringError: if too many questions have no answer, or if the first look exceeds a limit.
@@ -132,6 +142,7 @@ def run_race(
     benchmark = project.benchmarks[plan.baseline.benchmark]
     dollars = limits.max_dollars
     last: RaceLook | None = None
+    recorded: list[RecordedLook] = []
     for number, (look, questions) in enumerate(zip(plan.looks, plan.questions, strict=True)):
         videos = plan.order[: look.videos]
         over = limits.max_questions is not None and questions > limits.max_questions
@@ -145,7 +156,9 @@ def run_race(
                 "each evaluation, which exceeds the limit; raise --max-questions or --max-cost"
             )
         if over and last is not None:
-            yield replace(last, stop=Stop.BUDGET)
+            last = replace(last, stop=Stop.BUDGET)
+            write_race(project.store, [*recorded[:-1], _recorded(plan, margin, last)])
+            yield last
             return
         chosen = set(videos)
         rows = [
@@ -163,9 +176,119 @@ def run_race(
             failed=len(comparison.failed),
             stop=stop,
         )
+        recorded.append(_recorded(plan, margin, last))
+        write_race(project.store, recorded)
         yield last
         if stop is not None:
             return
+
+
+class RaceRequest(dg.Config):
+    """The margin and the limits of a race, which the UI offers at its launch."""
+
+    margin: float = Field(
+        default=2.0, ge=0, description="Points that are no difference in practice."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the order of the videos.")
+    max_cost_dollars: float | None = Field(
+        default=None, ge=0, description="US dollars that the race may spend. Empty means no limit."
+    )
+    max_questions: int | None = Field(
+        default=None, gt=0, description="Most questions that each evaluation is asked."
+    )
+    max_failed: float = Field(
+        default=0.1, ge=0, le=1, description="Largest share of unanswered questions."
+    )
+
+
+def races_key(project: Project) -> dg.AssetKey:
+    """The asset key of all races."""
+    return key_in(project, "races")
+
+
+def races_asset(project: Project) -> dg.AssetsDefinition:
+    """The asset of all races, with a dynamic partition `BASELINE|CANDIDATE` for each."""
+    key = races_key(project)
+
+    @dg.asset(
+        key=key,
+        description="Races of two evaluations, in partitions `BASELINE|CANDIDATE`.",
+        group_name=group_name(f"{project.runs.prefix}results"),
+        kinds={"parquet"},
+        tags={"stage": "races"},
+        owners=list(OWNERS),
+        partitions_def=dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}races"),
+        metadata={"dagster/column_schema": column_schema(RecordedLook)},
+    )
+    def races(context: dg.AssetExecutionContext, config: RaceRequest) -> dg.MaterializeResult[None]:
+        current = project.reopened()
+        baseline, _, candidate = context.partition_key.partition("|")
+        limits = RaceLimits(
+            max_dollars=config.max_cost_dollars,
+            max_questions=config.max_questions,
+            max_failed=config.max_failed,
+        )
+        try:
+            plan = plan_race(current, context.instance, baseline, candidate, config.seed)
+            for result in run_race(current, context.instance, plan, config.margin, limits):
+                context.log.info(f"{result.look.videos:,} videos: {sentence(result.check)}")
+        except VideoMMEError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        looks = read_race(current.store, baseline, candidate)
+        return dg.MaterializeResult(
+            asset_key=key, metadata=_metadata(looks), data_version=dg.DataVersion(version_of(looks))
+        )
+
+    return races
+
+
+def race_job(project: Project) -> Job:
+    """The job that runs one race."""
+    return dg.define_asset_job(
+        "race",
+        selection=dg.AssetSelection.assets(races_key(project)),
+        description="Ask two evaluations video by video, until their difference is known.",
+    )
+
+
+def _metadata(looks: Sequence[RecordedLook]) -> dict[str, Any]:
+    def draw() -> str:
+        from videomme_pipeline.reports.charts import race_chart  # noqa: PLC0415 - loads Altair
+
+        return race_chart(looks).to_json()
+
+    last = looks[-1]
+    numbers = ("verdict", "stop", "difference", "p_value", "videos", "questions", "failed")
+    return {
+        **{name: getattr(last, name) for name in numbers},
+        "looks": table_of(map(asdict, looks)),
+        "race": chart_picture(draw, "Difference by videos asked"),
+    }
+
+
+def _recorded(plan: RacePlan, margin: float, result: RaceLook) -> RecordedLook:
+    check = result.check
+    return RecordedLook(
+        benchmark=plan.baseline.benchmark,
+        baseline=plan.baseline.name,
+        candidate=plan.candidate.name,
+        baseline_fingerprint=plan.baseline.fingerprint,
+        candidate_fingerprint=plan.candidate.fingerprint,
+        seed=plan.seed,
+        margin=margin,
+        videos=result.look.videos,
+        all_videos=len(plan.order),
+        questions=result.questions,
+        failed=result.failed,
+        difference=check.difference,
+        difference_low=check.low,
+        difference_high=check.high,
+        boundary=boundary(check, result.look),
+        p_value=check.p_value,
+        verdict=check.verdict.value,
+        stop=None if result.stop is None else result.stop.value,
+        recorded_at=datetime.now(UTC),
+    )
 
 
 def _ask(
@@ -178,9 +301,7 @@ def _ask(
     """Ask both evaluations about `videos` in one run, and return the dollars that the run spent."""
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
-    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     names = [evaluation.name for evaluation in pair]
-    config = run_config(names, max_dollars, videos)
-    run_here(job, instance, project.runs.code_location, run_config=config)
+    refresh_here(project, instance, run_config(names, max_dollars, videos))
     project.benchmarks[pair[0].benchmark].invalidate()
     return project.spending.spent_dollars

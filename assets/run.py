@@ -20,7 +20,7 @@ from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run
 from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
 from videomme_pipeline.assets.stages.chain import all_stages
 from videomme_pipeline.assets.stages.nightly import nightly_key, nightly_partitions
-from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here, run_config
 from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
@@ -63,8 +63,7 @@ def refresh_project(
     if not _not_fresh(states) and not _wrongly_shown(states, instance):
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])
     location = project.runs.code_location
-    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    run_id = run_here(job, instance, location, run_config=run_config(evaluations, max_cost_dollars))
+    run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
     others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
     pending = _not_fresh(plan_project(project, instance, evaluations))
     # Others may have started during the plan.

@@ -445,9 +445,12 @@ class SharedStage(Stage[Whole]):
         return self.target_over(self.stored_results())
 
     def stored_results(self) -> dict[UPath, str | None]:
-        """The fingerprints of all scores, nightly runs and checkpoints, even of deleted ones."""
+        """The fingerprints of all scores and of what happened to them, even of deleted files."""
         store = self.store
-        files = [*store.score_files(), *store.observation_files(), *store.checkpoint_files()]
+        files = [
+            *(*store.score_files(), *store.observation_files()),
+            *(*store.checkpoint_files(), *store.race_files()),
+        ]
         return {file: stored_fingerprint(file) for file in files}
 
     def target_over(self, results: Mapping[UPath, str | None]) -> Target[Whole]:

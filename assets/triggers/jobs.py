@@ -22,11 +22,19 @@ from videomme_pipeline.assets.planning.freshness import (
     recorded_versions,
     wrongly_shown,
 )
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
 from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
+from videomme_pipeline.assets.stages.chain import steps
 from videomme_pipeline.assets.stages.checks import check_events, unanswered
 from videomme_pipeline.assets.stages.refresh import refresh
-from videomme_pipeline.assets.step import resources_of, within_step
+from videomme_pipeline.assets.step import (
+    SERVERS,
+    WORKERS,
+    resources_of,
+    servers_resource,
+    within_step,
+    workers_resource,
+)
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
@@ -125,6 +133,16 @@ def run_config(
         "max_cost_dollars": max_cost_dollars,
         "videos": None if videos is None else list(videos),
     }
+
+
+def refresh_here(project: Project, instance: dg.DagsterInstance, config: Mapping[str, Any]) -> str:
+    """Run the job with `config` (of `run_config`) in this process, and return the run's id."""
+    definitions = dg.Definitions(
+        jobs=[refresh_job(steps(project), project, dg.in_process_executor)],
+        resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
+    )
+    job = definitions.resolve_job_def(REFRESH_JOB)
+    return run_here(job, instance, project.runs.code_location, run_config=config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Nightly runs and checkpoints on the page: scores, findings and changed answers."""
+"""Nightly runs, checkpoints and races on the page: scores, findings and changed answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -63,6 +63,26 @@ def checkpoint_points(
         }
         | {"difference": None if row["difference"] is None else row["difference"] / 100}
         for row in sorted(checkpoints, key=lambda row: (row["run"], row["template"], row["step"]))
+    ]
+
+
+def race_looks(looks: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """One entry per row of the table `races`, by race and videos. Differences are fractions."""
+    names = ("baseline", "candidate", "videos", "all_videos", "questions", "failed", "p_value")
+    shares = {
+        "difference": "difference",
+        "low": "difference_low",
+        "high": "difference_high",
+        "boundary": "boundary",
+        "margin": "margin",
+    }
+    return [
+        {name: row[name] for name in (*names, "verdict", "stop")}
+        | {
+            name: None if row[column] is None else row[column] / 100
+            for name, column in shares.items()
+        }
+        for row in sorted(looks, key=lambda r: (r["baseline"], r["candidate"], r["videos"]))
     ]
 
 

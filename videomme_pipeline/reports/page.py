@@ -21,7 +21,13 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmar
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
-from videomme_pipeline.reports.history import LastRun, checkpoint_points, history, last_runs
+from videomme_pipeline.reports.history import (
+    LastRun,
+    checkpoint_points,
+    history,
+    last_runs,
+    race_looks,
+)
 from videomme_pipeline.reports.media import Beside, FramesKey, Media, contact_sheet, stored_media
 from videomme_pipeline.reports.numbers import (
     Numbers,
@@ -243,6 +249,7 @@ def _benchmark_page(
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
         "history": history(store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")),
         "checkpoints": checkpoint_points(evaluations, numbers.view("accuracy_by_checkpoint")),
+        "races": race_looks(numbers.view("races")),
         "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
         "bibtex": [*filter(None, [declared.bibtex]), _own_bibtex()],

@@ -149,6 +149,10 @@ class Store:
         """The record of one checkpoint of a training run, with its verdicts."""
         return self.path("checkpoints", f"{run}-{step}.parquet")
 
+    def race(self, baseline: str, candidate: str) -> UPath:
+        """The looks of the newest race of two evaluations."""
+        return self.path("races", baseline, f"{candidate}.parquet")
+
     def failure(self, asset: str, name: str) -> UPath:
         """One failed partition of an asset ("smoke/frames")."""
         return self.path("failures", *asset.split("/"), f"{name}.json")
@@ -216,7 +220,7 @@ class Store:
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {"media", "nightly_runs", "findings", "baselines", "checkpoints"}
+        kept = {"media", "nightly_runs", "findings", "baselines", "checkpoints", "races"}
         return [
             file
             for depth in range(4)
@@ -240,6 +244,9 @@ class Store:
     def checkpoint_files(self) -> list[UPath]:
         return self._files("checkpoints", "*.parquet")
 
+    def race_files(self) -> list[UPath]:
+        return self._files("races", "*", "*.parquet")
+
     def tables(self) -> list[UPath]:
         """Every Parquet file except those in media folders."""
         return [
@@ -251,6 +258,7 @@ class Store:
             *self.score_files(),
             *self.evaluated_video_files(),
             *self.checkpoint_files(),
+            *self.race_files(),
         ]
 
     def remove_left_over(self) -> None:

@@ -16,7 +16,7 @@ from videomme_pipeline.storage.objects import (
     object_state,
 )
 
-NO_BENCHMARKS = ("checkpoints", "failures", "frames", "packets", "servers", "sound")
+NO_BENCHMARKS = ("checkpoints", "failures", "frames", "packets", "races", "servers", "sound")
 """The folders in a data folder that do not belong to one benchmark."""
 
 

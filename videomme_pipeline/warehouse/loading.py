@@ -15,6 +15,7 @@ from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local
@@ -36,6 +37,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
     "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
     "nightly_runs": (ObservedQuestion, Store.observation_files),
     "checkpoints": (Checkpoint, Store.checkpoint_files),
+    "races": (RecordedLook, Store.race_files),
 }
 """Tables loaded from the data folder: their row class and their files."""
 

@@ -105,6 +105,17 @@ def stop_after(
     return None
 
 
+def boundary(check: GateCheck, look: Look) -> float | None:
+    """The difference, in points, from which on `look` finds one, by Student's t.
+
+    None for a single video.
+    """
+    if check.standard_error is None:
+        return None
+    bound = scipy.special.stdtrit(check.clusters - 1, 1 - look.levels.difference / 2)
+    return float(bound) * check.standard_error
+
+
 def _most_power(check: GateCheck, margin: float, difference: float, looks: Sequence[Look]) -> float:
     """The chance of a verdict at the last look, for a true ±`difference` or a true 0.
 

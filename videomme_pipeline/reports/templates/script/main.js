@@ -10,6 +10,7 @@ import { historyView } from "./history.js";
 import { leaderboardView } from "./leaderboard.js";
 import { onKey } from "./keyboard.js";
 import { questionView } from "./question.js";
+import { racesView } from "./races.js";
 import { listing, questionsView } from "./questions.js";
 import { trainingView } from "./training.js";
 
@@ -28,6 +29,7 @@ const VIEWS = {
     draw: trainingView,
     needs: (benchmark) => benchmark.checkpoints.length > 0,
   },
+  races: { title: "Races", draw: racesView, needs: (benchmark) => benchmark.races.length > 0 },
   benchmarks: { title: "Benchmarks", draw: acrossView, needs: () => page.across.length > 0 },
   question: { title: "Question", draw: questionView, under: "questions" },
 };

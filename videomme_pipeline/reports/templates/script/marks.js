@@ -161,10 +161,10 @@ export function outcomeBar(evaluation) {
 
 /**
  * Chart with a line for each series over points {x (0..1), value, low, high, alarm?, doubtful?}.
- * `ticks` are {x, text}, `references` are {value, class}. An alarm has a ring around its mark, and a
+ * `ticks` are {x, text}, `references` are {value, class}, and `text` formats a value. An alarm has a ring around its mark, and a
  * doubtful point is hollow.
  */
-export function lineChart({ label, lines, scale, ticks, references = [] }) {
+export function lineChart({ label, lines, scale, ticks, references = [], text = percent }) {
   const plot = h("svg", { role: "img", "aria-label": label });
   const left = 6;
   const x = (share) => `${left + share * (97 - left)}%`;
@@ -173,11 +173,7 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
   for (const tick of scale.ticks) {
     plot.append(
       h("line", { class: "grid", x1: x(0), x2: x(1), y1: y(tick), y2: y(tick) }),
-      h(
-        "text",
-        { x: x(0), y: y(tick), dx: -8, dy: "0.35em", "text-anchor": "end" },
-        percent(tick, 0),
-      ),
+      h("text", { x: x(0), y: y(tick), dx: -8, dy: "0.35em", "text-anchor": "end" }, text(tick, 0)),
     );
   }
   for (const { value, class: kind } of references.filter((item) => isWithin(scale, item.value)))

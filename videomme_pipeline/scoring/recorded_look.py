@@ -1,0 +1,63 @@
+"""The looks of races as they are stored: one row per look, one file per pair of evaluations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows, write_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLook:
+    """One look of a race: the difference after the first videos, and what followed.
+
+    Differences are those of the candidate minus the baseline, in points of 100.
+    """
+
+    benchmark: str
+    baseline: str
+    candidate: str
+    baseline_fingerprint: str
+    """Hash of all settings of the baseline."""
+    candidate_fingerprint: str
+    seed: int
+    """Seed of the order of the videos."""
+    margin: float
+    """Points that are no difference in practice."""
+    videos: int
+    """Number of videos that both were asked about until this look."""
+    all_videos: int
+    """Number of videos of a race that does not stop before its end."""
+    questions: int
+    """Number of questions that each evaluation was asked until this look."""
+    failed: int
+    """Number of questions without an answer on one side."""
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
+    boundary: float | None
+    """The difference from which on this look finds one, by Student's t."""
+    p_value: float
+    verdict: str
+    """better, worse, equivalent or undecided."""
+    stop: str | None
+    """Why the race ended after this look, or None."""
+    recorded_at: datetime
+
+
+def read_race(store: Store, baseline: str, candidate: str) -> list[RecordedLook]:
+    """The looks of the newest race of two evaluations, in their order."""
+    return read_rows(store.race(baseline, candidate), RecordedLook)
+
+
+def version_of(looks: Sequence[RecordedLook]) -> str:
+    """The data version of a race."""
+    return fingerprint(list(map(repr, looks)))
+
+
+def write_race(store: Store, looks: Sequence[RecordedLook]) -> None:
+    """Store the looks of a race. They replace those of an earlier race of the same two."""
+    path = store.race(looks[0].baseline, looks[0].candidate)
+    write_rows(path, looks, RecordedLook, fingerprint=version_of(looks))
