@@ -16,7 +16,12 @@ from pydantic import Field
 from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.processes import end_dead_runs
 from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
-from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema, table_of
+from videomme_pipeline.assets.stages.metadata import (
+    chart_picture,
+    code_reference,
+    column_schema,
+    table_of,
+)
 from videomme_pipeline.assets.triggers.jobs import refresh_here, run_config
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
@@ -218,7 +223,11 @@ def races_asset(project: Project) -> dg.AssetsDefinition:
         tags={"stage": "races"},
         owners=list(OWNERS),
         partitions_def=dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}races"),
-        metadata={"dagster/column_schema": column_schema(RecordedLook)},
+        deps=[key_in(project, f"{benchmark}/questions") for benchmark in project.benchmarks],
+        metadata={
+            "dagster/code_references": code_reference(RaceRequest),
+            "dagster/column_schema": column_schema(RecordedLook),
+        },
     )
     def races(context: dg.AssetExecutionContext, config: RaceRequest) -> dg.MaterializeResult[None]:
         current = project.reopened()

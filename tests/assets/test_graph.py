@@ -103,7 +103,7 @@ def test_every_table_of_rows_has_a_column_schema_with_descriptions(
     graph = definitions.resolve_asset_graph()
     for key in graph.get_all_asset_keys():
         schema = graph.get(key).metadata.get("dagster/column_schema")
-        if len(key.path) == 1:
+        if key.path in (["warehouse"], ["report_page"]):
             assert schema is None, f"{key} is no table of rows"
             continue
         assert isinstance(schema, dg.TableSchema), key

@@ -22,6 +22,7 @@ from tests.support.made_up_results import (
     store_evaluation,
     store_nightly_run,
     store_questions,
+    store_race,
     v1_questions,
     v2_questions,
 )
@@ -779,6 +780,29 @@ def test_the_curve_of_a_training_run_marks_the_gates_that_did_not_pass(
     page.get_by_role("combobox", name="Published result").select_option("Qwen2-VL Alibaba")
     expect(page.locator("svg .reference.published")).to_have_count(1)
     expect(page.get_by_text("the published result of Qwen2-VL Alibaba")).to_be_visible()
+
+
+def test_a_race_shows_each_look_and_the_moment_of_the_decision(
+    visit: Visit, tmp_path: Path
+) -> None:
+    store, questions = Store.at(tmp_path / "data"), v1_questions(6)
+    store_questions(store, questions)
+    store_evaluation(store, questions, MadeUpEvaluation(name="short"), texts=False)
+    store_race(store, "short", "other", [(100, -3.0, None), (200, -4.2, "decided")])
+    store_race(store, "short", "third", [(100, 0.4, "budget")])
+    page = visit.open(write_page(store, tmp_path / "page.html"))
+    page.get_by_role("link", name="Races").click()
+    expect(page.get_by_text("other against short: worse")).to_be_visible()
+    expect(page.get_by_text("−4.2 points after 200 of 900 videos.")).to_be_visible()
+    rows = table_rows(page, "Looks")
+    assert [(row[0], row[3]) for row in rows] == [("100", "−3.0"), ("200", "−4.2")]
+    expect(page.get_by_role("img", name="Difference by videos asked")).to_be_visible()
+    expect(page.locator("svg .interval")).to_have_count(2)
+    expect(page.locator("circle.alarm.error")).to_have_count(1)
+    expect(page.locator("svg .reference.published")).to_have_count(2)
+    page.get_by_role("combobox", name="Race").select_option("short and third")
+    expect(page.get_by_text("The next look would have exceeded a limit.")).to_be_visible()
+    expect(page.locator("circle.alarm.warn")).to_have_count(1)
 
 
 def test_without_javascript_the_scores_are_a_plain_table(

@@ -25,6 +25,7 @@ from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome, write_checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.recorded_look import RecordedLook, write_race
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
@@ -300,6 +301,37 @@ def store_checkpoint(
         reason=f"Against short-tuned-{step - 100}: accuracy: made up",
     )
     write_checkpoint(store, [row])
+
+
+def store_race(
+    store: Store, baseline: str, candidate: str, looks: Sequence[tuple[int, float, str | None]]
+) -> None:
+    """Store a race with looks of (videos, difference in points, why it stopped)."""
+    rows = [
+        RecordedLook(
+            benchmark="videomme",
+            baseline=baseline,
+            candidate=candidate,
+            baseline_fingerprint="0",
+            candidate_fingerprint="1",
+            seed=0,
+            margin=2.0,
+            videos=videos,
+            all_videos=900,
+            questions=3 * videos,
+            failed=0,
+            difference=difference,
+            difference_low=difference - 2,
+            difference_high=difference + 2,
+            boundary=3.5,
+            p_value=0.01,
+            verdict="worse" if stop == "decided" else "undecided",
+            stop=stop,
+            recorded_at=NIGHTLY_RUN_TIME,
+        )
+        for videos, difference, stop in looks
+    ]
+    write_race(store, rows)
 
 
 def made_up_video(question: Question) -> Video:

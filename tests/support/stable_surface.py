@@ -25,6 +25,7 @@ from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -46,6 +47,7 @@ STORED: Mapping[str, tuple[str, type]] = {
     "evaluated_videos": ("BENCHMARK/evaluated_videos/EVALUATION.parquet", EvaluatedVideo),
     "nightly_runs": ("BENCHMARK/nightly_runs/EVALUATION/DATE.parquet", ObservedQuestion),
     "checkpoints": ("checkpoints/RUN-STEP.parquet", Checkpoint),
+    "races": ("races/BASELINE/CANDIDATE.parquet", RecordedLook),
 }
 """The tables of the data folder: path and row class."""
 

@@ -11,17 +11,18 @@ from videomme_pipeline.storage.tables import read_rows, write_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedLook:
-    """One look of a race: the difference after the first videos, and what followed.
-
-    Differences are those of the candidate minus the baseline, in points of 100.
-    """
+    """One look of a race: the difference after the first videos, and what followed."""
 
     benchmark: str
+    """Name of the benchmark."""
     baseline: str
+    """The evaluation that the candidate is compared with."""
     candidate: str
+    """The other evaluation."""
     baseline_fingerprint: str
     """Hash of all settings of the baseline."""
     candidate_fingerprint: str
+    """Hash of all settings of the candidate."""
     seed: int
     """Seed of the order of the videos."""
     margin: float
@@ -35,16 +36,21 @@ class RecordedLook:
     failed: int
     """Number of questions without an answer on one side."""
     difference: float
+    """Score of the candidate minus that of the baseline, in points of 100."""
     difference_low: float | None
+    """Lower end of the 95% interval."""
     difference_high: float | None
+    """Upper end of the 95% interval."""
     boundary: float | None
-    """The difference from which on this look finds one, by Student's t."""
+    """The difference from which on this look finds one, by Student's t, in points."""
     p_value: float
+    """The p-value of the sign-flip test."""
     verdict: str
     """better, worse, equivalent or undecided."""
     stop: str | None
     """Why the race ended after this look, or None."""
     recorded_at: datetime
+    """Time of the look."""
 
 
 def read_race(store: Store, baseline: str, candidate: str) -> list[RecordedLook]:

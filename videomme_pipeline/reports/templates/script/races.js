@@ -49,7 +49,6 @@ export function racesView({ benchmark, params }) {
       ticks: looks.map((look) => ({ x: x(look.videos), text: count(look.videos) })),
       lines: [
         bound(1),
-        bound(-1),
         {
           series: 0,
           points: looks.map((look) => ({
@@ -60,6 +59,7 @@ export function racesView({ benchmark, params }) {
             alarm: look.stop && (look.stop === "decided" ? "error" : "warn"),
           })),
         },
+        bound(-1),
       ],
     }),
     h(
