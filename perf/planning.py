@@ -41,7 +41,7 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = 900
-QUICK_VIDEOS = 30
+QUICK_VIDEOS = 12
 SAMPLINGS = ("uniform_n-4", "uniform_n-8", "uniform_n-10")
 EVALUATIONS = {
     "one": {"model": "constant-A", "sampling": SAMPLINGS[0]},

@@ -149,26 +149,42 @@ def a_moment_after(seconds: float) -> Callable[[Path, ModelServer], Moment]:
     return lambda _, __: after(seconds)
 
 
-class TestTwentyFiveKills:
-    seed = 14
+class TestKillsAtChosenMoments:
+    @pytest.mark.slow
+    def test_they_give_the_tables_of_an_undisturbed_run(
+        self, tmp_path: Path, record_property: Callable[[str, object], None]
+    ) -> None:
+        check_kills(tmp_path, record_property, lambda _: TARGETS)
+
+
+class TestKillsAtRandomMoments:
+    """A class of its own, so that two processes share the kills."""
 
     @pytest.mark.slow
     def test_they_give_the_tables_of_an_undisturbed_run(
         self, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
-        chance = random.Random(self.seed)
-        with ModelServer(delay_seconds=0.05, answer=lambda _: "The answer is B.") as server:
-            kills = Kills(tmp_path, server)
-            for name, moment_of in TARGETS.items():
-                kills.kill(name, moment_of)
-            for number in range(KILLS - len(TARGETS)):
-                kills.kill(f"random {number}", a_moment_after(chance.random() * kills.seconds))
-        record_property("figures", str(kills.figures))
-        assert kills.figures.extracted_again == 0
-        assert kills.figures.most_repeated <= 2 * CONCURRENCY
+        chance = random.Random(14)
+        check_kills(
+            tmp_path,
+            record_property,
+            lambda seconds: {
+                f"random {number}": a_moment_after(chance.random() * seconds)
+                for number in range(KILLS - len(TARGETS))
+            },
+        )
 
 
-class TestTwentyFiveMoreKills(TestTwentyFiveKills):
-    """A class of its own, so that two processes share the fifty kills."""
-
-    seed = 15
+def check_kills(
+    folder: Path,
+    record_property: Callable[[str, object], None],
+    moments: Callable[[float], Mapping[str, Callable[[Path, ModelServer], Moment]]],
+) -> None:
+    """Kill a run at each of `moments`, given the seconds that an undisturbed run takes."""
+    with ModelServer(delay_seconds=0.05, answer=lambda _: "The answer is B.") as server:
+        kills = Kills(folder, server)
+        for name, moment_of in moments(kills.seconds).items():
+            kills.kill(name, moment_of)
+    record_property("figures", str(kills.figures))
+    assert kills.figures.extracted_again == 0
+    assert kills.figures.most_repeated <= 2 * CONCURRENCY
