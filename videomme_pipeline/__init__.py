@@ -15,6 +15,7 @@ One question travels through the packages in this order, and imports point the s
     scoring      letter from text (`read_answer`), right or wrong (`score_question`), `compare`
     formats      result files of other evaluators: `score_file`
     evaluation   YAML files: `read_configuration`, `Evaluation`
+    recipes      published numbers with their settings
     warehouse    DuckDB views over the stored tables: `connect`
     reports      terminal tables and the results page: `write_page`
     project      a configuration and a data folder: `open_project`

@@ -404,6 +404,24 @@ def test_an_audit_of_evaluations_has_their_citation_findings(built: Built) -> No
     assert "a subset" in findings["few", "release"]["fact"]
 
 
+@pytest.mark.slow
+def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
+    ended = videomme("reproduce", "gemini-2.5-pro", "--model", "random", "--json")
+    assert ended.status == 0, ended.err
+    name = "gemini-2.5-pro-random-without_subtitles"
+    path = empty / "configuration" / "evaluations" / f"{name}.yaml"
+    assert f"The evaluation is {path}" in ended.err
+    assert "Not kept: reader: string match" in ended.err
+    assert yaml.safe_load(path.read_text())["sampling"] == "fps_based-1-max-256"
+    result = json.loads(ended.out[ended.out.rindex("\n{") :])
+    (value,) = result["values"]
+    assert (value["published"], value["is_consistent"]) == (84.8, False)
+    assert result["unproven"] == ["reader: string match"]
+    again = videomme("reproduce", "gemini-2.5-pro", "--model", "random")
+    assert "Everything is fresh" in again.err
+    assert "published 84.8, here" in again.out
+
+
 def page_data(path: Path) -> str:
     """The text of a page, with its packed data."""
     html = path.read_text()

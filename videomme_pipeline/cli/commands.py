@@ -13,6 +13,7 @@ from videomme_pipeline.cli import (
     power,
     probe,
     race,
+    recipes,
     results,
     run,
     score,
@@ -28,8 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (run, score, audit, gate, race, checkpoints, results, power, setup, probe, serve):
+for group in (run, score, audit, gate, race, recipes, checkpoints, results, power, setup, probe):
     app.add_typer(group.commands)
+app.add_typer(serve.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")
 app.add_typer(store.commands, name="store")

@@ -1,12 +1,15 @@
 """The files that `videomme init` writes."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
+import yaml
 from upath import UPath
 
 from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
+from videomme_pipeline.configuration import read_yaml
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.folder import OWN_BENCHMARKS, reserved_columns
 from videomme_pipeline.evaluation.reading import check_name
@@ -81,6 +84,21 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
         strata=f", stratify: [{', '.join(facets[:2])}]" if facets else "",
     )
     publish(UPath(path), example.encode())
+    return path
+
+
+def write_evaluation(folder: Path, name: str, keys: Mapping[str, object]) -> Path:
+    """Write an evaluation file with `keys`, and return its path. A file that is equal is kept.
+
+    Raises:
+        ConfigurationError: if another evaluation has the name, or the name is not valid.
+    """
+    path = folder / f"{name}.yaml"
+    check_name(name, path)
+    if not path.exists():
+        publish(UPath(path), yaml.safe_dump(dict(keys), sort_keys=False).encode())
+    elif read_yaml(path) != keys:
+        raise ConfigurationError(f"{path}: the evaluation has other settings; rename it")
     return path
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from videomme_pipeline.recipes.recipe import recipes_of
 from videomme_pipeline.scoring.audit.findings import PublishedCell
 
 
@@ -31,16 +32,22 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
 
 
 def published_cells(benchmark: str) -> list[PublishedCell]:
-    """The published accuracies of `benchmark`, one cell per model and track."""
+    """The published accuracies of `benchmark` by part, one cell per model or recipe and track."""
     leaderboard = published_results(benchmark) or {"rows": [], "parts": []}
     parts = [part for part, _ in leaderboard["parts"]]
-    return [
+    cells = [
         PublishedCell(
             f"{row['model']} {row['parameters'] or ''} {track} subtitles",
             {part: 100 * row[part][track] for part in parts if row[part][track] is not None},
         )
         for row in leaderboard["rows"]
         for track in ("without", "with")
+    ]
+    return cells + [
+        PublishedCell(f"{name} {track}", values)
+        for name, recipe in recipes_of(benchmark).items()
+        for track, values in recipe.published.items()
+        if len(values) > 1
     ]
 
 

@@ -20,6 +20,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     PairedDifference,
     accuracy_interval,
+    balanced_weights,
     clustered_mean,
     mcnemar,
     paired_difference,
@@ -253,8 +254,7 @@ def _mean_over(
     labelled = [pair for pair in pairs if facet in pair[0].facets]
     if facet is None or not labelled:
         return None
-    sizes = Counter(a.facets[facet] for a, _ in labelled)
-    weights = [len(labelled) / len(sizes) / sizes[a.facets[facet]] for a, _ in labelled]
+    weights = balanced_weights([a.facets[facet] for a, _ in labelled])
     return paired_difference(
         [weight * b.is_correct for weight, (_, b) in zip(weights, labelled, strict=True)],
         [weight * a.is_correct for weight, (a, _) in zip(weights, labelled, strict=True)],

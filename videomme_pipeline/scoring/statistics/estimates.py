@@ -103,6 +103,12 @@ def clustered_mean(
     return _estimate(sums, counts, confidence)
 
 
+def balanced_weights(labels: Sequence[Hashable]) -> list[float]:
+    """Weights with mean 1 with which all labels have the same total weight."""
+    sizes = Counter(labels)
+    return [len(labels) / len(sizes) / sizes[label] for label in labels]
+
+
 def paired_difference(
     a: ArrayLike,
     b: ArrayLike,

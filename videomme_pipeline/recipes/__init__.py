@@ -1,0 +1,1 @@
+"""Published numbers with their settings, and their comparison with answers."""
