@@ -413,10 +413,9 @@ def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
     assert f"The evaluation is {path}" in ended.err
     assert "Not kept: reader: string match" in ended.err
     assert yaml.safe_load(path.read_text())["sampling"] == "fps_based-1-max-256"
-    result = json.loads(ended.out[ended.out.rindex("\n{") :])
-    (value,) = result["values"]
+    (value,) = ended.json["values"]
     assert (value["published"], value["is_consistent"]) == (84.8, False)
-    assert result["unproven"] == ["reader: string match"]
+    assert ended.json["unproven"] == ["reader: string match"]
     again = videomme("reproduce", "gemini-2.5-pro", "--model", "random")
     assert "Everything is fresh" in again.err
     assert "published 84.8, here" in again.out

@@ -15,6 +15,7 @@ from videomme_pipeline.cli.arguments import (
 from videomme_pipeline.cli.context import (
     announce,
     note,
+    open_for_run,
     open_project,
     out,
     own_store,
@@ -134,7 +135,7 @@ def _ask(
     name: str, recipe: "Recipe", model: str, track: str, max_cost: float | None
 ) -> "Reproduction":
     """The answers of a model to the evaluation of the recipe."""
-    from videomme_pipeline.cli.run import run
+    from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, report_run
     from videomme_pipeline.evaluation.writing import write_evaluation
     from videomme_pipeline.recipes.reproduction import reproduce as compare
 
@@ -147,6 +148,12 @@ def _ask(
     unproven = recipe.not_kept()
     for fact in unproven:
         note(f"Not kept: {fact}")
-    run([evaluation], max_cost=max_cost)
-    _, rows = stored_scores(open_project().store, evaluation)
+    note(PLANNING)
+    from videomme_pipeline.assets.run import refresh_project
+
+    with open_for_run([evaluation]) as (project, instance):
+        refreshed = refresh_project(project, instance, [evaluation], max_cost)
+    report_run(refreshed)
+    end_if_not_fresh(refreshed)
+    _, rows = stored_scores(project.store, evaluation)
     return compare(name, rows, track, unproven=unproven)

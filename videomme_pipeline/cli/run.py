@@ -96,16 +96,14 @@ def run(
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
         else:
-            _report_run(refreshed)
+            report_run(refreshed)
             if (used := project.compute).cpu_seconds:
                 cpu, node = f"{used.cpu_seconds:,.1f}", f"{used.node_hours:.3g}"
                 note(f"Frames took {cpu} CPU seconds and {node} node hours.")
             _show_scores(scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
-        if refreshed.not_fresh:
-            note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
-            raise typer.Exit(1)
+        end_if_not_fresh(refreshed)
 
 
 @commands.command(epilog="Example: videomme status --explain smoke-embedded")
@@ -249,7 +247,8 @@ def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
     }
 
 
-def _report_run(refreshed: "Refreshed") -> None:
+def report_run(refreshed: "Refreshed") -> None:
+    """Print what a run built, and what failed, on standard error."""
     from videomme_pipeline.reports.terminal.tables import show_line
 
     if refreshed.run_id is None:
@@ -263,6 +262,13 @@ def _report_run(refreshed: "Refreshed") -> None:
         names = listed([state.name for state in refreshed.left_to_others])
         note(f"Left to another run, which has changed an input: {names}.")
     _show_failures(refreshed.not_fresh)
+
+
+def end_if_not_fresh(refreshed: "Refreshed") -> None:
+    """Exit with status 1 if a partition failed or is stale, and name the first ones."""
+    if refreshed.not_fresh:
+        note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
+        raise typer.Exit(1)
 
 
 def _what_is_missing(states: "Sequence[PartitionState]") -> str:
