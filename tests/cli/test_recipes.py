@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.cli import use, videomme
 
@@ -81,11 +82,11 @@ def test_contradictory_sources_name_each_other() -> None:
 
 def test_recipes_are_listed_and_shown() -> None:
     listed = videomme("recipes").out.splitlines()
-    assert listed[0].split("\t") == ["recipe", "model", "without", "with", "grade", "frames"]
+    assert listed[0].split("\t") == ["recipe", "model", "track", "published", "grade", "frames"]
     assert len(listed) > 25
     shown = videomme("recipes", "qwen3-vl-8b-script")
-    assert "decoding: temperature 0.7, top_p 0.8, top_k 20, presence_penalty 1.5" in shown.out
-    assert "not published: engine, denominator" in shown.out
+    assert yaml.safe_load(shown.out)["not_published"] == ["engine", "denominator"]
+    assert yaml.safe_load(shown.out)["settings"]["extra_body"] == "top_k 20, presence_penalty 1.5"
     assert videomme("recipes", "gpt-4o", "--json").json["gpt-4o"]["published"] == {
         "without_subtitles": {"overall": 71.9}
     }

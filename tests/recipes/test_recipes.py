@@ -4,6 +4,7 @@ import pytest
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.evaluation.evaluation import NONE
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import TemplateName
@@ -21,11 +22,12 @@ def test_there_are_recipes_of_three_benchmarks() -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_recipe_names_what_exists(name: str) -> None:
     recipe = find_recipe(name)
-    if recipe.sampling is not None:
-        parse_sampling(recipe.sampling)
-    if recipe.subtitles is not None:
-        parse_alignment(recipe.subtitles)
-    assert recipe.prompt in (None, *TemplateName)
+    file = EvaluationFile(benchmark=recipe.benchmark, model="random", **recipe.evaluation)
+    if file.sampling != NONE:
+        parse_sampling(file.sampling)
+    if file.subtitles != NONE:
+        parse_alignment(file.subtitles)
+    assert file.prompt in set(TemplateName)
     facet = find_benchmark(recipe.benchmark).shown_facets[0]
     parts = {OVERALL, *map(str, facet.values or ())}
     for values in recipe.published.values():
@@ -35,34 +37,34 @@ def test_a_recipe_names_what_exists(name: str) -> None:
         assert name in find_recipe(other).contradicts
 
 
-@pytest.mark.parametrize("name", [n for n in recipe_names() if find_recipe(n).sampling])
-def test_an_evaluation_keeps_what_it_can_and_names_the_rest(name: str) -> None:
-    recipe = find_recipe(name)
-    track = recipe.track(None)
-    try:
-        file = EvaluationFile.model_validate(recipe.evaluation("my-model", track))
-    except ConfigurationError as error:
-        pytest.fail(str(error))
-    assert (file.model, file.sampling) == ("my-model", recipe.sampling)
-    for key, value in (recipe.decoding or {}).items():
-        kept = getattr(file.decoding, key, None) == value
-        assert kept or any(f"{key} {value}" in text for text in recipe.not_kept())
+def test_an_evaluation_keeps_what_it_can_and_names_the_rest() -> None:
+    recipe = find_recipe("qwen3-vl-8b-script")
+    assert recipe.evaluation_of("my-model", "without_subtitles") == {
+        "benchmark": "videomme",
+        "model": "my-model",
+        "sampling": "qwen_vl-2-min-4-max-512.patches-32-min-3584-max-401408-total-19267584",
+        "prompt": "official_v1",
+        "reader": "official_v1",
+        "decoding": {"temperature": 0.7, "top_p": 0.8, "max_tokens": 32_768},
+    }
+    assert recipe.not_proven(is_evaluated=True) == [
+        "weights: Qwen/Qwen3-VL-8B-Instruct",
+        "reader: a judge model, then a random letter",
+        "extra_body: top_k 20, presence_penalty 1.5",
+    ]
+    names = [text.partition(":")[0] for text in recipe.not_proven(is_evaluated=False)]
+    assert {"frames", "pixels", "sampling", "decoding", "reader"} <= set(names)
 
 
 def test_a_setting_that_nobody_published_is_named() -> None:
-    assert find_recipe("qwen2-vl-7b").not_published == [
-        "prompt",
-        "decoding",
-        "reader",
-        "denominator",
-        "subtitles",
-    ]
+    names = ["prompt", "decoding", "reader", "denominator"]
+    assert find_recipe("qwen2-vl-7b").not_published == names
 
 
 def test_frames_without_a_sampling_are_not_asked() -> None:
     recipe = find_recipe("minicpm-v-2.6")
-    with pytest.raises(ConfigurationError, match=r"no sampling here is known.*at most 64 frames"):
-        recipe.evaluation("my-model", "without_subtitles")
+    with pytest.raises(ConfigurationError, match="no sampling here is known"):
+        recipe.evaluation_of("my-model", "without_subtitles")
 
 
 def test_an_unknown_recipe_or_track_is_explained() -> None:

@@ -98,10 +98,8 @@ def _of_citation(row: dict[str, Any]) -> "Finding | None":
         return None
     severities = {"blocked": Severity.ERROR, "warning": Severity.WARNING}
     return Finding(
-        finding=row["check_name"],
         severity=severities.get(row["status"], Severity.NOTE),
-        run=row["evaluation"],
         fact=f"{row['summary']}; {row['advice']}",
-        numbers={},
-        chance=None,
+        finding=row["check_name"],
+        run=row["evaluation"],
     )

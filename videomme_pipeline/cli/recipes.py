@@ -20,14 +20,16 @@ from videomme_pipeline.cli.context import (
     out,
     own_store,
     print_json,
-    show,
+    write,
 )
 from videomme_pipeline.cli.stored_scores import file_options, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from videomme_pipeline.recipes.recipe import Recipe
-    from videomme_pipeline.recipes.reproduction import Reproduction
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 commands = typer.Typer()
 
@@ -52,16 +54,35 @@ def recipes(
     A grade says where the settings come from: A code and answers of the authors, B
     a statement of the authors, C a measurement of others, D inferred.
     """
-    from videomme_pipeline.recipes.recipe import find_recipe, recipes_of
-    from videomme_pipeline.reports.terminal.recipes import show_recipe, show_recipes
+    import yaml
 
+    from videomme_pipeline.recipes.recipe import find_recipe, recipes_of
+    from videomme_pipeline.reports.terminal.tables import show_rows
+
+    chosen = {name: find_recipe(name)} if name else recipes_of(benchmark)
+    facts = {
+        key: recipe.model_dump(mode="json", exclude_defaults=True)
+        | {"not_published": recipe.not_published}
+        for key, recipe in chosen.items()
+    }
     if as_json:
-        chosen = {name: find_recipe(name)} if name else recipes_of(benchmark)
-        print_json({key: recipe.model_dump(mode="json") for key, recipe in chosen.items()})
+        print_json(facts)
     elif name is not None:
-        show_recipe(out, find_recipe(name))
+        write(yaml.safe_dump(facts[name], sort_keys=False, allow_unicode=True, width=100))
     else:
-        show_recipes(out, recipes_of(benchmark))
+        rows = [
+            {
+                "recipe": key,
+                "model": recipe.title,
+                "track": track,
+                "published": f"{values['overall']:.1f}",
+                "grade": recipe.grade.value,
+                "frames": recipe.settings.get("frames"),
+            }
+            for key, recipe in chosen.items()
+            for track, values in recipe.published.items()
+        ]
+        show_rows(out, rows)
 
 
 @commands.command(epilog="Example: videomme reproduce qwen2.5-vl-7b --from results.json")
@@ -93,60 +114,49 @@ def reproduce(
     which ones nobody published.
     """
     from videomme_pipeline.recipes.recipe import find_recipe
-    from videomme_pipeline.reports.terminal.recipes import show_reproduction
+    from videomme_pipeline.recipes.reproduction import reproduce as compare
 
     if (file is None) == (model is None):
         raise ConfigurationError("give the answers with --from FILE, or a model with --model NAME")
     chosen = find_recipe(recipe)
     of_track = chosen.track(track)
     if model is not None:
-        result = _ask(recipe, chosen, model, of_track, max_cost)
+        rows = _ask(recipe, chosen, model, of_track, max_cost)
+        result = compare(recipe, rows, of_track, is_evaluated=True)
     else:
         announce("Scoring…")
-        result = _score(recipe, chosen, file or Path(), of_track, annotations, columns)
-    show(result, show_reproduction, as_json=as_json)
+        from videomme_pipeline.formats.score_file import score_file
 
-
-def _score(
-    name: str,
-    recipe: "Recipe",
-    file: Path,
-    track: str,
-    annotations: Path | None,
-    columns: list[str] | None,
-) -> "Reproduction":
-    """The answers in a results file, read as the recipe says."""
-    from videomme_pipeline.formats.score_file import score_file
-    from videomme_pipeline.recipes.reproduction import reproduce as compare
-
-    options = file_options(
-        own_store(),
-        recipe.benchmark,
-        recipe.used_reader.value,
-        annotations,
-        track=track,
-        columns=renamed_columns(columns),
-    )
-    report = score_file(file, options)
-    return compare(name, report.rows, track, notes=report.notes)
+        options = file_options(
+            own_store(),
+            chosen.benchmark,
+            chosen.reader.value,
+            annotations,
+            track=of_track,
+            columns=renamed_columns(columns),
+        )
+        report = score_file(file or Path(), options)
+        result = compare(recipe, report.rows, of_track, notes=report.notes)
+    if as_json:
+        print_json(result)
+    else:
+        write("\n".join(result.lines()) + "\n")
 
 
 def _ask(
     name: str, recipe: "Recipe", model: str, track: str, max_cost: float | None
-) -> "Reproduction":
-    """The answers of a model to the evaluation of the recipe."""
+) -> "Sequence[ScoredQuestion]":
+    """The answers of a model to the evaluation of the recipe, which is written and run."""
     from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, report_run
     from videomme_pipeline.evaluation.writing import write_evaluation
-    from videomme_pipeline.recipes.reproduction import reproduce as compare
 
     configuration = open_project().configuration
     configuration.catalog.find(model)
     evaluation = f"{name}-{model}-{track}"
     folder = configuration.folder / "evaluations"
-    path = write_evaluation(folder, evaluation, recipe.evaluation(model, track))
+    path = write_evaluation(folder, evaluation, recipe.evaluation_of(model, track))
     note(f"The evaluation is {path}")
-    unproven = recipe.not_kept()
-    for fact in unproven:
+    for fact in recipe.not_proven(is_evaluated=True):
         note(f"Not kept: {fact}")
     note(PLANNING)
     from videomme_pipeline.assets.run import refresh_project
@@ -155,5 +165,4 @@ def _ask(
         refreshed = refresh_project(project, instance, [evaluation], max_cost)
     report_run(refreshed)
     end_if_not_fresh(refreshed)
-    _, rows = stored_scores(project.store, evaluation)
-    return compare(name, rows, track, unproven=unproven)
+    return stored_scores(project.store, evaluation)[1]

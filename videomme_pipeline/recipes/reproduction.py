@@ -1,17 +1,11 @@
 """A published number compared with the accuracy of scored answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.recipes.recipe import (
-    OVERALL,
-    Denominator,
-    Recipe,
-    find_recipe,
-    settings_in_words,
-)
+from videomme_pipeline.recipes.recipe import OVERALL, Recipe, find_recipe
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import accuracy_of
 from videomme_pipeline.scoring.statistics.estimates import balanced_weights, clustered_mean
@@ -37,7 +31,7 @@ class Compared:
     def __str__(self) -> str:
         """The comparison as one line."""
         line = f"published {self.published:.1f}, here {self.here:.1f}"
-        if self.low is None or self.high is None:
+        if self.is_consistent is None:
             return f"{line}: no interval"
         difference = f"{self.here - self.published:+.1f} points, not consistent"
         verdict = "consistent" if self.is_consistent else difference
@@ -52,10 +46,21 @@ class Reproduction:
     track: str
     grade: str
     values: tuple[Compared, ...]
-    unproven: tuple[str, ...]
+    not_proven: tuple[str, ...]
     not_published: tuple[str, ...]
     contradicted_by: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The comparison, line by line, and everything that is not proven."""
+        for value in self.values:
+            title = f"{self.recipe}, {self.track}, grade {self.grade}"
+            yield f"{title if value.part == OVERALL else value.part}: {value}"
+        yield from (f"Not proven: {text}" for text in self.not_proven)
+        if self.not_published:
+            yield f"Not published: {', '.join(self.not_published)}"
+        yield from (f"Another source says: {text}" for text in self.contradicted_by)
+        yield from (f"Note: {text}" for text in self.notes)
 
 
 def reproduce(
@@ -63,44 +68,40 @@ def reproduce(
     rows: Sequence[ScoredQuestion],
     track: str,
     *,
-    unproven: Sequence[str] | None = None,
+    is_evaluated: bool = False,
     notes: Sequence[str] = (),
 ) -> Reproduction:
     """Compare the answers `rows`, read as the recipe says, with the published values.
 
-    `unproven` are the settings that nothing shows; without them, all settings of the recipe.
+    With `is_evaluated`, they are the answers to an evaluation with the recipe's settings.
 
     Raises:
         ScoringError: if no question was answered.
     """
     recipe = find_recipe(name)
-    published = recipe.published[track]
     facet = next(iter(find_benchmark(recipe.benchmark).shown_facets), None)
-    compared = []
-    for part, value in published.items():
-        of_part = [
-            row
-            for row in rows
-            if part == OVERALL or (facet and str(row.facets.get(facet.column)) == part)
-        ]
-        if of_part:
-            compared.append(_compare(recipe, part, value, of_part))
-    questions = recipe.questions
-    if questions is not None:
-        counted = f"the published value counts {questions:,} questions, this run {len(rows):,}"
+    parts = {
+        part: [r for r in rows if facet and str(r.facets.get(facet.column)) == part]
+        for part in recipe.published[track]
+    } | {OVERALL: rows}
+    if recipe.questions is not None:
+        counted = f"the published value counts {recipe.questions:,} questions, not {len(rows):,}"
         notes = [counted, *notes]
-    facts = settings_in_words(recipe)
     return Reproduction(
         recipe=name,
         track=track,
         grade=recipe.grade.value,
-        values=tuple(compared),
-        unproven=tuple(
-            [f"{key}: {text}" for key, text in facts.items()] if unproven is None else unproven
+        values=tuple(
+            _compare(recipe, part, value, parts[part])
+            for part, value in recipe.published[track].items()
+            if parts[part]
         ),
+        not_proven=tuple(recipe.not_proven(is_evaluated=is_evaluated)),
         not_published=tuple(recipe.not_published),
         contradicted_by=tuple(
-            f"{other}: {', '.join(_values(find_recipe(other)))}" for other in recipe.contradicts
+            f"{other}: {values[OVERALL]:.1f} {of_track}"
+            for other in recipe.contradicts
+            for of_track, values in find_recipe(other).published.items()
         ),
         notes=tuple(filter(None, [*notes, recipe.note])),
     )
@@ -109,14 +110,13 @@ def reproduce(
 def _compare(
     recipe: Recipe, part: str, published: float, rows: Sequence[ScoredQuestion]
 ) -> Compared:
-    if recipe.denominator is Denominator.ANSWERED:
+    if recipe.counts_answered_only:
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     accuracy = accuracy_of(rows)
     if accuracy is None:
         raise ScoringError(f"{recipe.title}: no question was answered, so nothing is compared")
     estimate, interval = accuracy
-    low: float | None = interval.low
-    high: float | None = interval.high
+    bounds: tuple[float | None, float | None] = (interval.low, interval.high)
     mean_of = find_benchmark(recipe.benchmark).mean_of
     labelled = [row for row in rows if mean_of in row.facets]
     if part == OVERALL and mean_of is not None and labelled:
@@ -125,10 +125,10 @@ def _compare(
             [weight * row.is_correct for weight, row in zip(weights, labelled, strict=True)],
             [row.video_id for row in labelled],
         )
-        low, high = estimate.low, estimate.high
+        bounds = (estimate.low, estimate.high)
+    low, high = (None if bound is None else 100 * bound for bound in bounds)
     is_consistent = None
     if low is not None and high is not None:
-        low, high = 100 * low, 100 * high
         is_consistent = low - _ROUNDING_POINTS <= published <= high + _ROUNDING_POINTS
     return Compared(
         part=part,
@@ -138,7 +138,3 @@ def _compare(
         high=high,
         is_consistent=is_consistent,
     )
-
-
-def _values(recipe: Recipe) -> list[str]:
-    return [f"{values[OVERALL]:.1f} {track}" for track, values in recipe.published.items()]

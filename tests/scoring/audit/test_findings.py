@@ -315,13 +315,35 @@ ALSO = {
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "form"), zip([*LABELS, "mlvu_dev"], FORMAT_NAMES, strict=True)
+    ("benchmark", "form"), [*zip([*LABELS, "mlvu_dev"], FORMAT_NAMES, strict=True)]
 )
 def test_a_clean_file_has_only_notes(benchmark: str, form: str, tmp_path: Path) -> None:
     findings = audited(benchmark, [clean(benchmark).write(tmp_path / "a", form)])
     assert {row.severity for row in findings} == {Severity.NOTE}
     shown = {row.finding for row in findings if row.fact.startswith("not checked: ")}
     assert {"subtitles_in_prompts", "same_as_blind", "truncation"} <= shown
+
+
+def test_letters_that_a_judge_read_are_no_guesses(tmp_path: Path) -> None:
+    run = clean("videomme")
+    run.columns = [{"pred_answer": text} for text in run.texts]
+    for number in range(40):
+        run.texts[number] = "it is hard to say what happens here"
+        run.columns[number] = {"pred_answer": run.questions[number].answer}
+    findings = audited("videomme", [run.write(tmp_path / "a", "official")])
+    (finding,) = [row for row in findings if row.finding == "guessed_letters"]
+    assert finding.severity is Severity.WARNING
+    assert "40 of them are right" in finding.fact
+    assert "a judge may have read them" in finding.fact
+
+
+def test_a_hash_that_all_rows_share_names_no_row(tmp_path: Path) -> None:
+    run = clean("videomme")
+    run.columns = [{"doc_hash": "74234e98afe7498f"} for _ in run.texts]
+    findings = audited("videomme", [run.write(tmp_path / "a", "lmms_eval")])
+    assert [row.fact for row in findings if row.finding == "shards"] == [
+        "all rows have the same `doc_hash`, so only the question id names a row"
+    ]
 
 
 FORMS = ("{0}", "{0}.", "({0})", "The answer is {0}.", "{0}. {1}")

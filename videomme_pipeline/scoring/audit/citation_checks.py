@@ -428,7 +428,9 @@ def has_expected_letters(evidence: CitationEvidence) -> CheckResult | None:
 
     None without frames, because a model that sees nothing has to guess.
     """
-    letters = compare_letters(evidence.answered)
+    letters = compare_letters(
+        (row.answer, row.extracted_answer) for row in evidence.answered if not row.repeat
+    )
     if letters is None or not any(row.num_frames for row in evidence.answered):
         return None
     if not letters.is_biased:

@@ -8,18 +8,20 @@ cannot be checked, and a fact of severity `note` says so.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from math import prod, sqrt, tau
 from statistics import fmean
 from typing import NamedTuple
 
+import scipy  # submodules are imported on first use
+
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import listed
-from videomme_pipeline.scoring.audit.letters import compare_letters
+from videomme_pipeline.scoring.audit.letters import BIASED_P_VALUE, compare_letters
 from videomme_pipeline.scoring.audit.sameness import SamePair, same_answers_fact, same_pairs
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score import outcome_of
@@ -57,29 +59,20 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
-class Fact(NamedTuple):
-    """A sentence and its numbers.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fact about a run, and its numbers.
 
     `chance` is the probability that chance produces such numbers in a run without the fault, or
-    None if chance has no part in them.
+    None if chance has no part in them. `Audit.findings` adds the id and the name of the run.
     """
 
     severity: Severity
-    text: str
-    numbers: Mapping[str, float] = {}
-    chance: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One fact about one run."""
-
-    finding: str
-    severity: Severity
-    run: str
     fact: str
-    numbers: Mapping[str, float]
-    chance: float | None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    chance: float | None = None
+    finding: str = ""
+    run: str = ""
 
 
 Key = tuple[str, int]
@@ -177,21 +170,14 @@ class Audit:
         for run in self.runs:
             for function in FINDINGS:
                 for fact in function(run, self):
-                    yield Finding(
-                        finding=function.__name__,
-                        severity=fact.severity,
-                        run=run.name,
-                        fact=fact.text,
-                        numbers=fact.numbers,
-                        chance=fact.chance,
-                    )
+                    yield replace(fact, finding=function.__name__, run=run.name)
 
 
-def same_answers(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
+def same_answers(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     """Another run has the same answers, whatever their form."""
     for a, b, same in audit.same:
         if audit.runs[a] is run:
-            yield Fact(
+            yield Finding(
                 Severity.ERROR,
                 same_answers_fact(same, (run.name, audit.runs[b].name)),
                 {"informative": same.informative, "different": same.different},
@@ -199,18 +185,18 @@ def same_answers(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
             )
 
 
-def duplicated_ids(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def duplicated_ids(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Questions are answered several times, as after a run that was resumed."""
     copies, contradictions = run.stored.copies, run.stored.contradictions
     if contradictions:
-        yield Fact(
+        yield Finding(
             Severity.ERROR,
             f"{contradictions:,} questions have several different answers without a number; none "
             "of them counts here, and another tool may count any",
             {"contradictions": contradictions, "copies": copies},
         )
     elif copies:
-        yield Fact(
+        yield Finding(
             Severity.WARNING,
             f"{copies:,} answers are copies of another answer; a tool that counts rows has another "
             "denominator",
@@ -218,20 +204,20 @@ def duplicated_ids(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
         )
 
 
-def missing_questions(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
+def missing_questions(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     """The run does not have the questions that it should have."""
     declared = run.expected
     if declared is None:
         yield _unchecked("the benchmark does not declare how many questions it has")
     elif len(run.ids) != declared and not _is_whole(_shards_of(run, audit), declared):
-        yield Fact(
+        yield Finding(
             Severity.ERROR,
             f"{len(run.ids):,} of {declared:,} questions of {run.benchmark.name} are in the run",
             {"questions": len(run.ids), "declared": declared},
         )
 
 
-def stored_failures(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def stored_failures(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Questions have no answer, or the text of an error in its place."""
     empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
     texts = [text for _, text in run.texts if _FAILURE.match(text)]
@@ -239,14 +225,14 @@ def stored_failures(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
         examples = (
             f": {listed([repr(text[:30]) for text in dict.fromkeys(texts)])}" if texts else ""
         )
-        yield Fact(
+        yield Finding(
             Severity.ERROR,
             f"{empty:,} answers are empty, and {len(texts):,} are texts of failures{examples}",
             {"empty": empty, "texts": len(texts), "answers": len(run.rows)},
         )
 
 
-def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """The file states letters that no reader finds in the texts, as after a random guess."""
     if not run.stored.letters:
         yield _unchecked("the run has no letters or scores beside its texts, so guesses are hidden")
@@ -262,21 +248,30 @@ def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
     if guessed:
         right = sum(run.stored.letters[r.question_id, r.repeat] == r.answer for r in guessed)
         expected = sum(1 / len(run.questions[row.question_id].options) for row in guessed)
-        yield Fact(
-            Severity.ERROR,
+        # The probability of so many right ones, or more, among random guesses.
+        by_chance = float(scipy.special.bdtrc(right - 1, len(guessed), expected / len(guessed)))
+        are_guesses = right == 0 or by_chance >= BIASED_P_VALUE
+        yield Finding(
+            Severity.ERROR if are_guesses else Severity.WARNING,
             f"{len(guessed):,} stated letters do not follow from their texts by any reader; "
-            f"{right:,} of them are right, and {expected:.1f} of random guesses would be, so the "
-            f"score may be another one each time: {_ids(guessed)}",
+            f"{right:,} of them are right, and {expected:.1f} of random guesses would be, so "
+            + (
+                "another scoring gives another score"
+                if are_guesses
+                else "a judge may have read them"
+            )
+            + f": {_ids(guessed)}",
             {"guessed": len(guessed), "right": right, "expected_right": expected},
+            1.0 if right == 0 else by_chance,
         )
 
 
-def reader_dependence(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def reader_dependence(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Readers disagree about the score."""
     scores = {reader.value: 100 * run.accuracy(reader) for reader in run.readings}
     low, high = min(scores.values()), max(scores.values())
     if high > low:
-        yield Fact(
+        yield Finding(
             Severity.WARNING if high - low >= _READER_SPREAD_POINTS else Severity.NOTE,
             "the score depends on the reader: "
             + ", ".join(f"{name} {score:.1f}" for name, score in scores.items()),
@@ -284,7 +279,7 @@ def reader_dependence(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
         )
 
 
-def refusals(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def refusals(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Answers begin with a letter and then refuse to answer."""
     refused = [
         row
@@ -294,7 +289,7 @@ def refusals(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
     ]
     if refused:
         right = sum(row.is_correct for row in refused)
-        yield Fact(
+        yield Finding(
             Severity.WARNING,
             f"{len(refused):,} answers begin with a letter and then say that the model cannot "
             f"answer; {right:,} of them count as right: {_ids(refused)}",
@@ -302,13 +297,13 @@ def refusals(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
         )
 
 
-def letter_bias(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def letter_bias(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """The letters of the answers are not distributed like the correct ones."""
-    letters = compare_letters(run.rows)
+    letters = compare_letters((r.answer, r.extracted_answer) for r in run.rows if not r.repeat)
     if letters is None or not letters.is_biased:
         return
     is_constant = letters.answers >= _FEW_ANSWERS and letters.commonest_share >= _ONE_LETTER_SHARE
-    yield Fact(
+    yield Finding(
         Severity.ERROR if is_constant else Severity.WARNING,
         ("nearly all answers are one letter; " if is_constant else "") + letters.summary,
         {"effect": letters.effect, "commonest_share": letters.commonest_share},
@@ -316,7 +311,7 @@ def letter_bias(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
     )
 
 
-def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Answers end at a limit of tokens, or inside of the reasoning."""
     by_tokens = Counter(
         r.usage.completion_tokens for r, _ in run.texts if r.usage.completion_tokens
@@ -328,7 +323,7 @@ def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
     reported = sum(row.finish_reason in ("length", "max_tokens") for row, _ in run.texts)
     unfinished = sum(_OPEN_REASONING.search(text) is not None for _, text in run.texts)
     if at_limit or reported or unfinished:
-        yield Fact(
+        yield Finding(
             Severity.WARNING,
             f"{reported:,} answers ended at the limit of tokens by their finish reason, "
             f"{at_limit:,} have exactly the largest number of tokens ({limit:,}), and "
@@ -339,27 +334,27 @@ def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
 
 
-def shards(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
+def shards(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     """The run is a part of a run in several files, whose numbers of documents start again."""
     parts = _shards_of(run, audit)
     if len(parts) > 1 and parts[0] is run:
         total = sum(len(part.ids) for part in parts)
         sizes = " + ".join(f"{len(part.ids):,}" for part in parts)
-        yield Fact(
+        yield Finding(
             Severity.NOTE,
             f"{', '.join(part.name for part in parts)} have {sizes} = {total:,} different "
             "questions and are probably one run; score them together",
             {"files": len(parts), "questions": total},
         )
     if run.stored.hashes == 1 and len(run.ids) > 1:
-        yield Fact(
+        yield Finding(
             Severity.NOTE,
             "all rows have the same `doc_hash`, so only the question id names a row",
             {"hashes": 1},
         )
 
 
-def subtitles_in_prompts(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
+def subtitles_in_prompts(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Prompts contain subtitles although the track has none, or only some contain them."""
     prompts = run.stored.prompts
     if not prompts:
@@ -369,14 +364,14 @@ def subtitles_in_prompts(run: AuditedRun, _audit: Audit) -> Iterator[Fact]:
     if count:
         track = run.rows[0].track
         severity = Severity.NOTE if is_with_subtitles(track) else Severity.WARNING
-        yield Fact(
+        yield Finding(
             Severity.ERROR if track.endswith("without_subtitles") else severity,
             f"{count:,} of {len(prompts):,} prompts contain subtitles (track: {track})",
             {"with_subtitles": count, "prompts": len(prompts)},
         )
 
 
-def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
+def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     """The right answers by the first facet, and the published values that they reproduce."""
     facet = next(iter(run.benchmark.shown_facets), None)
     parts = _parts(run, facet) if facet else {}
@@ -385,7 +380,7 @@ def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
         return
     counts = {value: sum(row.is_correct for row in rows) for value, rows in parts.items()}
     shown = " + ".join(f"{counts[value]:,} of {len(rows):,}" for value, rows in parts.items())
-    yield Fact(
+    yield Finding(
         Severity.NOTE,
         f"right answers by {facet.title.lower()} ({', '.join(parts)}): {shown}",
         counts,
@@ -398,7 +393,7 @@ def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
         ):
             errors = [_error_points(parts[value]) for value in shared if value != "overall"]
             by_chance = len(audit.published) * prod(min(1, 0.1 / (e * sqrt(tau))) for e in errors)
-            yield Fact(
+            yield Finding(
                 Severity.NOTE,
                 f"all of these are the published values of {cell.name}",
                 {value: cell.accuracies[value] for value in shared},
@@ -406,7 +401,7 @@ def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
             )
 
 
-def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
+def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     """The same model answers no better with frames than without."""
     if audit.blind is None:
         yield _unchecked("no blind run is given (--blind), so it is unknown if the frames matter")
@@ -425,7 +420,7 @@ def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
     )
     difference = paired.difference.mean
     if difference <= 0 or paired.p_value >= 0.05:
-        yield Fact(
+        yield Finding(
             Severity.WARNING,
             f"{100 * difference:+.1f} points compared with the blind run {audit.blind.name} on "
             f"{len(pairs):,} answers (p {paired.p_value:.2g}), so the frames made no difference",
@@ -434,7 +429,7 @@ def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Fact]:
         )
 
 
-FINDINGS: Sequence[Callable[[AuditedRun, Audit], Iterator[Fact]]] = (
+FINDINGS: Sequence[Callable[[AuditedRun, Audit], Iterator[Finding]]] = (
     same_answers,
     duplicated_ids,
     missing_questions,
@@ -452,8 +447,8 @@ FINDINGS: Sequence[Callable[[AuditedRun, Audit], Iterator[Fact]]] = (
 """All findings, in the order in which they are shown."""
 
 
-def _unchecked(reason: str) -> Fact:
-    return Fact(Severity.NOTE, f"not checked: {reason}")
+def _unchecked(reason: str) -> Finding:
+    return Finding(Severity.NOTE, f"not checked: {reason}")
 
 
 def _ids(rows: Sequence[ScoredQuestion]) -> str:

@@ -1,8 +1,8 @@
 """The letters of answers compared with the correct ones by a chi-square test."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import scipy  # submodules are imported on first use
 
@@ -12,17 +12,6 @@ BIASED_EFFECT = 0.3
 """Smallest effect size (Cohen's w, √(chi-square / n)) of a letter distribution that is reported."""
 BIASED_P_VALUE = 0.001
 """Largest p-value of the chi-square test of a letter distribution that is reported."""
-
-
-class Lettered(Protocol):
-    """An answer with the letter that was read from it."""
-
-    @property
-    def repeat(self) -> int: ...
-    @property
-    def answer(self) -> Letter: ...
-    @property
-    def extracted_answer(self) -> Letter | None: ...
 
 
 class LetterTest(NamedTuple):
@@ -40,17 +29,16 @@ class LetterTest(NamedTuple):
         return self.p_value < BIASED_P_VALUE and self.effect >= BIASED_EFFECT
 
 
-def compare_letters(answers: Sequence[Lettered]) -> LetterTest | None:
-    """The test of all answers with a letter, or None if there are none.
+def compare_letters(answers: Iterable[tuple[Letter, Letter | None]]) -> LetterTest | None:
+    """The test of pairs of correct and given letter, or None if no letter is given.
 
-    Only first repeats are counted, because repeats of a question are not independent.
+    Pairs have to be of one repeat, because repeats of a question are not independent.
     """
-    rows = [row for row in answers if row.extracted_answer is not None and not row.repeat]
+    rows = [(correct, given) for correct, given in answers if given is not None]
     if not rows:
         return None
-    given = Counter(row.extracted_answer for row in rows)
-    correct = Counter(row.answer for row in rows)
-    letters = sorted(correct.keys() | {letter for letter in given if letter is not None})
+    correct, given = Counter(letter for letter, _ in rows), Counter(letter for _, letter in rows)
+    letters = sorted(correct.keys() | given.keys())
     # A letter that is never correct is expected in less than one answer.
     chi_square = sum(
         (given[letter] - max(correct[letter], 0.5)) ** 2 / max(correct[letter], 0.5)

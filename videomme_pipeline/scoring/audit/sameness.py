@@ -11,14 +11,19 @@ and 342 are.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.audit.citation_checks import CheckResult, CitationEvidence, Status
+from videomme_pipeline.scoring.audit.citation_checks import (
+    Answer,
+    CheckResult,
+    CitationEvidence,
+    Status,
+)
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 
@@ -56,21 +61,6 @@ class Sameness:
         return self.p_value < SAME_P_VALUE
 
 
-class ComparedAnswer(Protocol):
-    """An answer that can be compared with that of another run."""
-
-    @property
-    def question_id(self) -> str: ...
-    @property
-    def repeat(self) -> int: ...
-    @property
-    def extracted_answer(self) -> Letter | None: ...
-    @property
-    def outcome(self) -> Outcome: ...
-    @property
-    def request_fingerprint(self) -> str | None: ...
-
-
 class SamePair(NamedTuple):
     """Two sets of answers that are probably those of one run, by their positions."""
 
@@ -80,7 +70,7 @@ class SamePair(NamedTuple):
 
 
 def same_pairs(
-    answers: Sequence[Sequence[ComparedAnswer]], *, requests_are_stored: bool
+    answers: Sequence[Sequence[Answer | ScoredQuestion]], *, requests_are_stored: bool
 ) -> Iterator[SamePair]:
     """Yield each pair of runs with the same answers, the first one first.
 
@@ -168,7 +158,7 @@ class _AnswerTable:
     """The letters of several evaluations: one row per evaluation, one column per answer."""
 
     def __init__(
-        self, runs: Sequence[Sequence[ComparedAnswer]], *, requests_are_stored: bool
+        self, runs: Sequence[Sequence[Answer | ScoredQuestion]], *, requests_are_stored: bool
     ) -> None:
         keys = dict.fromkeys((row.question_id, row.repeat) for rows in runs for row in rows)
         columns = {key: number for number, key in enumerate(keys)}
