@@ -50,6 +50,16 @@ def test_a_worse_candidate_fails_and_a_better_one_passes(tmp_path: Path) -> None
     assert videomme("gate", worse, str(BASELINE), "--fail-if", "not-equivalent").status == 1
 
 
+def test_the_mean_of_several_runs_of_the_baseline_is_compared(tmp_path: Path) -> None:
+    wrong = changed(tmp_path / "wrong.json", never_right)
+    right = changed(tmp_path / "right.json", always_right)
+    gates = [
+        videomme("gate", right, wrong, *more, "--json").json["checks"][0]["difference"]
+        for more in ((), ("--baseline-run", wrong), 2 * ("--baseline-run", right))
+    ]
+    assert gates == [-100, -50, -100]
+
+
 def test_the_margin_decides_if_equal_answers_are_equivalent_or_undecided() -> None:
     same = ("gate", str(BASELINE), str(BASELINE))
     equivalent = videomme(*same, "--margin", "6", "--json")

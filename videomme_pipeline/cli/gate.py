@@ -45,6 +45,13 @@ def gate(
     candidate: Annotated[
         str, evaluation_argument("CANDIDATE", "Another one of the same benchmark.")
     ],
+    baseline_run: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Another run of the baseline, so that its chance matters less. Repeatable.",
+        ),
+    ] = None,
     margin: Margin = 2.0,
     fail_if: FailIfVerdict = "worse",
     allow_undecided: AllowUndecided = False,
@@ -70,6 +77,7 @@ def gate(
     """
     announce("Comparing…")
     from videomme_pipeline.scoring.statistics.gate import FailIf, decide
+    from videomme_pipeline.scoring.statistics.power import as_repeats
 
     try:
         rule = choice(FailIf, fail_if, "rule for --fail-if")
@@ -79,12 +87,14 @@ def gate(
             file_options(store, benchmark, reader, annotations, columns=chosen)
             for chosen in (names, names | renamed_columns(columns_b))
         ]
-        rows = [
-            rows_and_settings(text, store, options)[0]
-            for text, options in zip((baseline, candidate), both, strict=True)
+        runs = [
+            rows_and_settings(text, store, both[0])[0] for text in (baseline, *(baseline_run or ()))
         ]
+        others, _ = rows_and_settings(candidate, store, both[1])
         decision = replace(
-            decide(*rows, margin=margin, facets=facet or [], max_failed=max_failed),
+            decide(
+                as_repeats(runs), others, margin=margin, facets=facet or [], max_failed=max_failed
+            ),
             baseline=baseline,
             candidate=candidate,
         )

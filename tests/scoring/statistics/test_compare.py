@@ -150,6 +150,15 @@ def test_repeats_are_compared_with_repeats() -> None:
     assert comparison.p_value_mcnemar is None
 
 
+def test_the_mean_of_one_sides_repeats_is_compared_with_the_answer_of_the_other() -> None:
+    a = [scored("001-1", Outcome.INCORRECT if n else Outcome.CORRECT, repeat=n) for n in range(3)]
+    b = [scored("001-1"), scored("002-1")]
+    for comparison, sign in ((compare(a, b), 1), (compare(b, a), -1)):
+        assert comparison.accuracy.difference.mean == pytest.approx(sign * 2 / 3)
+        assert comparison.n == 1
+        assert set(comparison.only_a + comparison.only_b) == {"002-1"}
+
+
 def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
     """Two of three easy answers and one of one hard answer are lost: -2/3 and -1."""
     rows = [

@@ -10,7 +10,8 @@ from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.gate import FailIf, Gate, Verdict, decide
-from videomme_pipeline.scoring.statistics.power import detectable_difference
+from videomme_pipeline.scoring.statistics.power import as_repeats, detectable_difference
+from videomme_pipeline.videos.packets import Floats
 
 VIDEOS, PER_VIDEO = 120, 3
 ROWS = [scored(f"{v:03d}-{number}") for v in range(VIDEOS) for number in range(PER_VIDEO)]
@@ -146,3 +147,36 @@ def test_a_difference_as_large_as_the_margin_is_seldom_equivalent() -> None:
     # About 71% of the answers are right before 7% of them are lost, which is 5 points.
     verdicts = [simulated(chance, drop=0.07, margin=5).verdict for _ in range(400)]
     assert verdicts.count(Verdict.EQUIVALENT) <= 0.05 * 400 + 2 * (400 * 0.05 * 0.95) ** 0.5
+
+
+RESULTS = {False: Outcome.INCORRECT, True: Outcome.CORRECT}
+
+
+def run_of_a_model(chance: np.random.Generator, abilities: Floats) -> list[ScoredQuestion]:
+    """One run of a model that answers each question right with its own probability."""
+    return [
+        replace(row, outcome=RESULTS[bool(right)], is_correct=bool(right))
+        for row, right in zip(ROWS, chance.random(len(ROWS)) < abilities, strict=True)
+    ]
+
+
+def test_more_runs_of_the_baseline_give_a_smaller_error_and_no_more_false_verdicts() -> None:
+    """Three runs remove two thirds of the baseline's part of the noise: a third of all noise."""
+    chance = np.random.default_rng(7)
+    abilities = chance.choice([0.2, 0.5, 0.9], len(ROWS))
+    differences: dict[int, list[float]] = {1: [], 3: []}
+    detectable: dict[int, list[float]] = {1: [], 3: []}
+    false = 0
+    for _ in range(80):
+        candidate = run_of_a_model(chance, abilities)
+        runs = [run_of_a_model(chance, abilities) for _ in range(3)]
+        for count, seen in differences.items():
+            gate = decide(as_repeats(runs[:count]), candidate, margin=2)
+            seen.append(gate.checks[0].difference)
+            detectable[count].append(gate.detectable or 0)
+            false += count == 3 and gate.checks[0].p_value <= 0.05
+    ratio = float(np.std(differences[3]) / np.std(differences[1]))
+    assert ratio == pytest.approx((2 / 3) ** 0.5, abs=0.12)
+    stated = float(np.median(detectable[3]) / np.median(detectable[1]))
+    assert stated == pytest.approx((2 / 3) ** 0.5, abs=0.03)
+    assert false <= 9

@@ -113,7 +113,8 @@ def compare(
 ) -> Comparison:
     """Compare evaluation `b` with evaluation `a`, each given by its rows in any order.
 
-    Repeats of a question are compared with each other one by one.
+    Repeats of a question are compared with each other one by one. If only one side has repeats,
+    each of them is compared with the same answer of the other side, so their mean counts.
 
     Raises:
         ScoringError: if they are of different benchmarks (or splits), if no question was answered
@@ -122,7 +123,8 @@ def compare(
     """
     _require_one_benchmark(rows_a, rows_b)
     _require_one_track(rows_a, rows_b)
-    by_key_a, by_key_b = _by_question(rows_a), _by_question(rows_b)
+    by_key_a = _by_question(_repeated_like(rows_b, rows_a))
+    by_key_b = _by_question(_repeated_like(rows_a, rows_b))
     shared = [key for key in by_key_a if key in by_key_b]
     pairs = [(by_key_a[key], by_key_b[key]) for key in shared]
     answered = [pair for pair in pairs if Outcome.FAILED not in (pair[0].outcome, pair[1].outcome)]
@@ -226,6 +228,16 @@ def changed_settings(
         for key in dict.fromkeys((*flat_a, *flat_b))
         if flat_a.get(key) != flat_b.get(key)
     )
+
+
+def _repeated_like(
+    others: Sequence[ScoredQuestion], rows: Sequence[ScoredQuestion]
+) -> Sequence[ScoredQuestion]:
+    """`rows` without repeats, once for each repeat of `others`. Rows with repeats are unchanged."""
+    repeats = {row.repeat for row in others}
+    if len(repeats) < 2 or any(row.repeat for row in rows):
+        return rows
+    return [replace(row, repeat=repeat) for repeat in sorted(repeats) for row in rows]
 
 
 def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], ScoredQuestion]:

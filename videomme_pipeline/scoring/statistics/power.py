@@ -104,22 +104,38 @@ def detectable_difference(
 
     The test has 80% power at a level of 5%. Discordance and correlation are measured between the
     two. If no question was answered in both, the largest usual discordance and the usual
-    correlation are assumed. Repeats of a question are one question. The result is None with too few
-    videos for any significant difference.
+    correlation are assumed. Repeats of a question are one question, whose mean has less noise. The
+    result is None with too few videos for any significant difference.
     """
     try:
         noise = measure_noise(rows, others)
     except ScoringError:
         noise = Noise(discordance=USUAL_DISCORDANCES[-1], correlation=USUAL_CORRELATION)
+    discordance = noise.discordance - _removed_by_repeats(rows) - _removed_by_repeats(others)
     videos = len({row.video_id for row in rows})
     if videos < least_significant_videos(LEVEL):
         return None
     return PowerAnalysis(
         questions=len({row.question_id for row in rows}),
         videos=videos,
-        discordance=noise.discordance,
+        discordance=max(0.0, discordance),
         correlation=noise.correlation,
     ).effect
+
+
+def _removed_by_repeats(rows: Sequence[ScoredQuestion]) -> float:
+    """The part of the variance of a question's difference that the mean over its repeats removes.
+
+    Half of the discordance of two repeats is the noise of one of them.
+    """
+    pair = first_repeats(rows)
+    if pair is None:
+        return 0.0
+    count = len({row.repeat for row in rows})
+    try:
+        return (1 - 1 / count) * measure_noise(*pair).discordance / 2
+    except ScoringError:
+        return 0.0
 
 
 def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion], ...] | None:
@@ -127,6 +143,16 @@ def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion],
     first = [row for row in rows if row.repeat == 0]
     second = [replace(row, repeat=0) for row in rows if row.repeat == 1]
     return (first, second) if second else None
+
+
+def as_repeats(runs: Sequence[Sequence[ScoredQuestion]]) -> list[ScoredQuestion]:
+    """Several runs of one evaluation as one evaluation with repeats, named like the first run."""
+    rows: list[ScoredQuestion] = []
+    for run in runs:
+        first = 1 + max((row.repeat for row in rows), default=-1)
+        name = (rows or run)[0].evaluation if run else ""
+        rows += [replace(row, evaluation=name, repeat=first + row.repeat) for row in run]
+    return rows
 
 
 def _key(row: ScoredQuestion) -> tuple[str, int]:
