@@ -26,7 +26,7 @@ from videomme_pipeline.scoring.audit.sameness import SamePair, same_answers_fact
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score import outcome_of
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
-from videomme_pipeline.scoring.statistics.estimates import paired_difference
+from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE, paired_difference
 
 _FAILURE = re.compile(
     r"\s*(?:(?:none|null|nan|n/a|undefined)[.!]?\s*$|(?:all )?\d+ attempts failed"
@@ -73,6 +73,13 @@ class Finding:
     chance: float | None = None
     finding: str = ""
     run: str = ""
+
+    @property
+    def by_chance(self) -> str:
+        """`chance` as text, "" if it is None."""
+        if self.chance is None:
+            return ""
+        return f"p {self.chance:.2g}" if self.chance >= LEAST_P_VALUE else f"p < {LEAST_P_VALUE}"
 
 
 Key = tuple[str, int]
