@@ -127,6 +127,7 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
+@cache
 def find_recipe(name: str) -> Recipe:
     """The recipe called `name`.
 

@@ -21,6 +21,7 @@ from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.public_settings import public_server, public_settings
 from videomme_pipeline.reports.document import Json, rounded
+from videomme_pipeline.reports.published import published_beside
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.audit.citation_checks import Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -60,6 +61,7 @@ class Numbers:
                 "mean": means.get(evaluation.name),
                 "findings": findings[evaluation.name],
                 "repeats": repeats.get(evaluation.name),
+                "recipes": published_beside(evaluation),
             }
             for index, evaluation in enumerate(self._evaluations)
         ]

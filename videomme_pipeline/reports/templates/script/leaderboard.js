@@ -59,6 +59,7 @@ export function leaderboardView({ benchmark, params }) {
   filter();
   const [board, tracks] = tables;
   const citation = citationTable(benchmark);
+  const recipes = recipesTable(benchmark);
   return [
     h(
       "ul",
@@ -88,6 +89,10 @@ export function leaderboardView({ benchmark, params }) {
         citation.element,
       ),
     repeatsSection(benchmark),
+    recipes && [
+      heading("Published numbers of these weights", exportButtons("recipes", recipes)),
+      recipes.element,
+    ],
     benchmark.published && publishedNote(benchmark.published),
     tracks && [
       heading("Without and with subtitles", exportButtons("without-and-with-subtitles", tracks)),
@@ -198,6 +203,27 @@ function citationTable(benchmark) {
       { key: "check", title: "Check", class: "nowrap", value: (row) => row.check_name },
       { key: "found", title: "Found", class: "text", value: (row) => row.summary },
       { key: "advice", title: "What to do", class: "text", value: (row) => row.advice },
+    ],
+  });
+}
+
+/** The published values of the evaluated weights, and the settings that differ. */
+function recipesTable(benchmark) {
+  const rows = benchmark.evaluations.flatMap((item) =>
+    item.recipes.map((recipe) => ({ name: item.name, here: mainScore(item), ...recipe })),
+  );
+  if (!rows.length) return null;
+  return dataTable({
+    label: "Published numbers of these weights",
+    rows,
+    step: FIRST_ROWS,
+    columns: [
+      { key: "name", title: "Evaluation", class: "name", value: (row) => row.name },
+      numberColumn("here", "Here (%)", (row) => row.here, percent),
+      numberColumn("published", "Published (%)", (row) => row.published, percent),
+      { key: "recipe", title: "Recipe", class: "nowrap", value: (row) => row.recipe },
+      { key: "grade", title: "Grade", value: (row) => row.grade },
+      { key: "differs", title: "Differs", class: "text", value: (row) => row.differs },
     ],
   });
 }
