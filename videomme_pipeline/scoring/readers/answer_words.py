@@ -162,7 +162,7 @@ PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고�
 """Text after a letter that makes the letter chosen, independently of the text before it."""
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(
-    rf"""✓|✔|✅|☑|正确|正確
+    rf"""✓|✔|✅|☑|正(?:确|確)(?![なに])
     |(?:^|[(\[:;,.=–—-])\W*(?:correct|yes|true)\b(?=\W|$)
     |(?:[(\[:;,.=–—-]\W*|\b(?:is|are|was|seems|looks|be)\s(?:(?:the|most|\w+ly)\s)*)
       (?:correct|right|true)(?=[^\w\s]|\s*$|\s(?:answer|option|choice|one|match|and)\b|\s{_WHY})""",

@@ -89,7 +89,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     repeated = _REPEATED_LETTER.fullmatch(text, begin)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
-    if _SEVERAL_LETTERS.fullmatch(text):
+    if _SEVERAL_LETTERS.fullmatch(text) or _NUMBERED_ANSWERS.fullmatch(text):
         return Reading(letter=None, rule="several_letters", span=None)
     if words_of.ERROR_TEXT.match(text):
         return Reading(letter=None, rule="error_text", span=None)
@@ -104,6 +104,10 @@ _SEVERAL_LETTERS = re.compile(
     rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))++|(?:{_BETWEEN}[a-n](?!\w))++){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
+_NUMBERED_ANSWERS = re.compile(
+    r"(?:\W*\d{1,3}\W+(?:(?:answer|答案)\W*)?[A-N](?!\w)(?:\W*eoa\b)?){2,}+\W*", re.IGNORECASE
+)
+"""The answers to several questions: "1. B 2. D"."""
 
 
 def _why_none(answer: str) -> Reading:
@@ -278,7 +282,10 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
     right = [item for item in items if item.is_marked_right]
     if len(right) == 1:
         item = right[0]
-        kept = [candidate for candidate in kept if candidate.start != item.start]
+        # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
+        following = min((start for start in starts if start > item.start), default=item.start)
+        replaced = (item.start, following)
+        kept = [candidate for candidate in kept if candidate.start not in replaced]
         kept.append(_Candidate(item.letter, item.start, item.start + 1, Role.CHOSEN))
         kept.sort(key=lambda candidate: candidate.start)
     return kept
