@@ -2,13 +2,16 @@
 
 import pytest
 
+from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.evaluation.evaluation import NONE
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.recipes.recipe import OVERALL, find_recipe, recipe_names, recipes_of
+from videomme_pipeline.recipes.reproduction import reproduce
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.subtitles.align import parse_alignment
 
 
@@ -72,3 +75,27 @@ def test_an_unknown_recipe_or_track_is_explained() -> None:
         find_recipe("qwen2.5-vl-7")
     with pytest.raises(ConfigurationError, match="no published value `with_subtitles`"):
         find_recipe("gpt-4o").track("with_subtitles")
+
+
+def test_the_headline_of_mlvu_is_the_mean_over_its_tasks() -> None:
+    def row(number: int, task: str, outcome: Outcome) -> ScoredQuestion:
+        facts = {"benchmark": "mlvu_dev", "task_type": task}
+        return scored(f"{number:03d}-1", outcome, **facts)
+
+    rows = [row(number, "needle", Outcome.CORRECT) for number in range(90)]
+    rows += [row(100 + number, "count", Outcome.INCORRECT) for number in range(10)]
+    result = reproduce("qwen2.5-vl-7b-mlvu", rows, "without_subtitles")
+    (value,) = result.values
+    assert value.here == pytest.approx(50.0)
+    assert value.low is not None
+    assert value.high is not None
+    assert value.low < 50 < value.high
+    assert value.is_consistent is (value.low <= 66.95 and value.high >= 66.85)
+
+
+def test_nothing_is_compared_without_an_answer() -> None:
+    rows = [scored("001-1", Outcome.FAILED), scored("002-1", Outcome.FAILED)]
+    with pytest.raises(ScoringError, match="no question was answered"):
+        reproduce("gpt-4o", rows, "without_subtitles")
+    with pytest.raises(ScoringError, match="no question was answered"):
+        reproduce("qwen3-vl-8b-768-frames", rows, "without_subtitles")

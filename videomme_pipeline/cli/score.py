@@ -218,7 +218,7 @@ def _show_comparison(
     `columns_b` are further columns of the second file.
     """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
-    from videomme_pipeline.scoring.audit.sameness import same_answers_note
+    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
@@ -239,7 +239,10 @@ def _show_comparison(
         evaluation_a=a,
         evaluation_b=b,
     )
-    same = same_answers_note(rows_a, rows_b, (a, b)) if len(names) < 2 else None
+    same = None
+    if len(names) < 2:  # the requests of results files are not known
+        for _, _, pair in same_pairs([rows_a, rows_b], requests_are_stored=False):
+            same = same_answers_fact(pair, (a, b))
     if same:
         note(f"Note: {same}")
     if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.recipes.recipe import OVERALL, Recipe, find_recipe
+from videomme_pipeline.recipes.recipe import OVERALL, find_recipe
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import accuracy_of
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.scoring.statistics.estimates import balanced_weights, clustered_mean
 
 _ROUNDING_POINTS = 0.05
 """Published values have one decimal."""
+
+Shares = tuple[float | None, float | None, float | None]
+"""An accuracy and the bounds of its interval. They are None if nothing was answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,22 +82,29 @@ def reproduce(
         ScoringError: if no question was answered.
     """
     recipe = find_recipe(name)
-    facet = next(iter(find_benchmark(recipe.benchmark).shown_facets), None)
-    parts = {
-        part: [r for r in rows if facet and str(r.facets.get(facet.column)) == part]
-        for part in recipe.published[track]
-    } | {OVERALL: rows}
+    benchmark = find_benchmark(recipe.benchmark)
     if recipe.questions is not None:
         counted = f"the published value counts {recipe.questions:,} questions, not {len(rows):,}"
         notes = [counted, *notes]
+    if recipe.counts_answered_only:
+        rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
+    breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]
+    accuracies = {
+        next(iter(row.values), OVERALL): (row.accuracy, row.accuracy_low, row.accuracy_high)
+        for row in breakdowns
+    }
+    if benchmark.mean_of is not None:
+        accuracies[OVERALL] = _mean_over(benchmark.mean_of, rows)
+    if accuracies.get(OVERALL, (None,))[0] is None:
+        raise ScoringError(f"{recipe.title}: no question was answered, so nothing is compared")
     return Reproduction(
         recipe=name,
         track=track,
         grade=recipe.grade.value,
         values=tuple(
-            _compare(recipe, part, value, parts[part])
-            for part, value in recipe.published[track].items()
-            if parts[part]
+            _compare(part, published, accuracies[part])
+            for part, published in recipe.published[track].items()
+            if part in accuracies
         ),
         not_proven=tuple(recipe.not_proven(is_evaluated=is_evaluated)),
         not_published=tuple(recipe.not_published),
@@ -107,33 +117,28 @@ def reproduce(
     )
 
 
-def _compare(
-    recipe: Recipe, part: str, published: float, rows: Sequence[ScoredQuestion]
-) -> Compared:
-    if recipe.counts_answered_only:
-        rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
-    accuracy = accuracy_of(rows)
-    if accuracy is None:
-        raise ScoringError(f"{recipe.title}: no question was answered, so nothing is compared")
-    estimate, interval = accuracy
-    bounds: tuple[float | None, float | None] = (interval.low, interval.high)
-    mean_of = find_benchmark(recipe.benchmark).mean_of
-    labelled = [row for row in rows if mean_of in row.facets]
-    if part == OVERALL and mean_of is not None and labelled:
-        weights = balanced_weights([row.facets[mean_of] for row in labelled])
-        estimate = clustered_mean(
-            [weight * row.is_correct for weight, row in zip(weights, labelled, strict=True)],
-            [row.video_id for row in labelled],
-        )
-        bounds = (estimate.low, estimate.high)
-    low, high = (None if bound is None else 100 * bound for bound in bounds)
+def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Shares:
+    """The mean of the accuracies over the values of `facet`, and its interval."""
+    labelled = [row for row in rows if facet in row.facets]
+    if not labelled:
+        return None, None, None
+    weights = balanced_weights([row.facets[facet] for row in labelled])
+    mean = clustered_mean(
+        [weight * row.is_correct for weight, row in zip(weights, labelled, strict=True)],
+        [row.video_id for row in labelled],
+    )
+    return mean.mean, mean.low, mean.high
+
+
+def _compare(part: str, published: float, shares: Shares) -> Compared:
+    here, low, high = (None if share is None else 100 * share for share in shares)
     is_consistent = None
     if low is not None and high is not None:
         is_consistent = low - _ROUNDING_POINTS <= published <= high + _ROUNDING_POINTS
     return Compared(
         part=part,
         published=published,
-        here=100 * estimate.mean,
+        here=here or 0.0,
         low=low,
         high=high,
         is_consistent=is_consistent,

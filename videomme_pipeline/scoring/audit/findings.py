@@ -18,14 +18,14 @@ from typing import NamedTuple
 import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
-from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import listed
 from videomme_pipeline.scoring.audit.letters import BIASED_P_VALUE, compare_letters
-from videomme_pipeline.scoring.audit.sameness import SamePair, same_answers_fact, same_pairs
+from videomme_pipeline.scoring.audit.sameness import Sameness, same_answers_fact, same_pairs
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score import outcome_of
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
+from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
 from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE, paired_difference
 
 _FAILURE = re.compile(
@@ -168,7 +168,7 @@ class Audit:
     published: Sequence[PublishedCell] = ()
 
     @cached_property
-    def same(self) -> list[SamePair]:
+    def same(self) -> list[tuple[int, int, Sameness]]:
         """The pairs of runs with the same answers."""
         return [*same_pairs([run.rows for run in self.runs], requests_are_stored=False)]
 
@@ -381,31 +381,32 @@ def subtitles_in_prompts(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
 def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     """The right answers by the first facet, and the published values that they reproduce."""
     facet = next(iter(run.benchmark.shown_facets), None)
-    parts = _parts(run, facet) if facet else {}
+    parts = {row.values[0]: row for row in breakdown(run.rows, [facet])} if facet else {}
     if facet is None or len(parts) < 2:
         yield _unchecked("the run has no facet whose right answers are a fingerprint")
         return
-    counts = {value: sum(row.is_correct for row in rows) for value, rows in parts.items()}
-    shown = " + ".join(f"{counts[value]:,} of {len(rows):,}" for value, rows in parts.items())
+    shown = " + ".join(f"{row.correct:,} of {row.responses:,}" for row in parts.values())
     yield Finding(
         Severity.NOTE,
         f"right answers by {facet.title.lower()} ({', '.join(parts)}): {shown}",
-        counts,
+        {value: row.correct for value, row in parts.items()},
     )
-    parts |= {"overall": list(run.rows)}
+    parts |= {"overall": breakdown(run.rows, [])[0]}
     for cell in audit.published:
-        shared = [value for value in cell.accuracies if value in parts]
-        if len(shared) > 2 and all(
-            _reproduces(parts[value], cell.accuracies[value]) for value in shared
+        shared = {value: parts[value] for value in cell.accuracies if value in parts}
+        if len(shared) < 3 or not all(
+            _reproduces(row, cell.accuracies[value]) for value, row in shared.items()
         ):
-            errors = [_error_points(parts[value]) for value in shared if value != "overall"]
-            by_chance = len(audit.published) * prod(min(1, 0.1 / (e * sqrt(tau))) for e in errors)
-            yield Finding(
-                Severity.NOTE,
-                f"all of these are the published values of {cell.name}",
-                {value: cell.accuracies[value] for value in shared},
-                min(1.0, by_chance),
-            )
+            continue
+        # Two such runs have the same rounded value with about this probability.
+        errors = [100 * sqrt(2) * (row.standard_error or 1) for row in shared.values()]
+        same = prod(min(1, 0.1 / (error * sqrt(tau))) for error in errors[1:])
+        yield Finding(
+            Severity.NOTE,
+            f"all of these are the published values of {cell.name}",
+            dict(cell.accuracies),
+            min(1.0, len(audit.published) * same),
+        )
 
 
 def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
@@ -486,23 +487,7 @@ def _is_refusing_option(question: Question, letter: str) -> bool:
     return text is None or _REFUSING_OPTION.match(text) is not None
 
 
-def _parts(run: AuditedRun, facet: Facet) -> dict[str, list[ScoredQuestion]]:
-    """The answers by the value of `facet`, in display order."""
-    values = {row.facets[facet.column] for row in run.rows if facet.column in row.facets}
-    return {
-        str(value): [row for row in run.rows if row.facets.get(facet.column) == value]
-        for value in sorted(values, key=facet.order)
-    }
-
-
-def _reproduces(rows: Sequence[ScoredQuestion], percent: float) -> bool:
+def _reproduces(row: AccuracyRow, percent: float) -> bool:
     """True if the accuracy, or that of the answers with a letter, is `percent` after rounding."""
-    right = sum(row.is_correct for row in rows)
-    read = sum(row.extracted_answer is not None for row in rows)
-    return any(n and abs(100 * right / n - percent) <= 0.0501 for n in (len(rows), read))
-
-
-def _error_points(rows: Sequence[ScoredQuestion]) -> float:
-    """The standard deviation of the difference of two such accuracies, in points."""
-    share = (sum(row.is_correct for row in rows) + 1) / (len(rows) + 2)
-    return 100 * sqrt(2 * share * (1 - share) / len(rows))
+    shares = (row.accuracy, row.accuracy_of_answered)
+    return any(share is not None and abs(100 * share - percent) <= 0.0501 for share in shares)

@@ -11,7 +11,6 @@ and 342 are.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy  # submodules are imported on first use
@@ -61,18 +60,10 @@ class Sameness:
         return self.p_value < SAME_P_VALUE
 
 
-class SamePair(NamedTuple):
-    """Two sets of answers that are probably those of one run, by their positions."""
-
-    a: int
-    b: int
-    sameness: Sameness
-
-
 def same_pairs(
     answers: Sequence[Sequence[Answer | ScoredQuestion]], *, requests_are_stored: bool
-) -> Iterator[SamePair]:
-    """Yield each pair of runs with the same answers, the first one first.
+) -> Iterator[tuple[int, int, Sameness]]:
+    """Yield the positions of each pair of runs with the same answers, and the comparison.
 
     Answers to equal requests are left out, unless the requests are not stored (results files).
     """
@@ -80,15 +71,7 @@ def same_pairs(
     for a, b in table.candidates():
         compared = table.compare(a, b)
         if compared.is_same:
-            yield SamePair(a, b, compared)
-
-
-def same_answers_note(
-    rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion], names: tuple[str, str]
-) -> str | None:
-    """A note if two results files are probably one run, or None. Their requests are not known."""
-    pair = next(same_pairs([rows_a, rows_b], requests_are_stored=False), None)
-    return None if pair is None else same_answers_fact(pair.sameness, names)
+            yield a, b, compared
 
 
 def same_answers_fact(same: Sameness, names: tuple[str, str]) -> str:
