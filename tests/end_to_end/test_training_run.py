@@ -117,6 +117,14 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
+def is_saved(loop: "subprocess.Popen[bytes]", training: Path) -> bool:
+    """True if the first checkpoint is complete. Fails if the training loop has ended before."""
+    if (training / "checkpoint-100" / "trainer_state.json").exists():
+        return True
+    assert loop.poll() is None, (training.parent / "training.log").read_text()[-2000:]
+    return False
+
+
 def is_asked(store: Store, evaluation: str) -> bool:
     """True if some questions have an answer."""
     return len(store.variant_files("responses", "clips", evaluation)) > 0
@@ -144,7 +152,7 @@ def test_every_checkpoint_gets_its_verdict_although_every_process_is_killed(
     monkeypatch.setenv(URLS_VARIABLE, url)
     loop = train(environment, training)
     with suppress(ProcessLookupError), running_ui(tmp_path) as ui:
-        wait_until((training / "checkpoint-100" / "trainer_state.json").exists, SECONDS)
+        wait_until(lambda: is_saved(loop, training), SECONDS)
         kill(loop)
         loop = train(environment, training)
         wait_until(lambda: is_asked(store, "blind-run-100"), SECONDS)
