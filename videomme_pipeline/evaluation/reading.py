@@ -24,7 +24,13 @@ from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.video_llm import Decoding
-from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
+from videomme_pipeline.prompts.render import (
+    FrameTimes,
+    Template,
+    TemplateName,
+    load_template,
+    parse_template,
+)
 from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.subtitles.align import parse_alignment
@@ -46,6 +52,9 @@ class EvaluationFile(Selection):
     """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
     prompt: Reference = "contract_v1"
     """A named template, or the path of your own template beside the evaluation file."""
+    frame_times: FrameTimes | None = None
+    """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's chat
+    template writes them for a video. For frames that are sent as images."""
     reader: ReaderName = ReaderName.STRICT
     judge: JudgeSpec | None = None
     """A model that reads the responses that `strict` cannot read. Scores report its letters and
@@ -78,7 +87,9 @@ def read_evaluation(
             model=catalog.find(file.model),
             sampling=None if file.sampling == NONE else parse_sampling(file.sampling),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
-            template=_template(file.prompt, path.parent, file.benchmark),
+            template=_template(file.prompt, path.parent, file.benchmark).model_copy(
+                update={"frame_times": file.frame_times}
+            ),
             reader=file.reader,
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
             decoding=file.decoding,

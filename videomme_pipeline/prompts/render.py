@@ -3,13 +3,15 @@
 The wording is in `templates/*.txt`, one file per published prompt.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 from upath import UPath
@@ -27,6 +29,10 @@ from videomme_pipeline.prompts.sandbox import (
 )
 from videomme_pipeline.subtitles.align import AlignedLine, Alignment
 
+_WRITTEN_SECONDS = r"\{seconds:\.(\d)f\}"
+"""The place of the seconds in `frame_times`, and the number of their decimals."""
+FrameTimes = Annotated[str, Field(max_length=100, pattern=_WRITTEN_SECONDS)]
+"""The time of a frame in words, such as `<{seconds:.1f} seconds>` in Qwen3-VL's chat template."""
 RENDER_VERSION = 1
 """Part of the fingerprint of every prompt. Increase it when a template renders to another text."""
 
@@ -97,14 +103,16 @@ class Prompt:
     text: str
     """Text that is sent after the frames."""
     after_frame: tuple[str, ...]
-    """Text after each frame in the interleaved v2 form ("" if nothing is spoken); empty in all
-    others."""
+    """Text after each frame: subtitles in the interleaved v2 form, and the time of the next frame
+    if `frame_times` is set. Empty if there are neither."""
     num_frames: int
     """Number of frames that are sent."""
     subtitle_lines: int
     """Number of subtitle lines that are sent."""
     subtitles: SubtitleUse = SubtitleUse.OFF
     """Form of the subtitles."""
+    before_frames: str = ""
+    """Text before the first frame: its time, if `frame_times` is set."""
 
 
 class Template(Spec):
@@ -122,6 +130,8 @@ class Template(Spec):
     text: str = Field(max_length=MAX_TEMPLATE_CHARACTERS)
     system: str | None = Field(default=None, max_length=MAX_TEMPLATE_CHARACTERS)
     """A template of the system message. The published prompts have none."""
+    frame_times: FrameTimes | None = None
+    """The text before each frame with its time. None writes no times."""
 
     @model_validator(mode="before")
     @classmethod
@@ -258,6 +268,12 @@ def render(
         "interleaved": interleaved,
         "notice": next((line.text for line in lines or () if line.is_notice), None),
     }
+    times = _times(template, frame_seconds)
+    after_frame = (
+        _after_frame(spoken or (), len(frame_seconds), alignment, where)
+        if alignment is not None and interleaved
+        else ("",) * len(times)
+    )
     return Prompt(
         benchmark=question.benchmark,
         question_id=question.question_id,
@@ -265,13 +281,22 @@ def render(
         template=template.name,
         system=None if template.system is None else _fill(template, template.system, values, where),
         text=_fill(template, template.text, values, where),
-        after_frame=_after_frame(spoken or (), len(frame_seconds), alignment, where)
-        if alignment is not None and interleaved
-        else (),
+        after_frame=tuple(
+            text + time for text, time in zip_longest(after_frame, times[1:], fillvalue="")
+        ),
+        before_frames=next(iter(times), ""),
         num_frames=len(frame_seconds),
         subtitle_lines=len(spoken or ()),
         subtitles=use,
     )
+
+
+def _times(template: Template, frame_seconds: Sequence[float]) -> list[str]:
+    """The text with the time of each frame; empty without `times`."""
+    if template.frame_times is None:
+        return []
+    before, digits, after = re.split(_WRITTEN_SECONDS, template.frame_times, maxsplit=1)
+    return [f"{before}{seconds:.{digits}f}{after}" for seconds in frame_seconds]
 
 
 def _fill(template: Template, text: str, values: Mapping[str, Any], where: str) -> str:

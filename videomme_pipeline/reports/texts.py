@@ -130,7 +130,7 @@ def _prompt_texts(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
     return {
         "system": prompt.system and shorten(prompt.system, limit),
         "prompt": shorten(prompt.text, limit),
-        "after_frame": list(prompt.after_frame) if limit is None else None,
+        "between_frames": [prompt.before_frames, *prompt.after_frame] if limit is None else None,
     }
 
 

@@ -99,7 +99,7 @@ def planned_requests(
                 question.options,
                 prompt.system,
                 prompt.text,
-                prompt.after_frame,
+                (*filter(None, [prompt.before_frames]), *prompt.after_frame),
                 repeat,
             ),
         )

@@ -99,12 +99,14 @@ async def test_a_body_can_be_sent_twice() -> None:
     assert await read(body.stream(uploads)) == await read(body.stream(uploads))
 
 
-def test_text_after_a_frame_follows_that_frame() -> None:
+@pytest.mark.parametrize("before", ["", "at first"])
+def test_texts_between_frames_are_sent_in_their_order(before: str) -> None:
     example = request(frames=2)
-    example = replace(example, prompt=replace(example.prompt, after_frame=("hello", "")))
-    content = sent(SPEC, example)["messages"][0]["content"]
+    prompt = replace(example.prompt, before_frames=before, after_frame=("hello", ""))
+    content = sent(SPEC, replace(example, prompt=prompt))["messages"][0]["content"]
     kinds = [part.get("text", part["type"]) for part in content]
-    assert kinds == ["image_url", "hello", "image_url", example.prompt.text]
+    first = [before] if before else []
+    assert kinds == [*first, "image_url", "hello", "image_url", example.prompt.text]
 
 
 def test_a_vllm_video_has_every_frame_with_its_real_time() -> None:
@@ -122,9 +124,10 @@ def test_a_vllm_video_has_every_frame_with_its_real_time() -> None:
 
 def test_text_between_frames_that_are_sent_as_video_is_an_error() -> None:
     example = request(frames=2)
-    example = replace(example, prompt=replace(example.prompt, after_frame=("hello", "")))
-    with pytest.raises(ModelError, match="frames_as: images"):
-        request_body(spec(profile="vllm", frames_as="video"), example)
+    for texts in ({"after_frame": ("hello", "")}, {"before_frames": "hello"}):
+        prompt = replace(example.prompt, **texts)
+        with pytest.raises(ModelError, match="frames_as: images"):
+            request_body(spec(profile="vllm", frames_as="video"), replace(example, prompt=prompt))
 
 
 @pytest.mark.parametrize(

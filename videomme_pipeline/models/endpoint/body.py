@@ -52,10 +52,10 @@ class FramePart:
     """The frames of a video as JSON, which the bodies of all questions about it contain."""
 
     def __init__(
-        self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Base64Part]
+        self, frames: FrameSet, texts: Sequence[str], pieces: Iterable[bytes | Base64Part]
     ) -> None:
         self.frames = frames
-        self.after_frame = after_frame
+        self.texts = texts
         self._pieces = tuple(pieces)
         sizes = (
             piece.size if isinstance(piece, Base64Part) else len(piece) for piece in self._pieces
@@ -116,8 +116,8 @@ class RecentFrames:
         """The frames of `request`, shared with an earlier request that has the same frames."""
         key = id(request.frames)
         part = self._parts.pop(key, None)
-        after_frame = request.prompt.after_frame
-        if part is None or part.frames is not request.frames or part.after_frame != after_frame:
+        texts = _texts(request)
+        if part is None or part.frames is not request.frames or part.texts != texts:
             part = frame_part(spec, request)
         self._parts[key] = part
         while len(self._parts) > 1 and self.bytes > ENCODED_BYTES_KEPT:
@@ -163,7 +163,7 @@ def text_body(spec: EndpointSpec, request: Request) -> bytes:
     if prompt.system is not None:
         messages.append({"role": "system", "content": prompt.system})
     times = "".join(spec.frame_times(request.frames.seconds))
-    texts = filter(None, (times, *prompt.after_frame, prompt.text))
+    texts = filter(None, (times, *_texts(request), prompt.text))
     content = [{"type": "text", "text": text} for text in texts]
     messages.append({"role": "user", "content": content})
     template = {name: spec.extra_body[name] for name in _TEMPLATE_FIELDS & spec.extra_body.keys()}
@@ -171,13 +171,17 @@ def text_body(spec: EndpointSpec, request: Request) -> bytes:
 
 
 def frame_part(spec: EndpointSpec, request: Request) -> FramePart:
-    """The frames of `request`, each followed by the text that the prompt puts after it.
+    """The frames of `request` with the texts that the prompt puts between them.
 
     The sound of the video follows the last frame, if the model hears it.
     """
-    after_frame = request.prompt.after_frame
     pieces = chain(_frame_pieces(spec, request), _sound_pieces(spec, request))
-    return FramePart(request.frames, after_frame, pieces)
+    return FramePart(request.frames, _texts(request), pieces)
+
+
+def _texts(request: Request) -> Sequence[str]:
+    """The texts before the first frame and after each one."""
+    return (request.prompt.before_frames, *request.prompt.after_frame)
 
 
 def share_frames(frames: FrameSet, folder: UPath) -> None:
@@ -229,13 +233,13 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
 
 
 def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
-    frames, after_frame = request.frames.frames, request.prompt.after_frame
+    frames, (before, *after_frame) = request.frames.frames, _texts(request)
     if not frames:
         return
     if spec.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE):
-        if any(after_frame):
+        if before or any(after_frame):
             raise ModelError(
-                f"model {spec.name}: prompt {request.prompt.template} has text after each frame, "
+                f"model {spec.name}: prompt {request.prompt.template} has text between frames, "
                 "which is impossible with frames sent as one video; set `frames_as: images`"
             )
         if spec.sends_frames_as is FramesAs.VIDEO:
@@ -247,6 +251,8 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
     prefix = b'{"type":"image_url","image_url":{"url":"'
     suffix = f'"{detail}}}'.encode()
     data_url = f"data:{request.frames.media_type};base64,".encode()
+    if before:
+        yield _text_part(before) + b","
     for number, frame in enumerate(frames):
         if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
             path = _shared_path(request.frames, UPath(spec.shared_folder), number)

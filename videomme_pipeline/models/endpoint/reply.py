@@ -182,7 +182,7 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         fits, rule = seen == count, f"{expected:,} tokens"
     else:
         text = len(request.prompt.system or "") + len(request.prompt.text)
-        text += sum(map(len, request.prompt.after_frame))
+        text += sum(map(len, (request.prompt.before_frames, *request.prompt.after_frame)))
         others = (
             text + count * _OTHER_FRAME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
         )

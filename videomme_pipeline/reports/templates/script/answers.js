@@ -58,13 +58,13 @@ function answerBlock(text, repeat, total) {
     text.reasoning ? fold("Reasoning", modelText(text.reasoning)) : null,
     text.system ? fold("System message", modelText(text.system)) : null,
     text.prompt ? fold("Prompt as sent", modelText(text.prompt)) : null,
-    text.after_frame?.length
+    text.between_frames?.length > 1
       ? fold(
           "Texts between frames",
           h(
             "ol",
             {},
-            text.after_frame.map((line) => h("li", { dir: "auto" }, line)),
+            text.between_frames.map((line) => h("li", { dir: "auto" }, line)),
           ),
         )
       : null,
