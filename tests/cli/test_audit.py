@@ -77,3 +77,34 @@ def test_logs_of_other_tools_state_letters_tokens_and_reasons() -> None:
 
 def test_a_run_that_does_not_exist_is_explained() -> None:
     assert "missing.json: no such file" in videomme("audit", "missing.json").failed_with
+    ended = videomme("audit", "missing.json", "--output", "no/page.html")
+    assert "there is no folder no" in ended.failed_with
+
+
+@pytest.mark.parametrize(
+    ("text", "is_failure"),
+    [
+        ("None", True),
+        ("503 Service Unavailable", True),
+        ("Error code: 429", True),
+        ("Traceback (most recent call last):", True),
+        ("request timed out", True),
+        ("None of them", False),  # the text of an option
+        ("450 metres", False),
+        ("Failed to open the door", False),
+    ],
+)
+def test_a_text_of_a_failure_is_no_text_of_an_option(text: str, is_failure: bool) -> None:
+    row = rows("A")[0] | {"prediction": text}
+    row["options"] = ["A. Failed to open the door", "B. None of them", "C. 450 metres", "D. d"]
+    Path("a.json").write_text(json.dumps([row]))
+    findings = videomme("audit", "a.json", "--json").json["findings"]
+    assert any(finding["finding"] == "stored_failures" for finding in findings) is is_failure
+
+
+def test_long_texts_are_read_in_linear_time() -> None:
+    texts = ["<think>" * 20_000, "A" + " " * 100_000, "." * 100_000 + "A", "((" * 50_000]
+    Path("a.json").write_text(json.dumps(rows(*texts)))
+    findings = videomme("audit", "a.json", "--json").json["findings"]
+    unfinished = [row["numbers"] for row in findings if row["finding"] == "truncation"]
+    assert unfinished[0]["unfinished"] == 1

@@ -140,6 +140,15 @@ def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
     return {name: column for name, _, column in pairs.values()}
 
 
+def check_output(output: Path | None) -> None:
+    """Raise ConfigurationError if the folder of the file `output` does not exist."""
+    if output and not output.absolute().parent.is_dir():
+        raise ConfigurationError(
+            f"--output {output}: there is no folder {output.parent}; create it, or choose another "
+            "path"
+        )
+
+
 def choice(kinds: type[Kind], value: str, what: str) -> Kind:
     """`value` as a member of `kinds`.
 

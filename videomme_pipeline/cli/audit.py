@@ -10,6 +10,7 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkName,
     Columns,
+    check_output,
     evaluation_argument,
     known_name,
     renamed_columns,
@@ -55,6 +56,7 @@ def audit(
     from videomme_pipeline.scoring.audit.findings import Audit, Severity
     from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
 
+    check_output(output)
     store = own_store()
     options = file_options(
         store,

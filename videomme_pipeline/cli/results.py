@@ -12,6 +12,7 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkNames,
     EvaluationNames,
+    check_output,
     evaluation_argument,
     known_name,
 )
@@ -88,11 +89,7 @@ def report(
         asyncio.run(server.serve())
         return
     target = output or store.report(name)
-    if output and not output.absolute().parent.is_dir():
-        raise ConfigurationError(
-            f"--output {output}: there is no folder {output.parent}; create it, or choose another "
-            "path"
-        )
+    check_output(output)
     if folder:
         path = write_folder(store, target, evaluations=evaluations or None)
     else:

@@ -59,13 +59,14 @@ def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "A
         return audited_file(Path(name), options)
     rows, settings = rows_and_settings(name, store, options)
     questions = read_rows(store.questions(rows[0].benchmark), Question)
+    by_id = {question.question_id: question for question in questions}
     selected = Selection.stored_in(settings).of(group_by_video(questions))
     return AuditedRun(
         name=name,
         benchmark=find_benchmark(rows[0].benchmark),
         expected=sum(map(len, selected.values())),
-        questions={question.question_id: question for question in questions},
-        rows=rows,
+        questions=by_id,
+        rows=[row for row in rows if row.question_id in by_id],
     )
 
 

@@ -31,7 +31,8 @@ from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE, paired
 _FAILURE = re.compile(
     r"\s*(?:(?:none|null|nan|n/a|undefined)[.!]?\s*$|(?:all )?\d+ attempts failed"
     r"|failed to |(?:api |request |internal server )?(?:error|exception)\b|traceback \(most recent"
-    r"|(?:request )?timed? ?out\b|[45]\d\d\s+\w+|<!doctype html|<html|\{\s*\"error\")",
+    r"|(?:request )?timed? ?out\b|<!doctype html|<html|\{\s*\"error\""
+    r"|[45]\d\d (?:bad|client|forbidden|gateway|internal|not found|server|service|too|unauth))",
     re.IGNORECASE,
 )
 """The beginning of a text that a program wrote when the model had not answered."""
@@ -40,10 +41,9 @@ _CANNOT = (
     r"|i (?:cannot|can't|do not|don't)|sorry\b|there is (?:no|not)|insufficient|not enough"
     r"|the (?:video|frames?) (?:does|do|is|are)(?: not|n't)"
 )
-_REFUSAL = re.compile(rf"\W*\(?([A-N])\)?[.:),\s]+\s*(?:{_CANNOT})", re.IGNORECASE)
-_REFUSING_OPTION = re.compile(rf"(?:.*\b)?(?:{_CANNOT})", re.IGNORECASE)
+_REFUSAL = re.compile(rf"\W*([A-N])[.:),\s]+(?:{_CANNOT})", re.IGNORECASE)
+_REFUSING_OPTION = re.compile(rf"\b(?:{_CANNOT})", re.IGNORECASE)
 _SUBTITLES = re.compile(r"subtitles? (?:are|is) (?:listed|shown|below)|subtitles?:\s*\S", re.I)
-_OPEN_REASONING = re.compile(r"<think(?:ing)?>(?!.*</think)", re.DOTALL)
 _FEW_AT_LIMIT, _LEAST_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
@@ -227,7 +227,7 @@ def missing_questions(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
 def stored_failures(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     """Questions have no answer, or the text of an error in its place."""
     empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
-    texts = [text for _, text in run.texts if _FAILURE.match(text)]
+    texts = [text for row, text in run.texts if _is_failure(row, text)]
     if empty > 0 or texts:
         examples = (
             f": {listed([repr(text[:30]) for text in dict.fromkeys(texts)])}" if texts else ""
@@ -250,7 +250,7 @@ def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
         if (letter := run.stored.letters.get((row.question_id, row.repeat))) is not None
         and letter
         not in {read.get((row.question_id, row.repeat)) for read in run.readings.values()}
-        and not _FAILURE.match(text)
+        and not _is_failure(row, text)
     ]
     if guessed:
         right = sum(run.stored.letters[r.question_id, r.repeat] == r.answer for r in guessed)
@@ -328,7 +328,7 @@ def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     if at_limit < max(_FEW_AT_LIMIT, 0.005 * len(run.texts)) or at_limit > 0.9 * len(run.texts):
         at_limit = 0
     reported = sum(row.finish_reason in ("length", "max_tokens") for row, _ in run.texts)
-    unfinished = sum(_OPEN_REASONING.search(text) is not None for _, text in run.texts)
+    unfinished = sum(text.rfind("<think") > text.rfind("</think") for _, text in run.texts)
     if at_limit or reported or unfinished:
         yield Finding(
             Severity.WARNING,
@@ -480,11 +480,16 @@ def _is_whole(parts: Sequence[AuditedRun], declared: int) -> bool:
     return sum(len(part.ids) for part in parts) == declared
 
 
+def _is_failure(row: ScoredQuestion, text: str) -> bool:
+    """True if a program wrote `text`, and it is not the text of an option."""
+    return row.extracted_answer is None and _FAILURE.match(text) is not None
+
+
 def _is_refusing_option(question: Question, letter: str) -> bool:
     """True if the option itself says that something is not possible or not there."""
     options = dict(zip(question.letters, question.options, strict=True))
     text = options.get(Letter(letter))
-    return text is None or _REFUSING_OPTION.match(text) is not None
+    return text is None or _REFUSING_OPTION.search(text) is not None
 
 
 def _reproduces(row: AccuracyRow, percent: float) -> bool:
