@@ -6,7 +6,7 @@ partition `BASELINE|CANDIDATE`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -266,11 +266,11 @@ def _metadata(looks: Sequence[RecordedLook]) -> dict[str, Any]:
 
         return race_chart(looks).to_json()
 
-    last = looks[-1]
-    numbers = ("verdict", "stop", "difference", "p_value", "videos", "questions", "failed")
+    names = ("verdict", "stop", "difference", "p_value", "videos", "questions", "failed")
+    rows = [{name: getattr(look, name) for name in names} for look in looks]
     return {
-        **{name: getattr(last, name) for name in numbers},
-        "looks": table_of(map(asdict, looks)),
+        **rows[-1],
+        "looks": table_of(rows),
         "race": chart_picture(draw, "Difference by videos asked"),
     }
 
