@@ -358,6 +358,18 @@ def test_an_evaluation_stops_at_its_budget_and_resumes_with_a_higher_one(tmp_pat
     assert server.request_count - earlier_requests == 12 - 7
 
 
+def test_a_run_knows_the_highest_cost_of_earlier_runs(tmp_path: Path) -> None:
+    prices = Prices(input=1000.0, output=0.0)
+    with ModelServer() as server:
+        model = model_at(server, prices=prices)
+        dollars = ask(tmp_path / "journal", videos(1, 1), model)[0].served.cost_dollars or 0.0
+        limits = Limits(concurrency=8, max_cost_dollars=1.5 * dollars)
+        plan = RequestPlan(evaluation="test", limits=limits)
+        with pytest.raises(CostLimitError):
+            ask(tmp_path / "journal", videos(4), model, plan)
+    assert server.request_count == 1
+
+
 def test_a_cost_limit_without_a_known_price_is_an_error(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8, max_cost_dollars=1.0))
     with ModelServer() as server, pytest.raises(ModelError, match="Set `prices`"):

@@ -1,5 +1,7 @@
 """Copies of a journal between SQLite and PostgreSQL."""
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +49,18 @@ def test_a_copy_has_every_response_and_attempt(source: SqliteJournal, tmp_path: 
     ]
     assert everything(target) == everything(source)
     assert [table.copied for table in copy_journal(source, target)] == [0, 0]
+
+
+def test_a_target_that_loses_a_response_is_noticed(source: SqliteJournal, tmp_path: Path) -> None:
+    target = SqliteJournal(tmp_path / "other.sqlite")
+    Journal(target).close()
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as connection:
+        connection.execute(
+            "create trigger lose before insert on responses "
+            "when new.request_fingerprint like '%007%' begin select raise(ignore); end"
+        )
+    with pytest.raises(StorageError, match="1 rows of responses were not stored"):
+        copy_journal(source, target)
 
 
 @pytest.mark.slow

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.support.made_up_requests import prompt, question, videos
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Decoding
-from videomme_pipeline.responses.requests import RequestPlan, planned_requests
+from videomme_pipeline.models.video_llm import Decoding, Reply
+from videomme_pipeline.responses.requests import PendingRequest, RequestPlan, planned_requests
 
 PLAN = RequestPlan(evaluation="test")
 IDENTITY = {"name": "served"}
@@ -80,3 +81,11 @@ def test_everything_that_can_change_an_answer_changes_the_fingerprint(
     )
     monkeypatch.setattr("videomme_pipeline.responses.requests.RESPONSE_VERSION", 99)
     assert fingerprint_of() != original
+
+
+def test_an_attempt_keeps_the_body_of_its_reply() -> None:
+    (planned,) = planned_requests(videos(1, 1)[0], IDENTITY, PLAN)
+    pending = PendingRequest.of(planned, PLAN, "served", num_frames=2)
+    pending.add_attempt(Reply(text="A", body='{"choices": []}'), datetime.now(UTC), 0.5)
+    (attempt,) = pending.attempts
+    assert (attempt.body, attempt.status, attempt.failure) == ('{"choices": []}', 200, None)
