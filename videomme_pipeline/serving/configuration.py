@@ -1,4 +1,4 @@
-"""`serve` of an entry in `models.yaml`, for servers that run as processes on this machine."""
+"""`serve` of an entry in `models.yaml`, for servers on this machine or in Slurm jobs."""
 
 import os
 import shutil
@@ -23,13 +23,14 @@ from videomme_pipeline.serving.engines import (
     printed_version,
 )
 from videomme_pipeline.serving.replicas import Launch, Replicas, free_ports
+from videomme_pipeline.serving.slurm import ALL_ADDRESSES, ENGINE_PORT, ServerJob
 from videomme_pipeline.serving.weights import find_weights, weights_identity
 
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 class LocalServers(ServeSpec):
-    """Settings for starting the servers of a model on this machine."""
+    """Settings for starting the servers of a model on this machine, or in Slurm jobs."""
 
     kind: Literal["local"] = "local"
     engine: EngineName
@@ -47,6 +48,8 @@ class LocalServers(ServeSpec):
     name, on the PATH."""
     start_seconds: float = Field(default=1800.0, gt=0)
     """Time limit for a server to load the weights."""
+    slurm: ServerJob | None = None
+    """The Slurm job of each replica. Without it, servers run on this machine."""
 
     @property
     def profile(self) -> Profile:
@@ -79,7 +82,10 @@ class LocalServers(ServeSpec):
     def check(self) -> str:
         self._require_program()
         weights = find_weights(self.weights)
-        return f"runs start {self.replicas} × {self.engine.value} with {weights}"
+        started = f"runs start {self.replicas} × {self.engine.value} with {weights}"
+        if self.slurm is None:
+            return started
+        return f"{started} as Slurm jobs; {self.slurm.check(self.gpus_per_replica)}"
 
     def start(
         self, name: str, logs: Path, on_progress: Callable[[int, int, str], None]
@@ -100,7 +106,9 @@ class LocalServers(ServeSpec):
         launches = [
             Launch(
                 title=f"server {number} of model {name}",
-                command=self.command_line(weights, name, port),
+                command=self.command_line(
+                    weights, name, port if self.slurm is None else ENGINE_PORT
+                ),
                 environment={**child_environment(), _GPUS_VARIABLE: visible},
                 port=port,
                 health=self._adapter.health,
@@ -108,17 +116,19 @@ class LocalServers(ServeSpec):
             )
             for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
         ]
+        if self.slurm is not None:
+            launches = [self.slurm.launch(item, self.gpus_per_replica) for item in launches]
         has_names = self._adapter.name_option is not None
         return Replicas(launches, weights=weights, served_name=name if has_names else weights)
 
-    def command_line(self, weights: str, name: str, port: int) -> list[str]:
+    def command_line(self, weights: str, name: str, port: int | str) -> list[str]:
         """The command of one replica that serves `weights` under `name`."""
         engine = self._adapter
         chosen = {
             engine.name_option: name,
             engine.revision_option: self.revision,
             engine.gpus_option: self.gpus_per_replica if self.gpus_per_replica > 1 else None,
-            engine.host_option: LOOPBACK,
+            engine.host_option: LOOPBACK if self.slurm is None else ALL_ADDRESSES,
             engine.port_option: port,
         }
         return [
@@ -144,7 +154,8 @@ class LocalServers(ServeSpec):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        return (" ".join(self._program),)
+        of_jobs = () if self.slurm is None else self.slurm.programs
+        return (" ".join(self._program), *of_jobs)
 
     @property
     def _adapter(self) -> Engine:
@@ -156,16 +167,16 @@ class LocalServers(ServeSpec):
         return self.command or self._adapter.command
 
     def _require_program(self, where: str = "") -> None:
-        program = self._program[0]
-        if shutil.which(program) is None:
+        program = self._program[0]  # nodes may have other programs than this machine
+        if self.slurm is None and shutil.which(program) is None:
             raise ModelError(
                 f"{where}the program {program} is not installed; install {self.engine}, or set "
                 "`serve: command` to its path"
             )
 
     def _gpus_of_replicas(self, name: str) -> list[str]:
-        """The value of `CUDA_VISIBLE_DEVICES` for each replica."""
-        count = self.gpus_per_replica
+        """The value of `CUDA_VISIBLE_DEVICES` for each replica. In its jobs, Slurm sets it."""
+        count = self.gpus_per_replica if self.slurm is None else 0
         needed = count * self.replicas
         visible = os.environ.get(_GPUS_VARIABLE)
         gpus = [str(number) for number in range(needed)]
