@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.child_tasks import double, log_and_wait
 from tests.support.dagster_ui import wait_until
-from tests.support.slurm import CAN_RUN, slurm
+from tests.support.slurm import CAN_RUN, jobs, slurm
 from videomme_pipeline.cluster import queue
 from videomme_pipeline.cluster import slurm as slurm_module
 from videomme_pipeline.cluster.slurm import LOGS, SlurmSpec
@@ -166,11 +166,6 @@ def environments_of_jobs() -> list[dict[str, str]]:
         with suppress(psutil.Error):
             environments.append(process.environ())
     return [environment for environment in environments if "SLURM_JOB_ID" in environment]
-
-
-def jobs() -> list[str]:
-    command = ["squeue", "--noheader", "--array", "--format=%i", "--states=running,pending"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 def _tasks(folder: Path, count: int) -> list[tuple[Path, int]]:

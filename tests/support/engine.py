@@ -18,6 +18,7 @@ from tests.support.model_server import ModelServer
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("weights", type=Path)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     arguments, _ = parser.parse_known_args()
     print(f"loading {arguments.weights}", flush=True)  # noqa: T201
@@ -26,7 +27,8 @@ def main() -> None:
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     while (arguments.weights / "slow").exists():
         time.sleep(0.05)
-    with ModelServer(port=arguments.port, reports={"/version": {"version": "1.0"}}):
+    reports = {"/version": {"version": "1.0"}}
+    with ModelServer(host=arguments.host, port=arguments.port, reports=reports):
         time.sleep(600)
 
 

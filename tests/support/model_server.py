@@ -137,6 +137,7 @@ class ModelServer:
     """The reason to reject a body, or None to answer it."""
     reports: dict[str, Any] = field(default_factory=dict)
     """JSON by path, such as `/version`. Every other path has the list of models."""
+    host: str = "127.0.0.1"
     port: int = 0
     requests: list[Received] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
@@ -192,7 +193,7 @@ class ModelServer:
                 self.connections -= 1
                 writer.close()
 
-        server = await asyncio.start_server(connected, "127.0.0.1", self.port, limit=2**20)
+        server = await asyncio.start_server(connected, self.host, self.port, limit=2**20)
         self.port = server.sockets[0].getsockname()[1]
         started.set()
         await self._stop.wait()

@@ -36,11 +36,17 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+GresTypes=gpu
 ReturnToService=2
 MpiDefault=none
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=8000 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=8000 Gres=gpu:2 State=UNKNOWN
 PartitionName=test Nodes={host} Default=YES State=UP MaxTime=INFINITE
+PartitionName=urgent Nodes={host} State=UP MaxTime=INFINITE PriorityTier=2
 """
+_GPUS = "Name=gpu File=/dev/tty[0-1]\n"
+"""Two devices that stand for GPUs. Slurm numbers them, and no test uses them."""
 
 
 @contextmanager
@@ -49,6 +55,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
     for name in ("state", "spool"):
         (folder / name).mkdir()
     file = folder / "slurm.conf"
+    file.with_name("gres.conf").write_text(_GPUS)
     host = socket.gethostname().partition(".")[0]
     port, node_port = free_ports(2)
     file.write_text(_CONFIGURATION.format(host=host, folder=folder, port=port, node_port=node_port))
@@ -59,6 +66,12 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
             stack.enter_context(_running([daemon, "-D"], folder / f"{daemon}.out", environment))
         _wait_until_idle(environment)
         yield environment
+
+
+def jobs() -> list[str]:
+    """The jobs that wait or run, in the cluster of the environment variables."""
+    command = ["squeue", "--noheader", "--array", "--format=%i", "--states=running,pending"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 @contextmanager

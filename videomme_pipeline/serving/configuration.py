@@ -158,6 +158,10 @@ class LocalServers(ServeSpec):
         return (" ".join(self._program), *of_jobs)
 
     @property
+    def needs_this_machine(self) -> bool:
+        return self.slurm is None
+
+    @property
     def _adapter(self) -> Engine:
         return ENGINES[self.engine]
 

@@ -3,10 +3,10 @@
     python -m videomme_pipeline.serving.slurm relay SETTINGS
     python -m videomme_pipeline.serving.slurm serve ADDRESS PROGRAM …
 
-`relay` submits the job, which is `serve`, and connects a port of this machine to the engine, so that
-the URL stays the same when a later job runs on another node. It ends with its job, and cancels the
-job when it is ended. Both use the file ADDRESS: the relay creates it when the job runs, and touches
-it as long as the engine is needed. The job writes the host and the port of the engine into it.
+`relay` submits the job, which is `serve`, and connects a port of this machine to the engine. So the
+URL stays the same when a later job runs on another node. The relay ends with its job, and cancels
+the job when it is ended. Both use the file ADDRESS: the relay creates it when the job runs, and
+touches it as long as the engine is needed. The job writes the host and port of the engine into it.
 """
 
 import asyncio
@@ -24,18 +24,8 @@ from uuid import uuid4
 
 from pydantic import Field
 
+from videomme_pipeline.cluster import slurm as jobs
 from videomme_pipeline.cluster.queue import BEAT_SECONDS, Pulse, put
-from videomme_pipeline.cluster.slurm import (
-    WAITING,
-    WORKING,
-    JobSpec,
-    cancel,
-    check_script,
-    shown_end,
-    shown_state,
-    states,
-    submit,
-)
 from videomme_pipeline.processes.lifeline import ProcessGroup
 from videomme_pipeline.serving.engines import LOOPBACK
 from videomme_pipeline.serving.replicas import LOST, STOP_SECONDS, Launch, free_ports
@@ -51,7 +41,7 @@ _CHUNK_BYTES = 2**18
 _FILE = "`serve: slurm` in models.yaml"
 
 
-class ServerJob(JobSpec):
+class ServerJob(jobs.JobSpec):
     """`slurm` in `serve`: the job of each replica, which gets `gpus_per_replica` GPUs.
 
     A job that waits in the queue for `max_wait_minutes` is canceled.
@@ -65,7 +55,7 @@ class ServerJob(JobSpec):
         Raises:
             ClusterError: if there is no Slurm here, or it rejects the job.
         """
-        return check_script(self._script("videomme", Path(os.devnull), gpus, []), _FILE)
+        return jobs.check_script(self._script("videomme", Path(os.devnull), gpus, []), _FILE)
 
     def launch(self, launch: Launch, gpus: int) -> Launch:
         """The replica `launch` as a job. Its command has `ENGINE_PORT` instead of a port."""
@@ -96,10 +86,10 @@ async def relay(*, name: str, script: str, port: int, log: str, max_wait_minutes
     state, reason = "PENDING", "None"
     try:
         # A job that Slurm ends is not requeued, because restarts are limited.
-        submitted = submit(script, _FILE, "--parsable", "--no-requeue")
+        submitted = jobs.submit(script, _FILE, "--parsable", "--no-requeue")
         job = submitted.stdout.strip().partition(";")[0]
-        while state in WAITING | WORKING:
-            if state in WORKING:
+        while state in jobs.WAITING | jobs.WORKING:
+            if state in jobs.WORKING:
                 address.touch()
                 if not is_relaying and (node := address.read_text()):
                     is_relaying = True
@@ -110,15 +100,15 @@ async def relay(*, name: str, script: str, port: int, log: str, max_wait_minutes
                 break
             elif shown != reason:
                 shown = reason
-                _log(f"Slurm job {job}: {shown_state(state, reason)}")
+                _log(f"Slurm job {job}: {jobs.shown_state(state, reason)}")
             await asyncio.sleep(LOOK_SECONDS)
-            jobs = await asyncio.to_thread(states, name)
-            if jobs is not None:  # the controller answers
-                state, reason = jobs.get(job, ("ENDED", "None"))
-        _log(f"Slurm job {job}: {shown_state(state, reason)}{shown_end(Path(log))}")
+            listed = await asyncio.to_thread(jobs.states, name)
+            if listed is not None:  # the controller answers
+                state, reason = listed.get(job, ("ENDED", "None"))
+        _log(f"Slurm job {job}: {jobs.shown_state(state, reason)}{jobs.shown_end(Path(log))}")
         return LOST if state in _ENDED_BY_SLURM else 1
     finally:
-        cancel(name)
+        jobs.cancel(name)
         address.unlink(missing_ok=True)
 
 

@@ -17,7 +17,7 @@ from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
-from videomme_pipeline.project.runs.locks import Locks, servers_here
+from videomme_pipeline.project.runs.locks import Locks, servers_here, servers_of
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.responses.response import Response
@@ -40,7 +40,7 @@ class ModelServers:
     """The servers of one model at a time, since another model may need the same GPUs.
 
     They run until another model needs servers, or until the block of `with` ends. Only one run at
-    a time has servers on this machine; the others wait.
+    a time has servers on this machine, or servers of one model elsewhere; the others wait.
     """
 
     def __init__(self, store: Store, record: ServerRecord, locks: Locks) -> None:
@@ -145,7 +145,7 @@ class ModelServers:
     def _started(
         self, spec: RemoteSpec, serve: ServeSpec, on_progress: OnStageProgress
     ) -> RunningServers:
-        """Start the servers of `spec`, once no other run has servers on this machine."""
+        """Start the servers of `spec`, once no other run has the same GPUs or their logs."""
 
         def show(answering: int, total: int, output: str) -> None:
             on_progress(
@@ -158,7 +158,8 @@ class ModelServers:
                 )
             )
 
-        self._lock.enter_context(self._locks.using(servers_here()))
+        needed = servers_here() if serve.needs_this_machine else servers_of(spec.name)
+        self._lock.enter_context(self._locks.using(needed))
         try:
             return serve.start(spec.served_name, self._store.server_logs, show)
         except BaseException:
