@@ -11,6 +11,7 @@ import yaml
 
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, WriteProject, WriteServed
+from tests.support.slurm import CAN_RUN, jobs, slurm
 from videomme_pipeline.assets.planning.explain import Explanation
 from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
@@ -97,20 +98,26 @@ def test_a_server_that_is_replaced_after_planning_is_not_asked(
         project.servers.check(project.server_record.with_server(spec), spec)
 
 
-@pytest.mark.slow
-def test_a_run_starts_servers_only_to_ask_them(
-    write_project: WriteProject, root: Path, instance: dg.DagsterInstance
-) -> None:
+def write_managed(write_project: WriteProject, root: Path, **changes: object) -> Project:
+    """A project of one video whose model is served by two engines that runs start."""
     serve = {
         "engine": "vllm",
         "weights": str(root),
         "replicas": 2,
         "command": [sys.executable, "-m", "tests.support.engine"],
+        **changes,
     }
     folder = root / "configuration"
     folder.mkdir(exist_ok=True)
     (folder / "models.yaml").write_text(yaml.safe_dump({"served": {"serve": serve}}))
-    project = write_project({"served": SERVED}, videos=["002"])
+    return write_project({"served": SERVED}, videos=["002"])
+
+
+@pytest.mark.slow
+def test_a_run_starts_servers_only_to_ask_them(
+    write_project: WriteProject, root: Path, instance: dg.DagsterInstance
+) -> None:
+    project = write_managed(write_project, root)
     logs = project.store.server_logs
     assert refresh_project(project, instance, ["served"]).not_fresh == []
     assert sorted(log.name for log in logs.iterdir()) == ["served.1.log", "served.2.log"]
@@ -121,3 +128,25 @@ def test_a_run_starts_servers_only_to_ask_them(
     project.store.responses("videomme", "served", "002").unlink()
     assert refresh_project(project, instance, ["served"]).not_fresh == []
     assert not logs.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
+def test_a_run_starts_slurm_jobs_only_to_ask_their_servers(
+    write_project: WriteProject,
+    root: Path,
+    instance: dg.DagsterInstance,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with slurm(tmp_path_factory.mktemp("slurm")) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        project = write_managed(write_project, root, slurm={"cores": 1, "memory": "1GB"})
+        assert "videomme/responses" in stale(project, instance)
+        assert jobs(ended=True) == []
+        assert refresh_project(project, instance, ["served"]).not_fresh == []
+        assert len(jobs(ended=True)) == 2
+        assert jobs() == []
+        (label,) = labels(project)
+        assert f'"model":"{root}"' in str(label)

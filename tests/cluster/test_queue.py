@@ -346,6 +346,7 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     findings = [f for f in examine(project, is_deep=True) if f.check.startswith(("cl", "worker"))]
     assert [finding.verdict for finding in findings] == [Verdict.OK] * 3, findings
     assert findings[0].message == f"a worker reads {project.store.root}"
+    assert list((tmp_path / "data").rglob("mark")) == []
     path = write_video(tmp_path / "a.mp4")
     sampling = parse_sampling("uniform_n-8")
     video_hash = content_hash(path)

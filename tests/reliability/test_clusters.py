@@ -175,6 +175,22 @@ def test_a_restart_of_postgres_loses_and_repeats_nothing(tmp_path: Path) -> None
         assert "Traceback" not in interrupted.err
 
 
+@needs_postgres
+def test_a_database_that_stays_away_ends_a_run_with_one_sentence(tmp_path: Path) -> None:
+    with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
+        write_served_project(tmp_path, server)
+        command = Command(tmp_path, "run", "served", **{POSTGRES_VARIABLE: database.url})
+        assert command.wait_until(lambda: server.answered.total() >= 3)
+        database.stop()
+        ended = command.finish()
+        database.start()
+    assert ended.status == 1
+    assert ended.err.count("PostgreSQL cannot be used") == 1
+    *others, last = ended.err.strip().splitlines()
+    assert last.startswith("Error: postgresql://127.0.0.1:"), ended.err
+    assert not [line for line in others if "rror" in line or "xception" in line]
+
+
 class Hosts:
     """Three hosts with own names, disks and Dagster homes, and one folder, database and model."""
 

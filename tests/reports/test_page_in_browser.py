@@ -208,6 +208,7 @@ def test_the_leaderboard_fits_the_window(visit: Visit, page_file: Path, width: i
     unfold = board.get_by_role("button", name="Show")
     assert width == 1440 or unfold.is_visible()
     if unfold.is_visible():
+        assert re.fullmatch(r"Show (1 more column|\d+ more columns)", unfold.inner_text())
         unfold.click()
         assert board.evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
     texts = board.inner_text()

@@ -68,9 +68,10 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         yield environment
 
 
-def jobs() -> list[str]:
-    """The jobs that wait or run, in the cluster of the environment variables."""
-    command = ["squeue", "--noheader", "--array", "--format=%i", "--states=running,pending"]
+def jobs(*, ended: bool = False) -> list[str]:
+    """The jobs that wait or run, and those that have ended, if asked for."""
+    states = "all" if ended else "running,pending"
+    command = ["squeue", "--noheader", "--array", "--format=%i", f"--states={states}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 

@@ -347,7 +347,8 @@ class _Collection:
         if self._stopped_by is None:
             self._stopped_by = error
             self._endpoints.stop()
-            _log.error("%s", error)
+            if not isinstance(error, StorageError):  # such an error ends the run, which shows it
+                _log.error("%s", error)
 
     def _give_up(self, pending: PendingRequest, failure: ResponseFailure) -> None:
         """Deliver a failure. Stop after many in a row, instead of retrying every other question."""

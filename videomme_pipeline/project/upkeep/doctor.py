@@ -144,8 +144,11 @@ def _shared_data(project: Project, workers: Workers) -> Finding:
     """Let a worker read a new file in the data folder, with its own credentials."""
     root, mark, content = project.store.root, project.store.path("cluster", "mark"), uuid4().bytes
     publish(mark, content)
-    limits, read = TaskLimits(seconds=60), methodcaller("read_bytes")
-    (result,) = run_tasks(read, [mark], workers=workers, limits=limits)
+    try:
+        limits, read = TaskLimits(seconds=60), methodcaller("read_bytes")
+        (result,) = run_tasks(read, [mark], workers=workers, limits=limits)
+    finally:
+        mark.unlink(missing_ok=True)
     if result.value == content:
         return Finding.ok("cluster", f"a worker reads {root}")
     message = (

@@ -4,7 +4,7 @@
 // Columns with the highest `fold` are the first ones to be hidden where the table is too wide.
 
 import { announce, h } from "./dom.js";
-import { compareText, count, known, NONE } from "./format.js";
+import { compareText, count, known, NONE, plural } from "./format.js";
 
 const STEP = 100;
 
@@ -194,8 +194,7 @@ export function dataTable({
     drawnRows = new WeakMap();
     unfold.hidden = !folded.length;
     unfold.setAttribute("aria-expanded", isUnfolded);
-    const what = folded.length > 3 ? `${folded.length} more columns` : titles(folded);
-    unfold.textContent = `${isUnfolded ? "Hide" : "Show"} ${what}`;
+    unfold.textContent = `${isUnfolded ? "Hide" : "Show"} ${plural(folded.length, "more column")}`;
     unfold.title = titles(folded);
     draw();
     rowLinks()[focused]?.focus({ preventScroll: true });
