@@ -82,20 +82,25 @@ async def relay(*, name: str, script: str, port: int, log: str, max_wait_minutes
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGIO):  # SIGIO: the parent has ended
         asyncio.get_running_loop().add_signal_handler(number, sys.exit, LOST)
     address, waiting_since = _address(Path(log), name), time.monotonic()
-    shown, is_relaying = "", False
+    node = shown = ""
+    is_relaying = False
     state, reason = "PENDING", "None"
+    jobs.cancel(name)  # a relay that was killed left its job
+    address.unlink(missing_ok=True)
     try:
         # A job that Slurm ends is not requeued, because restarts are limited.
         submitted = jobs.submit(script, _FILE, "--parsable", "--no-requeue")
         job = submitted.stdout.strip().partition(";")[0]
         while state in jobs.WAITING | jobs.WORKING:
             if state in jobs.WORKING:
-                address.touch()
-                if not is_relaying and (node := address.read_text()):
+                with suppress(OSError):  # the file system is away
+                    address.touch()
+                    node = address.read_text()
+                if node and not is_relaying:
                     is_relaying = True
                     host, _, node_port = node.rpartition(":")
                     await _forward(port, host, int(node_port))
-            elif time.monotonic() - waiting_since > 60 * max_wait_minutes:
+            elif not node and time.monotonic() - waiting_since > 60 * max_wait_minutes:
                 reason += f"; no start within {max_wait_minutes} minutes"
                 break
             elif shown != reason:
