@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import httpx2
 import psutil
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.servers import server_at
+from tests.support.servers import is_answering, server_at
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.serving.engines import EngineName
@@ -33,13 +32,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
-
-
-def is_answering(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/models").status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 def with_children(servers: list[psutil.Process]) -> list[psutil.Process]:

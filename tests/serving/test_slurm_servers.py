@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx2
 import psutil
 import pytest
 
 from tests.support.dagster_ui import wait_until
 from tests.support.paths import ROOT
+from tests.support.servers import is_answering
 from tests.support.slurm import CAN_RUN, jobs, slurm
 from videomme_pipeline.errors import ClusterError, ModelError
 from videomme_pipeline.serving import replicas as replicas_module
@@ -51,13 +51,6 @@ def running(
         yield servers
     finally:
         servers.close()
-
-
-def is_answering(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/models").status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 def engines() -> list[psutil.Process]:

@@ -70,9 +70,9 @@ def is_installed() -> bool:
 
 @contextmanager
 def running_vllm(
-    folder: Path, family: str, args: Mapping[str, object] = {}, *, replicas: int = 1
+    folder: Path, family: str, args: Mapping[str, object] = {}, **changes: object
 ) -> Iterator[Served]:
-    """Servers of a tiny model, with weights and logs in `folder`."""
+    """Servers of a tiny model, with weights and logs in `folder`. `changes` are other settings."""
     weights = folder / "weights"
     maker = ROOT / "tests" / "support" / "tiny_qwen_vl.py"
     command = [f"{ENVIRONMENT}/bin/python", str(maker), family, str(weights)]
@@ -81,11 +81,11 @@ def running_vllm(
         {
             "engine": "vllm",
             "weights": str(weights),
-            "replicas": replicas,
             "gpus_per_replica": 0,
             "command": [f"{ENVIRONMENT}/bin/vllm", "serve"],
             "args": {**ARGS, **args},
             "start_seconds": 500,
+            **changes,
         }
     )
     name = f"{family.replace('2_5', '2.5').replace('_', '-')}-tiny"

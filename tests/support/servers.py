@@ -2,6 +2,7 @@
 
 from urllib.parse import urlsplit
 
+import httpx2
 import psutil
 
 
@@ -11,3 +12,11 @@ def server_at(url: str, parent: psutil.Process | None = None) -> psutil.Process:
     children = (parent or psutil.Process()).children(recursive=True)
     servers = [child for child in children if port in child.cmdline()]
     return min(servers, key=lambda server: server.create_time())
+
+
+def is_answering(url: str) -> bool:
+    """True if the endpoint `url` lists its models."""
+    try:
+        return httpx2.get(f"{url}/models").status_code == 200
+    except httpx2.TransportError:
+        return False
