@@ -95,12 +95,14 @@ def test_servers_wait_in_the_queue_and_replace_a_canceled_job_at_the_same_url(
 
     def show(_healthy: int, _total: int, output: str) -> None:
         outputs.append(output)
-        if "pending (Resources)" in output and state(busy) == "RUNNING":
+        if "pending (" in output and state(busy) == "RUNNING":
             cancel(busy)
 
     assert "Slurm jobs; Job " in serve.check()
     assert jobs() == [busy], "a check submits nothing"
     with running(serve, show) as servers:
+        logs = "".join(log.read_text() for log in (tmp_path / "logs").glob("*.log"))
+        assert ": pending (Resources)" in logs
         assert f"loading {tmp_path}" in outputs
         first, second = servers.urls
         ports = {process.cmdline()[process.cmdline().index("--port") + 1] for process in engines()}
