@@ -45,8 +45,8 @@ NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=8000 Gres=gpu:2 State=UNKNO
 PartitionName=test Nodes={host} Default=YES State=UP MaxTime=INFINITE
 PartitionName=urgent Nodes={host} State=UP MaxTime=INFINITE PriorityTier=2
 """
-_GPUS = "Name=gpu File=/dev/tty[0-1]\n"
-"""Two devices that stand for GPUs. Slurm numbers them, and no test uses them."""
+_GPUS = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
+"""Two devices that every machine has stand for GPUs. Slurm only numbers them."""
 
 
 @contextmanager
@@ -65,6 +65,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         for daemon in ("slurmctld", "slurmd"):
             stack.enter_context(_running([daemon, "-D"], folder / f"{daemon}.out", environment))
         _wait_until_idle(environment)
+        stack.callback(_end_jobs, environment)
         yield environment
 
 
@@ -111,6 +112,14 @@ def _running(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _end_jobs(environment: dict[str, str]) -> None:
+    """End all jobs. Their processes would outlive the cluster."""
+    for partition in ("test", "urgent"):
+        command = ["scancel", f"--partition={partition}"]
+        subprocess.run(command, check=True, env=os.environ | environment)
+    _wait_until_idle(environment)
 
 
 def _wait_until_idle(environment: dict[str, str]) -> None:
