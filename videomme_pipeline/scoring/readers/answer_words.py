@@ -36,6 +36,7 @@ QUALITIES = _WORD_SETS["qualities"]
 COPULAS = _WORD_SETS["copulas"]
 SUBJECTS = _WORD_SETS["subjects"]
 CHOICE_VERBS = _WORD_SETS["choice_verbs"]
+CHOICES_OF_OTHERS = _WORD_SETS["choices_of_others"]
 POINTING_VERBS = _WORD_SETS["pointing_verbs"]
 CONCLUSIONS = _WORD_SETS["conclusions"]
 FILLERS = _WORD_SETS["fillers"]
@@ -105,12 +106,15 @@ GOES_ON = re.compile(r"[ \t]*\n[a-z]+[ ]")
 
 NEGATED = _phrases("negates", after=r"\W*$")
 CONDITION = _phrases("condition", after="[^,;]*$")
-QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
+QUESTION = re.compile(
+    r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was|why|who|how)\b", re.IGNORECASE
+)
 _QUOTED_TEXT = r'(?:的?"[^"\n]{1,60}")?'
 """The text of an option between its letter and a Chinese verb: 选项C的"…"是正确的."""
-CONDITION_AFTER = _phrases("condition_after", before=r"\s*,?\s*(?:only\s)?")
+CONDITION_AFTER = _phrases("condition_after", before=r"\s*[,;]?\s*(?:only\s)?")
 DENIED = re.compile(
-    rf"""[ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项)?{_QUOTED_TEXT}[ \t]*(?:
+    rf"""(?:\)(?=[ ](?:is|are|was|does|did)\b))?
+    [ \t|]*(?:,[ ]which\b|option\b|choice\b|选项|選項|項|项)?{_QUOTED_TEXT}[ \t]*(?:
       (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
       (?:\s(?:be|also|clearly|definitely|obviously|therefore|thus|probably|likely|completely
         |simply|just|both|all|too|to\sbe|either))*\s*
@@ -180,7 +184,7 @@ _CONNECTOR = (
 )
 _QUALIFIED = (
     r"[\s*_(\[\"'`<]*(?:(?:(?:it|this|that)\s)?(?:could|might|may)\s(?:also\s)?be\s)?"
-    r"(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*[*_(\[\"'`]*"
+    r"(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*(?:选项|選項|選択肢)?[*_(\[\"'`]*"
 )
 ANOTHER_BEFORE = re.compile(
     rf"(?<![{WORD_LETTER}])([A-Za-z])(?:选项|選項|项)?[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
@@ -230,6 +234,15 @@ def declared_sets(text: str) -> list[int]:
     return [match.end() for match in _DECLARED_SET.finditer(text)]
 
 
+QUESTION_NUMBER = re.compile(
+    r"""(?P<named>(?:第|小题|小題|问题|問題?)[ ]?[\d一二三四五六七八九十]{1,3}(?!\w*(?:选|選|項|项|个|個|次|帧))
+        |\([一二三四五六七八九十]\)
+        |\b(?:question|part|blank|q)[ ]?\(?(?:\d{1,3}|[a-d])\b
+        |\b(?:first|second|third|fourth|fifth)[ ](?:question|part|blank)\b)
+    |(?:^|\n)[\s*_#>]*\(?(?:\d{1,3}|[ivx]{1,4})[.)、:]|(?<=[.;)])\s*\(\d{1,3}\)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The number of one of several questions. A number that is not `named` may also be that of a step."""
 NEXT_QUESTION = re.compile(
     r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
         |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:

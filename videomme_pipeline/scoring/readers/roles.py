@@ -187,7 +187,8 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
         return Role.ALONE if written.is_statement else Role.MENTION
     # "The letter A is on the board" may be a thing in the video, and "Option A is about a dog" only
     # tells what an option says.
-    is_described = "letter" in words or written.tail.startswith(" is ")
+    tail = written.tail
+    is_described = "letter" in words or tail.startswith(" is ") or not tail[:1].isascii()
     stated = written.is_statement if is_described else written.ends_statement
     return Role.NAMED if stated else Role.MENTION
 
@@ -214,12 +215,13 @@ def _introduces_list(label: Sequence[str]) -> bool:
     """True for "Options:" and "The given options are:", but not for "Correct options:"."""
     helpers = words_of.FILLERS | words_of.COPULAS | words_of.OFFERED
     named = [word for word in label if word not in helpers]
-    return bool(named) and words_of.LISTING.issuperset(named)
+    is_offer = named == ["answers"] and not words_of.OFFERED.isdisjoint(label)
+    return is_offer or (bool(named) and words_of.LISTING.issuperset(named))
 
 
 def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after "is": "the answer is C", "it is C"; not "the player is C"."""
-    subject = phrase.subject
+    subject = [word for word in phrase.subject if word != "also"]
     if _introduces_list(subject):
         return Role.MENTION
     if any(_announces(word) or word in words_of.QUALITIES for word in subject):
@@ -247,17 +249,30 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
         stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
-    if word in words_of.POINTING_VERBS and (written.several or not phrase.between):
-        return Role.MENTION  # "points A and B"
-    if word in words_of.CHOICE_VERBS or (word in words_of.CONCLUSIONS and written.ends_statement):
+    if word in words_of.POINTING_VERBS and phrase.between[:1] not in (["to"], ["toward"], ["towards"]):
+        return Role.MENTION  # "points A and B", "3 points, option B"
+    if word in words_of.CONCLUSIONS and written.ends_statement:
+        is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
+        return Role.MENTION if is_subject else Role.CHOSEN
+    if word in words_of.CHOICE_VERBS and _may_choose(phrase):
         return Role.CHOSEN
     if written.has_text:
         return Role.NAMED
+    if word in words_of.OTHER_LABELS:
+        return Role.MENTION
     # For example "three people, option C."
     in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))
     is_named = written.enclosed or (phrase.names_option and in_apposition)
     is_bracketed = word == "(" and written.tail.startswith(")")
     return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
+
+
+def _may_choose(phrase: _Phrase) -> bool:
+    """False for a choice of somebody in the video: "the boy picks D"."""
+    if phrase.announcing not in words_of.CHOICES_OF_OTHERS or not phrase.subject:
+        return True
+    subject = phrase.subject[-1]
+    return subject in words_of.SUBJECTS or subject in words_of.FILLERS or _announces(subject)
 
 
 def _may_be_between(word: str) -> bool:

@@ -7,6 +7,7 @@ benchmark or a question.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -244,9 +245,30 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     )
     if not candidates:
         return NO_LETTER
+    if _answers_several_questions(text, candidates):
+        return Reading(letter=None, rule="several_letters", span=None)
     end = _next_question(text, candidates)
     before = [candidate for candidate in candidates if candidate.start < end]
     return _decide(text[:end], before, letters)
+
+
+def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> bool:
+    """True if two numbers of questions are each followed by an answer.
+
+    Numbers that may be those of steps need declared answers with different letters.
+    """
+    numbers = list(words_of.QUESTION_NUMBER.finditer(text))
+    if len(numbers) < 2 or candidates[0].start < numbers[0].start():
+        return False
+    starts = [number.start() for number in numbers]
+    declared, named = {}, set()
+    for candidate in candidates:
+        number = numbers[bisect_right(starts, candidate.start) - 1]
+        if candidate.role is Role.DECLARED:
+            declared[number.group().strip()] = candidate.letter
+        if candidate.role >= Role.CHOSEN and number["named"]:
+            named.add(number.group())
+    return len(named) > 1 or len({*declared.values()}) > 1
 
 
 def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
@@ -398,7 +420,7 @@ def _loop_start(text: str) -> int:
 _LABEL = re.compile(
     rf"([A-Za-z])(?![{words_of.WORD_LETTER}])"
     rf"(?:(?<![{words_of.WORD_LETTER}'.].)"
-    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=]|(?<=[)\]])(?=[ \t]))"
+    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
 _FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
