@@ -169,7 +169,7 @@ RIGHT = re.compile(
     rf"""✓|✔|✅|☑|正(?:确|確)(?![なに])
     |(?:^|[(\[:;,.=–—-])\W*(?:correct|yes|true)\b(?=\W|$)
     |(?:[(\[:;,.=–—-]\W*|\b(?:is|are|was|seems|looks|be)\s(?:(?:the|most|\w+ly)\s)*)
-      (?:correct|right|true)(?=[^\w\s]|\s*$|\s(?:answer|option|choice|one|match|and)\b|\s{_WHY})""",
+      (?:correct|right|true)(?=[^\w\s-]|\s*$|\s(?:answer|option|choice|one|match|and)\b|\s{_WHY})""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Words and marks that call an option right, but not "the right door"."""
@@ -179,7 +179,7 @@ WRONG = re.compile(
 )
 
 _CONNECTOR = (
-    r"(?:\s*\(?(?:\[/\]|[,/&+;]|\|\|?|或者?|还是|還是|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
+    r"(?:\s*\(?(?:\[/\]|[,/&+;]|->|[→<>]|\|\|?|或者?|还是|還是|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
     r"|\s+\(?(?:-|–|and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
 )
 _QUALIFIED = (
@@ -238,7 +238,7 @@ QUESTION_NUMBER = re.compile(
     r"""(?P<named>(?:第|小题|小題|问题|問題?)[ ]?[\d一二三四五六七八九十]{1,3}(?!\w*(?:选|選|項|项|个|個|次|帧))
         |\([一二三四五六七八九十]\)
         |\b(?:question|part|blank|q)[ ]?\(?(?:\d{1,3}|[a-d])\b
-        |\b(?:first|second|third|fourth|fifth)[ ](?:question|part|blank)\b)
+        |\b(?:first|second|third|fourth|fifth)[ ](?:question|part|blank|frame|image|video)\b)
     |(?:^|\n)[\s*_#>]*\(?(?:\d{1,3}|[ivx]{1,4})[.)、:]|(?<=[.;)])\s*\(\d{1,3}\)""",
     re.IGNORECASE | re.VERBOSE,
 )

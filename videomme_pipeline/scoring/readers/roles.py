@@ -55,6 +55,8 @@ def _is_doubted(written: WrittenLetter) -> bool:
     clause, tail = written.clause, written.tail
     if tail.strip() in ("is", "was"):
         return True
+    if tail.startswith(" would ") and "if" in written.words:
+        return True
     if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):
         return True
     apposition = words_of.APPOSITION.match(tail)
@@ -224,8 +226,10 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     subject = [word for word in phrase.subject if word != "also"]
     if _introduces_list(subject):
         return Role.MENTION
-    if any(_announces(word) or word in words_of.QUALITIES for word in subject):
+    if not words_of.QUALITIES.isdisjoint(subject):
         return Role.DECLARED
+    if any(map(_announces, subject)):
+        return Role.MENTION if subject[-1] in words_of.OTHER_LABELS else Role.DECLARED
     is_label = written.tail[:2] in (". ", ") ") and ":" in phrase.between
     if (is_label or written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(
         phrase.between
@@ -258,7 +262,8 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.CHOSEN
     if written.has_text:
         return Role.NAMED
-    if word in words_of.OTHER_LABELS:
+    nouns = phrase.subject[-1:] if word == "(" else [word]  # "see panel (C)"
+    if not words_of.OTHER_LABELS.isdisjoint(nouns):
         return Role.MENTION
     # For example "three people, option C."
     in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))

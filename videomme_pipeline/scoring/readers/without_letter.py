@@ -18,7 +18,6 @@ from videomme_pipeline.scoring.readers.reading import Reading
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, set_markup_aside
 
 _LONGEST_READ = 3_000
-_MOST_SENTENCES = 2
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
@@ -77,8 +76,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     if not texts or len(answer.strip()) > _LONGEST_READ:
         return None
     statement = set_markup_aside(answer).rstrip()
-    start = _starts(answer)[0]
-    is_short = len(_sentences(statement, start)) <= _MOST_SENTENCES
+    *declared, begin = _starts(answer)
+    start = declared[0] if declared else begin
+    is_short = len(_sentences(statement, start)) <= (2 if declared else 1)
     stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
     return stated or _read_explanation(statement, texts)
 
@@ -109,10 +109,26 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
     words = blank_spans(answer[:end], spans)[start:]
-    is_question = answer[:end].rstrip(" \n*\"')").endswith("?")
+    statement = answer[start:end].rstrip(" \n*\"')")
+    is_question = statement.endswith("?") or words_of.QUESTION.match(statement)
+    is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
+    first = occurrences[0]
+    is_condition = words_of.CONDITION.search(answer[start : first.start])
     doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
     is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
-    return None if is_doubtful else occurrences[0].reading
+    if is_doubtful or is_cut_off or is_condition or _states_other_value(answer, first, end):
+        return None
+    return first.reading
+
+
+def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
+    """True for an option with numbers before another value: "AB is 10 cm, and BC is 15 cm"."""
+    if not any(map(str.isdigit, answer[option.start : option.end])):
+        return False
+    return any(
+        word.text[-1].isdigit() and _BEFORE_VALUE.search(answer[option.end : word.start])
+        for word in words_from(answer, option.end, end)
+    )
 
 
 # --- An explanation of several sentences
@@ -143,7 +159,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     before_last = sentences[-2][0]
     doubts = ((words_of.REFUSAL, 0), (words_of.WRONG, before_last), (words_of.HEDGES, last[0]))
     is_sure = is_finished and not any(doubt.search(answer, start) for doubt, start in doubts)
-    if not is_sure or len(sentences) <= _MOST_SENTENCES:
+    if not is_sure:
         return None
     named = _occurrences(answer, texts, 0, len(answer))
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
@@ -160,7 +176,7 @@ _CLAUSE_END = re.compile(
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _BEFORE_VALUE = re.compile(
-    r"(?i)(?:^|\b(?:is|are|was|were|be|equals|equal\sto)\b|[=:≈])\W*"
+    r"(?i)(?:^|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
 )
 _GOES_ON = re.compile(r"[°%]?\s?(?:[√π^*/·×+−-]|(?:x|times|or|and)\s?\d)")
@@ -244,7 +260,7 @@ def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     text = answer[occurrence.start : occurrence.end]
     is_long = len(text) > 2 or not text.isascii()
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    return is_long or (text.isalpha() and is_last is not None)
+    return is_long or (len(text) > 1 and text.isalpha() and is_last is not None)
 
 
 def _stem(word: str) -> str:
