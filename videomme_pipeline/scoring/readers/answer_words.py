@@ -65,7 +65,7 @@ DECLARES = _phrases("declares", after=r"[\s*_$:(\"']*")
 ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|选项[是为]|選項[是為]"
     r"|正确|正確|應該|应该|应为|答"
-    r"|觉得是|覺得是|认为是|認為是|就是|而是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
+    r"|觉得是|覺得是|认为是|認為是|最も(?:考えられる|適切な)|就是|而是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces that announce an answer, directly before its letter."""
 CONCLUDES_UNSPACED = re.compile(
@@ -157,13 +157,18 @@ AFFIRMED = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+ALSO_BEFORE = re.compile(r"\balso\b\W*(?:\w+\W+){0,3}$|也(?:有?可能|可以)?是$", re.IGNORECASE)
 ALSO = re.compile(
     r"[ \t]*(?:is|seems|could\sbe|would\sbe)\s(?:(?:also|too)\b|[^.\n]{1,20}\bas\swell\b)",
     re.IGNORECASE,
 )
 """Text after a letter that is one more answer: "(D) is also correct"."""
-PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
+PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選(?!ぶこと)|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""
+TURN = re.compile(
+    r"[.!?\n;:(]|\b(?:but|so|however|hence|thus|therefore|while|whereas|then|no|or)\b|但|所以|因此|故|而",
+    re.IGNORECASE,
+)
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(
     rf"""✓|✔|✅|☑|正(?:确|確)(?![なに])
@@ -186,13 +191,14 @@ _QUALIFIED = (
     r"[\s*_(\[\"'`<]*(?:(?:(?:it|this|that)\s)?(?:could|might|may)\s(?:also\s)?be\s)?"
     r"(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*(?:选项|選項|選択肢)?[*_(\[\"'`]*"
 )
+_REMARK = r"(?:[ ]?\([^()\n]{1,20}\))?"
 ANOTHER_BEFORE = re.compile(
-    rf"(?<![{WORD_LETTER}])([A-Za-z])(?:选项|選項|项)?[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
+    rf"(?<![{WORD_LETTER}])([A-Za-z])(?:选项|選項|项)?[*_)\]\"'`]{{0,3}}{_REMARK}{_CONNECTOR}{_QUALIFIED}$"
     rf"|(?<![{WORD_LETTER}'])([A-HJ-Z])[ ]$"
     r"|\(([A-Za-z])\)[^.,;:()\n]{1,40}\sor\s$"
 )
 ANOTHER_AFTER = re.compile(
-    rf"(?:选项|選項|项)?[*_)\]\"'`]*(?:\.{{2,3}}|…)?{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
+    rf"(?:选项|選項|项)?[*_)\]\"'`]*(?:\.{{2,3}}|…)?{_REMARK}{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
     r"(?=[*_)\]\"'`]*\s*(?:$|[.,;:!?)\n/&<|]|and\b|or\b|\(|are\b|both\b|[^\x00-\x7f]))"
     rf"|[ \t]+([B-HJ-Z])(?=[ \t]+[B-HJ-Z](?![{WORD_LETTER}])|[ \t.]*$)"
     r"|[^.,;:()\n]{1,40}\sor\s\(([A-Za-z])\)"

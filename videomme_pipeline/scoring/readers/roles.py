@@ -108,7 +108,8 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
     """True if `role` is possible for a letter in this form and context."""
     if role is Role.NAMED:
         is_step = not (written.first or written.last or written.has_text)
-        return not is_step and words_of.LISTING.isdisjoint(written.words)
+        is_mark = written.form is Form.LOWER and not any(map(_means_option, written.words))
+        return not is_step and not is_mark and words_of.LISTING.isdisjoint(written.words)
     if written.form is Form.PRONOUN:
         return role >= Role.CHOSEN  # "the first one" may be a thing in the video
     if written.form is not Form.LOWER:
@@ -181,8 +182,8 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
     """The role of a letter in a sentence with no other content: "Probably option C"."""
     words = written.words
     names_option = any(map(_means_option, words))
-    if words[0] in ("and", "or"):
-        return Role.MENTION  # the end of a sentence that was cut off
+    if words[0] in ("and", "or") or (words[0] == "for" and names_option):
+        return Role.MENTION  # the end of a sentence that was cut off, or "for option A, …"
     if not words_of.QUALITIES.isdisjoint(words) and (names_option or written.ends_statement):
         return Role.DECLARED
     if not names_option:
@@ -208,7 +209,8 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
     is_short = phrase.announcing in (":", "=") and len(label) <= 3
-    if is_direct and written.ends_statement and (is_short or phrase.announcing in words_of.ARROWS):
+    is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
+    if is_direct and is_value and (is_short or phrase.announcing in words_of.ARROWS):
         return Role.CHOSEN
     return Role.MENTION
 

@@ -237,7 +237,7 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
                 role,
                 several=written.several,
                 is_also=words_of.ALSO.match(written.tail) is not None
-                or "also" in written.words[-4:],
+                or words_of.ALSO_BEFORE.search(written.clause) is not None,
             )
             for written in find_letters(text, letters, labelled)
             if (role := role_of(written)) > Role.MENTION
@@ -373,10 +373,19 @@ def _strongest(
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if len({peer.letter for peer in peers if not peer.several}) > 1 and (
-        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
+        top < Role.CHOSEN
+        or chosen.is_also
+        or (top < Role.DECLARED and (_is_cut_off_text(text) or _chooses_both(text, peers)))
     ):
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
+
+
+def _chooses_both(text: str, peers: Sequence[_Candidate]) -> bool:
+    """True if no turn of the argument is between the last two letters: "A项正确，B项正确"."""
+    one, other = peers[-2:]
+    turn = words_of.TURN.search(text, one.end, other.start)
+    return bool(text) and one.letter != other.letter and turn is None
 
 
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
