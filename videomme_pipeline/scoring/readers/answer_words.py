@@ -36,7 +36,6 @@ QUALITIES = _WORD_SETS["qualities"]
 COPULAS = _WORD_SETS["copulas"]
 SUBJECTS = _WORD_SETS["subjects"]
 CHOICE_VERBS = _WORD_SETS["choice_verbs"]
-CHOICES_OF_OTHERS = _WORD_SETS["choices_of_others"]
 POINTING_VERBS = _WORD_SETS["pointing_verbs"]
 CONCLUSIONS = _WORD_SETS["conclusions"]
 FILLERS = _WORD_SETS["fillers"]
@@ -59,7 +58,6 @@ OFFERS_HELP = _phrases("offers_help", before=r"\W*")
 HEDGES = _phrases("hedges")
 CONTRAST = _phrases("contrast")
 BRACKETED = re.compile(r"\((?:option )?([A-Z])\)", re.IGNORECASE)
-IN_PICTURE = _phrases("in_picture", before=r"\W*")
 DECLARES = _phrases("declares", after=r"[\s*_$:(\"']*")
 
 ANNOUNCES_UNSPACED = re.compile(
@@ -68,10 +66,6 @@ ANNOUNCES_UNSPACED = re.compile(
     r"|觉得是|覺得是|认为是|認為是|最も(?:考えられる|適切な)|就是|而是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces that announce an answer, directly before its letter."""
-CONCLUDES_UNSPACED = re.compile(
-    r"(?:因此|所以|因而|故|综上|綜上|综上所述|那么|那麼|而|但|只有|よって|따라서)$"
-)
-"""Words of scripts without spaces directly before the letter of a conclusion."""
 NAMES_UNSPACED = re.compile(r"(?:选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$")
 
 _WHY = r"(?:because|since|as|for|due|based|given|according)\b"
@@ -125,14 +119,6 @@ DENIED = re.compile(
       |falso|falsa|не\b|değil|नहीं|ではな|ではあり|は誤|は間違|[가이은는]?\s*아[니닙닌]|[은는이가]?\s*틀)""",
     re.IGNORECASE | re.VERBOSE,
 )
-APPOSITION = re.compile(
-    r"(?:,[^,.;:!?\n]{1,60})?,[ ]+(?=(?:is|are|was|were|would|can|could|cannot|does|do|did|has)\b)",
-    re.IGNORECASE,
-)
-"""The text of an option between its letter and a verb: "(D), the dog, is not shown"."""
-FIRST_IMPRESSION = re.compile(r"\bcomes?\sto\smind\b[^.;]*$", re.IGNORECASE)
-"""A letter after it is no answer if "however" follows."""
-OBJECTION = re.compile(r"\b(?:however|but|on\sthe\sother\shand)\b", re.IGNORECASE)
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
@@ -158,17 +144,10 @@ AFFIRMED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 ALSO_BEFORE = re.compile(r"\balso\b\W*(?:\w+\W+){0,3}$|也(?:有?可能|可以)?是$", re.IGNORECASE)
-ALSO = re.compile(
-    r"[ \t]*(?:is|seems|could\sbe|would\sbe)\s(?:(?:also|too)\b|[^.\n]{1,20}\bas\swell\b)",
-    re.IGNORECASE,
-)
-"""Text after a letter that is one more answer: "(D) is also correct"."""
+ALSO = re.compile(r"[ \t]*(?:is|seems|could be|would be) (?:also|too)\b", re.IGNORECASE)
+"""Text around a letter that is one more answer: "(D) is also correct"."""
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選(?!ぶこと)|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""
-TURN = re.compile(
-    r"[.!?\n;:(]|\b(?:but|so|however|hence|thus|therefore|while|whereas|then|no|or)\b|但|所以|因此|故|而",
-    re.IGNORECASE,
-)
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(
     rf"""✓|✔|✅|☑|正(?:确|確)(?![なに])

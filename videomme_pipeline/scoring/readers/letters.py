@@ -19,8 +19,6 @@ class Form(Enum):
     LOWER = auto()
     ORDINAL = auto()
     """"Option 2" or "the second option"."""
-    PRONOUN = auto()
-    """"The second one"."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def find_letters(
             finds them. They are blank in `text`.
     """
     matches = [*_pattern(tuple(letters)).finditer(text)]
-    if _ANY_ORDINAL.search(text):
+    if any(mark in text for mark in _ORDINAL_MARKS):
         matches = sorted([*matches, *_ORDINAL.finditer(text)], key=re.Match.start)
     if not matches:
         return []
@@ -166,37 +164,21 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
 
 _LOWER_WORDS = "aei"
 """Letters that are words in lower case."""
-_WORDS_BY_NUMBER = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-    "fourteenth",
-    "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th",
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen",
-    "1 2 3 4 5 6 7 8 9 10 11 12 13 14",
-    "一 二 三 四 五 六 七 八 九 十 十一 十二 十三 十四",
-)
-_ORDINALS = {word: index for words in _WORDS_BY_NUMBER for index, word in enumerate(words.split())}
-_FIRST_TO_LAST = (*_WORDS_BY_NUMBER[0].split(), *_WORDS_BY_NUMBER[1].split(), "last")
-_NUMBERS = (*_WORDS_BY_NUMBER[2].split(), *_WORDS_BY_NUMBER[3].split())
-_CJK_NUMBERS = (*_WORDS_BY_NUMBER[4].split(), *_WORDS_BY_NUMBER[3].split())
-
-
-def _either(words: Sequence[str]) -> str:
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
+_FIRST = "first second third fourth fifth sixth seventh eighth".split()
+_ONE = "one two three four five six seven eight".split()
+_NUMBERS = {
+    word: n
+    for words in (_FIRST, _ONE, "一二三四五六七八", "12345678")
+    for n, word in enumerate(words)
+}
 _ORDINAL = re.compile(
-    rf"""\b(?P<ordinal>(?i:{_either(_FIRST_TO_LAST)}))\s(?i:(?P<one>one\b)
-          |(?:option|choice|answer|alternative)\b)
-      | \b(?i:option|choice)\s(?:number\s|no\.\s?|\#)?(?P<number>(?i:{_either(_NUMBERS)}))\b
-      | 第(?P<cjk>{_either(_CJK_NUMBERS)})(?:个|個)?(?:选项|選項|选择|項|项)
-    """,
-    re.VERBOSE,
+    rf"""\b(?P<first>{"|".join(_FIRST)}|last)\s(?:option|choice)\b
+    |\b(?:option|choice)\s(?P<one>{"|".join(_ONE)}|[1-8])\b
+    |第(?P<cjk>[一二三四五六七八1-8])(?:个|個)?(?:选项|選項|项|項)""",
+    re.IGNORECASE | re.VERBOSE,
 )
-_ANY_ORDINAL = re.compile(
-    r"[tdhTDH]\s(?:[oO](?:ne|ption)|[cC]hoice|[aA](?:nswer|lternative)|[OCA][NPHL])"
-    r"|(?:ption|hoice|PTION|HOICE)\s[\dn#efostEFNOST]|第"
-)
-"""The surroundings of every ordinal, which are faster to search for than the ordinals."""
+_ORDINAL_MARKS = ("ption", "hoice", "PTION", "HOICE", "第")
+"""Every ordinal has one of these marks, which are found faster than the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +243,9 @@ def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
     """The letter that a match of `_pattern` or `_ORDINAL` names, and its form."""
     if match.lastgroup in ("upper", "lower", "glued"):
         return match[0].upper(), Form.LOWER if match.lastgroup == "lower" else Form.UPPER
-    word = str(match["ordinal"] or match["number"] or match["cjk"]).lower()
-    index = len(letters) - 1 if word == "last" else _ORDINALS[word]
-    return chr(ord("A") + index), Form.PRONOUN if match["one"] else Form.ORDINAL
+    word = str(match["first"] or match["one"] or match["cjk"]).lower()
+    index = len(letters) - 1 if word == "last" else _NUMBERS[word]
+    return chr(ord("A") + index), Form.ORDINAL
 
 
 _NAMED_BEFORE_COLON = re.compile(rf"(?<![{words_of.WORD_LETTER}])[A-N][*_)\]]*:$")

@@ -59,11 +59,6 @@ def _is_doubted(written: WrittenLetter) -> bool:
         return True
     if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):
         return True
-    apposition = words_of.APPOSITION.match(tail)
-    if apposition and words_of.DENIED.match(tail, apposition.end()):
-        return True
-    if words_of.FIRST_IMPRESSION.search(clause) and words_of.OBJECTION.search(tail):
-        return True
     is_text = written.enclosed and words_of.TEXT_THAT_DENIES.match(tail)
     if (words_of.DENIED.match(tail) and not is_text) or words_of.CONDITION_AFTER.match(tail):
         return True
@@ -83,13 +78,13 @@ def _is_affirmed(written: WrittenLetter) -> bool:
     """True for "C is correct", but not for "player C is better"."""
     if not words_of.AFFIRMED.match(written.tail):
         return False
-    if not written.words or written.form in (Form.ORDINAL, Form.PRONOUN):
+    if not written.words or written.form is Form.ORDINAL:
         return True
     last = written.words[-1]
     if last in words_of.FILLERS:
         return last not in words_of.NOUN_JOINTS or last == ","
     if not last.isascii():
-        return _means_option(last) or words_of.CONCLUDES_UNSPACED.search(last) is not None
+        return _means_option(last)
     return last.endswith("ly") or any(last in kind for kind in _BEFORE_SUBJECT)
 
 
@@ -110,8 +105,6 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         is_step = not (written.first or written.last or written.has_text)
         is_mark = written.form is Form.LOWER and not any(map(_means_option, written.words))
         return not is_step and not is_mark and words_of.LISTING.isdisjoint(written.words)
-    if written.form is Form.PRONOUN:
-        return role >= Role.CHOSEN  # "the first one" may be a thing in the video
     if written.form is not Form.LOWER:
         return True
     # Lower-case letters are more often words and list marks than answers.
@@ -255,12 +248,16 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
         stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
-    if word in words_of.POINTING_VERBS and phrase.between[:1] not in (["to"], ["toward"], ["towards"]):
+    if word in words_of.POINTING_VERBS and phrase.between[:1] not in (
+        ["to"],
+        ["toward"],
+        ["towards"],
+    ):
         return Role.MENTION  # "points A and B", "3 points, option B"
     if word in words_of.CONCLUSIONS and written.ends_statement:
         is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
         return Role.MENTION if is_subject else Role.CHOSEN
-    if word in words_of.CHOICE_VERBS and _may_choose(phrase):
+    if word in words_of.CHOICE_VERBS:
         return Role.CHOSEN
     if written.has_text:
         return Role.NAMED
@@ -272,14 +269,6 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     is_named = written.enclosed or (phrase.names_option and in_apposition)
     is_bracketed = word == "(" and written.tail.startswith(")")
     return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
-
-
-def _may_choose(phrase: _Phrase) -> bool:
-    """False for a choice of somebody in the video: "the boy picks D"."""
-    if phrase.announcing not in words_of.CHOICES_OF_OTHERS or not phrase.subject:
-        return True
-    subject = phrase.subject[-1]
-    return subject in words_of.SUBJECTS or subject in words_of.FILLERS or _announces(subject)
 
 
 def _may_be_between(word: str) -> bool:

@@ -49,9 +49,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     folded = set_answer_mark_aside(_without_prompt(fold(response), letters), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
-    noun = None if options else words_of.IN_PICTURE.match(text)
-    begin = noun.end() if noun else 0
-    reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
+    reading = _read_as_a_whole(text, letters) or _read_answer(text, letters, labelled)
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = set_reasoning_aside(text)
@@ -83,14 +81,14 @@ def _marked(answer: str) -> Span | None:
     return None
 
 
-def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Reading | None:
+def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
         return Reading(letter=None, rule="empty", span=None)
-    repeated = _REPEATED_LETTER.fullmatch(text, begin)
+    repeated = _REPEATED_LETTER.fullmatch(text)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
-    if _SEVERAL_LETTERS.fullmatch(text) or _NUMBERED_ANSWERS.fullmatch(text):
+    if _SEVERAL_LETTERS.fullmatch(text):
         return Reading(letter=None, rule="several_letters", span=None)
     if words_of.ERROR_TEXT.match(text):
         return Reading(letter=None, rule="error_text", span=None)
@@ -105,10 +103,6 @@ _SEVERAL_LETTERS = re.compile(
     rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))++|(?:{_BETWEEN}[a-n](?!\w))++){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
-_NUMBERED_ANSWERS = re.compile(
-    r"(?:\W*\d{1,3}\W+(?:(?:answer|答案)\W*)?[A-N](?!\w)(?:\W*eoa\b)?){2,}+\W*", re.IGNORECASE
-)
-"""The answers to several questions: "1. B 2. D"."""
 
 
 def _why_none(answer: str) -> Reading:
@@ -261,14 +255,13 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
     if len(numbers) < 2 or candidates[0].start < numbers[0].start():
         return False
     starts = [number.start() for number in numbers]
-    declared, named = {}, set()
+    answers: dict[str, str] = {}
     for candidate in candidates:
         number = numbers[bisect_right(starts, candidate.start) - 1]
-        if candidate.role is Role.DECLARED:
-            declared[number.group().strip()] = candidate.letter
-        if candidate.role >= Role.CHOSEN and number["named"]:
-            named.add(number.group())
-    return len(named) > 1 or len({*declared.values()}) > 1
+        if candidate.role >= (Role.CHOSEN if number["named"] else Role.DECLARED):
+            # Answers to named questions differ even if their letters are equal.
+            answers[number.group().strip()] = number["named"] or candidate.letter
+    return len({*answers.values()}) > 1
 
 
 def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
@@ -373,19 +366,10 @@ def _strongest(
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if len({peer.letter for peer in peers if not peer.several}) > 1 and (
-        top < Role.CHOSEN
-        or chosen.is_also
-        or (top < Role.DECLARED and (_is_cut_off_text(text) or _chooses_both(text, peers)))
+        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
     ):
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
-
-
-def _chooses_both(text: str, peers: Sequence[_Candidate]) -> bool:
-    """True if no turn of the argument is between the last two letters: "A项正确，B项正确"."""
-    one, other = peers[-2:]
-    turn = words_of.TURN.search(text, one.end, other.start)
-    return bool(text) and one.letter != other.letter and turn is None
 
 
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
@@ -397,7 +381,6 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 # --- Responses that repeat themselves until they are cut off
 
 _COUNTED = re.compile(rf"(?<![{words_of.WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{words_of.WORD_LETTER}])")
-_MOST_SENTENCES = 20
 _FEWEST_COPIES = 4
 _FEWEST_FINISHED = 3
 
@@ -412,16 +395,14 @@ def _loop_start(text: str) -> int:
 
     Copies may differ in letters and numbers. The last sentence may be cut off.
     """
-    starts = [0, *sentence_ends(text)]
-    spans = [(start, end) for start, end in pairwise(starts) if text[start:end].strip(" *.\n")]
-    sentences = [_COUNTED.sub("0", text[start:end]).strip() for start, end in spans]
-    for size in range(1, min(_MOST_SENTENCES, len(sentences) // _FEWEST_COPIES) + 1):
-        first = len(sentences)
-        while first > size and sentences[first - 1] == sentences[first - 1 - size]:
-            first -= 1
-        if len(sentences) - first >= size * (_FEWEST_COPIES - 1):
-            return spans[first - size][0]
-    return len(text)
+    copies: dict[str, list[int]] = {}
+    last = ""
+    for start, end in pairwise([0, *sentence_ends(text)]):
+        if text[start:end].strip(" *.\n"):
+            last = _COUNTED.sub("0", text[start:end]).strip()
+            copies.setdefault(last, []).append(start)
+    starts = copies.get(last, [])
+    return starts[0] if len(starts) >= _FEWEST_COPIES else len(text)
 
 
 # --- Lists of the options, whose labels are not answers
