@@ -884,11 +884,9 @@ B | I choose the second option.
 B | The second option is correct.
 C | The third choice
 C | third option
-C | The 3rd option
 D | The fourth option
 D | The last option
 - | The last one.
-B | I choose the second one.
 B | Option 2
 B | option 2.
 B | Option two

@@ -148,7 +148,6 @@ ALSO = re.compile(r"[ \t]*(?:is|seems|could be|would be) (?:also|too)\b", re.IGN
 """Text around a letter that is one more answer: "(D) is also correct"."""
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選(?!ぶこと)|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""
-PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(
     rf"""✓|✔|✅|☑|正(?:确|確)(?![なに])
     |(?:^|[(\[:;,.=–—-])\W*(?:correct|yes|true)\b(?=\W|$)
@@ -220,14 +219,15 @@ def declared_sets(text: str) -> list[int]:
 
 
 QUESTION_NUMBER = re.compile(
-    r"""(?P<named>(?:第|小题|小題|问题|問題?)[ ]?[\d一二三四五六七八九十]{1,3}(?!\w*(?:选|選|項|项|个|個|次|帧))
+    r"""(?P<named>(?:第|小[题題]|问题|問題?)[ ]?[\d一二三四五六七八九十]{1,3}
+          (?!\w*(?:选|選|項|项|个|個|次|帧))
         |\([一二三四五六七八九十]\)
         |\b(?:question|part|blank|q)[ ]?\(?(?:\d{1,3}|[a-d])\b
         |\b(?:first|second|third|fourth|fifth)[ ](?:question|part|blank|frame|image|video)\b)
     |(?:^|\n)[\s*_#>]*\(?(?:\d{1,3}|[ivx]{1,4})[.)、:]|(?<=[.;)])\s*\(\d{1,3}\)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The number of one of several questions. A number that is not `named` may also be that of a step."""
+"""The number of one of several questions. Without a name it may also be that of a step."""
 NEXT_QUESTION = re.compile(
     r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
         |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:

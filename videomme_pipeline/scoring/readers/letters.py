@@ -82,12 +82,9 @@ _CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
 _SENTENCE_END = re.compile(
     r"[!?|\n]|\.(?<!\bDr.)(?<!\bMr.)(?<!\bMs.)(?<!\bMrs.)(?<!\bSt.)(?<!\bvs.)", re.IGNORECASE
 )
-_ANNOUNCING = (
-    words_of.ANSWER_NOUNS
-    | words_of.OPTION_NOUNS
-    | words_of.COPULAS
-    | frozenset(("assistant", "bot", "ai", "model"))
-)
+
+
+_ANNOUNCING = words_of.ANSWER_NOUNS | words_of.OPTION_NOUNS | words_of.COPULAS | {"assistant"}
 
 
 def find_letters(
@@ -164,16 +161,13 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
 
 _LOWER_WORDS = "aei"
 """Letters that are words in lower case."""
-_FIRST = "first second third fourth fifth sixth seventh eighth".split()
-_ONE = "one two three four five six seven eight".split()
-_NUMBERS = {
-    word: n
-    for words in (_FIRST, _ONE, "一二三四五六七八", "12345678")
-    for n, word in enumerate(words)
-}
+_FIRST = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_ONE = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+_ORDERED = (_FIRST, _ONE, "一二三四五六七八", "12345678")
+_NUMBERS = {word: index for words in _ORDERED for index, word in enumerate(words)}
 _ORDINAL = re.compile(
     rf"""\b(?P<first>{"|".join(_FIRST)}|last)\s(?:option|choice)\b
-    |\b(?:option|choice)\s(?P<one>{"|".join(_ONE)}|[1-8])\b
+    |\b(?:option|choice)\s\#?(?P<one>{"|".join(_ONE)}|[1-8])\b
     |第(?P<cjk>[一二三四五六七八1-8])(?:个|個)?(?:选项|選項|项|項)""",
     re.IGNORECASE | re.VERBOSE,
 )

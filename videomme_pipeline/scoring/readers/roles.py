@@ -31,7 +31,7 @@ def role_of(written: WrittenLetter) -> Role:
     """The role of one letter."""
     if _is_article(written):
         return Role.MENTION
-    if _is_picked(written) or _is_affirmed(written):
+    if words_of.PICKED.match(written.tail) or _is_affirmed(written):  # "A ❌ B ✅"
         role = Role.CHOSEN
     else:
         by_words = _role_by_words(written)
@@ -64,13 +64,6 @@ def _is_doubted(written: WrittenLetter) -> bool:
         return True
     return bool(clause) and bool(
         words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
-    )
-
-
-def _is_picked(written: WrittenLetter) -> bool:
-    """True if a mark or a verb after the letter chooses it: "A ❌ B ✅"."""
-    return bool(
-        words_of.PICKED.match(written.tail) or words_of.PICKED_BEFORE.search(written.clause)
     )
 
 
@@ -248,21 +241,16 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
         stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
-    if word in words_of.POINTING_VERBS and phrase.between[:1] not in (
-        ["to"],
-        ["toward"],
-        ["towards"],
-    ):
+    if word in words_of.POINTING_VERBS and not {*phrase.between[:1]} & {"to", "toward", "towards"}:
         return Role.MENTION  # "points A and B", "3 points, option B"
-    if word in words_of.CONCLUSIONS and written.ends_statement:
-        is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
-        return Role.MENTION if is_subject else Role.CHOSEN
-    if word in words_of.CHOICE_VERBS:
+    is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
+    concludes = word in words_of.CONCLUSIONS and written.ends_statement and not is_subject
+    if word in words_of.CHOICE_VERBS or concludes:
         return Role.CHOSEN
     if written.has_text:
         return Role.NAMED
     nouns = phrase.subject[-1:] if word == "(" else [word]  # "see panel (C)"
-    if not words_of.OTHER_LABELS.isdisjoint(nouns):
+    if word in words_of.CONCLUSIONS or not words_of.OTHER_LABELS.isdisjoint(nouns):
         return Role.MENTION
     # For example "three people, option C."
     in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))
