@@ -24,8 +24,6 @@ _LISTS = tomllib.loads(
 )
 _PHRASES = _LISTS.pop("phrases")
 NUMBERS = {word: str(number) for number, word in enumerate(_LISTS.pop("numbers").split())}
-CORRECTING_WORDS = tuple(_LISTS.pop("correcting").split())
-"""Every correction has one of these words, which are found faster than the pattern."""
 _WORD_SETS = {name: frozenset(words.split()) for name, words in _LISTS.items()}
 ANSWER_NOUNS = _WORD_SETS["answer_nouns"]
 THINGS = _WORD_SETS["things"]
@@ -58,6 +56,7 @@ OFFERS_HELP = _phrases("offers_help", before=r"\W*")
 HEDGES = _phrases("hedges")
 CONTRAST = _phrases("contrast")
 BRACKETED = re.compile(r"\((?:option )?([A-Z])\)", re.IGNORECASE)
+IN_PICTURE = _phrases("in_picture", before=r"\W*")
 DECLARES = _phrases("declares", after=r"[\s*_$:(\"']*")
 
 ANNOUNCES_UNSPACED = re.compile(
@@ -66,7 +65,9 @@ ANNOUNCES_UNSPACED = re.compile(
     r"|觉得是|覺得是|认为是|認為是|最も(?:考えられる|適切な)|就是|而是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces that announce an answer, directly before its letter."""
-NAMES_UNSPACED = re.compile(r"(?:选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$")
+NAMES_UNSPACED = re.compile(
+    r"(?:因此|所以|因而|故|综上|那么|只有|选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$"
+)
 
 _WHY = r"(?:because|since|as|for|due|based|given|according)\b"
 ARTICLE = re.compile(
@@ -119,6 +120,11 @@ DENIED = re.compile(
       |falso|falsa|не\b|değil|नहीं|ではな|ではあり|は誤|は間違|[가이은는]?\s*아[니닙닌]|[은는이가]?\s*틀)""",
     re.IGNORECASE | re.VERBOSE,
 )
+APPOSITION = re.compile(
+    r"(?:,[^,.;:!?\n]{1,60})?,[ ]+(?=(?:is|are|was|were|would|can|could|cannot|does|do|did|has)\b)",
+    re.IGNORECASE,
+)
+"""The text of an option between its letter and a verb: "(D), the dog, is not shown"."""
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
@@ -213,8 +219,6 @@ _DECLARED_SET = re.compile(
 
 def declared_sets(text: str) -> list[int]:
     """The ends of the declared answers that are several letters: "The answer is BD"."""
-    if "nswer" not in text and "答案" not in text:
-        return []
     return [match.end() for match in _DECLARED_SET.finditer(text)]
 
 

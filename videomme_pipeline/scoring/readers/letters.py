@@ -96,9 +96,8 @@ def find_letters(
         texts: the spans of option texts by the position of their letter, as `labelled_texts`
             finds them. They are blank in `text`.
     """
-    matches = [*_pattern(tuple(letters)).finditer(text)]
-    if any(mark in text for mark in _ORDINAL_MARKS):
-        matches = sorted([*matches, *_ORDINAL.finditer(text)], key=re.Match.start)
+    found = (*_pattern(tuple(letters)).finditer(text), *_ORDINAL.finditer(text))
+    matches = sorted(found, key=re.Match.start)
     if not matches:
         return []
     surroundings = _Surroundings(
@@ -171,8 +170,6 @@ _ORDINAL = re.compile(
     |第(?P<cjk>[一二三四五六七八1-8])(?:个|個)?(?:选项|選項|项|項)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_ORDINAL_MARKS = ("ption", "hoice", "PTION", "HOICE", "第")
-"""Every ordinal has one of these marks, which are found faster than the pattern."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _SPACES = re.compile(r"[ \t]*")
 _ANSWER_MARK = re.compile(r"\s*A[ \t]*:")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
+_LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
+_LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
 _LONGEST_GAP = 12
 """The number of marks and spaces that may be between a letter and its text."""
 _WORDS_OF_ONE_LETTER = frozenset("AEIOUYaeiouy")
@@ -148,4 +150,7 @@ def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts
         return True
     if any((other := own.match(text, label.end())) and other[1] > end for own in texts.values()):
         return False
-    return label[0].isupper() and label[0] not in _WORDS_OF_ONE_LETTER
+    if label[0].isupper() and label[0] not in _WORDS_OF_ONE_LETTER:
+        return True
+    before = text[max(0, label.start() - _LONGEST_GAP) : label.start()]
+    return bool(_LINE_START.search(before) and _LINE_END.match(text, end))

@@ -55,6 +55,9 @@ def _is_doubted(written: WrittenLetter) -> bool:
     clause, tail = written.clause, written.tail
     if tail.strip() in ("is", "was"):
         return True
+    apposition = words_of.APPOSITION.match(tail)
+    if apposition and words_of.DENIED.match(tail, apposition.end()):
+        return True
     if tail.startswith(" would ") and "if" in written.words:
         return True
     if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):

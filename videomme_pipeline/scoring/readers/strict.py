@@ -49,7 +49,9 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     folded = set_answer_mark_aside(_without_prompt(fold(response), letters), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
-    reading = _read_as_a_whole(text, letters) or _read_answer(text, letters, labelled)
+    noun = None if options else words_of.IN_PICTURE.match(text)
+    begin = noun.end() if noun else 0
+    reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = set_reasoning_aside(text)
@@ -81,11 +83,11 @@ def _marked(answer: str) -> Span | None:
     return None
 
 
-def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
+def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Reading | None:
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
         return Reading(letter=None, rule="empty", span=None)
-    repeated = _REPEATED_LETTER.fullmatch(text)
+    repeated = _REPEATED_LETTER.fullmatch(text, begin)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):
@@ -318,7 +320,7 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
     for several in words_of.declared_sets(text):
         if not any(later.role is Role.DECLARED for later in candidates if later.start > several):
             return Reading(letter=None, rule="several_letters", span=None)
-    corrections = _corrections(text, first.end)
+    corrections = list(words_of.CORRECTION.finditer(text, first.end))
     if corrections:
         weakest = Role.CHOSEN if corrections[-1]["however"] else Role.ALONE
         after = _stated_after(candidates, corrections[-1].end(), weakest)
@@ -328,14 +330,6 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(letter=None, rule="withdrawn", span=cue.span())
     return _strongest(candidates, letters, text)
-
-
-def _corrections(text: str, start: int) -> list[re.Match[str]]:
-    """The beginnings of corrections after `start`."""
-    lowered = text.lower()
-    if not any(word in lowered for word in words_of.CORRECTING_WORDS):
-        return []
-    return list(words_of.CORRECTION.finditer(text, start))
 
 
 def _stated_after(

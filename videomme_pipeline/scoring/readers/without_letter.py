@@ -174,6 +174,7 @@ _CLAUSE_END = re.compile(
     r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
 )
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
+_DOUBLED = re.compile(r"(\w)(?=\1$)")
 _BEFORE_VALUE = re.compile(
     r"(?i)(?:^|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
@@ -263,7 +264,7 @@ def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
 
 
 def _stem(word: str) -> str:
-    return _ENDING.sub("", word)
+    return _DOUBLED.sub("", _ENDING.sub("", word))
 
 
 def _value(words: Sequence[str]) -> str | None:
