@@ -360,7 +360,7 @@ DETAILS = "It shows a bridge, two towers and a road that leads to the lake. " * 
 @pytest.mark.parametrize(
     ("response", "letter"),
     [
-        ("{left} is most similar. It shows a bridge.", "A"),
+        ("{left} is most similar. It shows a bridge.", None),
         ("{left} is most similar. {details}", None),
         ("{left} is most similar. {details}In contrast, {right} is more cloudy.", None),
         ("{left} is most similar. {details}{right} shows a hill.", None),

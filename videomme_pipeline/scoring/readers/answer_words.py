@@ -150,7 +150,9 @@ AFFIRMED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 ALSO_BEFORE = re.compile(r"\balso\b\W*(?:\w+\W+){0,3}$|也(?:有?可能|可以)?是$", re.IGNORECASE)
-ALSO = re.compile(r"[ \t]*(?:is|seems|could be|would be) (?:also|too)\b", re.IGNORECASE)
+ALSO = re.compile(
+    r"[ \t]*(?:is|seems|could be|would be) (?:also\b|too\b|[^.\n]{1,20} as well\b)", re.IGNORECASE
+)
 """Text around a letter that is one more answer: "(D) is also correct"."""
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選(?!ぶこと)|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""

@@ -162,12 +162,12 @@ _LOWER_WORDS = "aei"
 """Letters that are words in lower case."""
 _FIRST = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ONE = ("one", "two", "three", "four", "five", "six", "seven", "eight")
-_ORDERED = (_FIRST, _ONE, "一二三四五六七八", "12345678")
+_ORDERED = (_FIRST, _ONE, "一二三四五六七八", [*map(str, range(1, 15))])
 _NUMBERS = {word: index for words in _ORDERED for index, word in enumerate(words)}
 _ORDINAL = re.compile(
     rf"""\b(?P<first>{"|".join(_FIRST)}|last)\s(?:option|choice)\b
-    |\b(?:option|choice)\s\#?(?P<one>{"|".join(_ONE)}|[1-8])\b
-    |第(?P<cjk>[一二三四五六七八1-8])(?:个|個)?(?:选项|選項|项|項)""",
+    |\b(?:option|choice)\s\#?(?P<one>{"|".join(_ONE)}|1[0-4]|[1-9])\b
+    |第(?P<cjk>[一二三四五六七八1-9])(?:个|個)?(?:选项|選項|项|項)""",
     re.IGNORECASE | re.VERBOSE,
 )
 

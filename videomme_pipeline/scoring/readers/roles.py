@@ -53,12 +53,10 @@ def _is_article(written: WrittenLetter) -> bool:
 def _is_doubted(written: WrittenLetter) -> bool:
     """True if the letter is negated, in a question or in a condition, or its verb is cut off."""
     clause, tail = written.clause, written.tail
-    if tail.strip() in ("is", "was"):
+    if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
     apposition = words_of.APPOSITION.match(tail)
     if apposition and words_of.DENIED.match(tail, apposition.end()):
-        return True
-    if tail.startswith(" would ") and "if" in written.words:
         return True
     if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):
         return True

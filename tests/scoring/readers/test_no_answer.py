@@ -1,0 +1,142 @@
+"""Responses without an answer, in which `strict` reads no letter."""
+
+import pytest
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.strict import read_strict
+
+WITHOUT_OPTIONS = r"""
+I can not help with identifying person B in this video.
+Step 1: Identify the objects. Object A is a cup, object B is
+The answer is
+Option A: He opens the door. Option B: He closes the window.
+Possible answers are A (red), B (blue), C (green), and D (yellow).
+Option A describes the morning, whereas option B describes the evening.
+It could be A, but it could also be D.
+Options B and D both mention a car, so one would have to look at the plate.
+Point A is at (0, 0) and point B is at (3, 4), so the distance is 5.
+Let A be the event that it rains. Then P(A) = 0.3 and P(B) = 0.5, so P(A and B) = 0.15.
+The vectors are a = (1, 0) and b = (0, 1). The sum is a + b.
+We have a = 3, b = 4 and c = 5, so the triangle is right-angled.
+The carbon atom C is bound to four hydrogen atoms.
+Blood type B people can receive B and O.
+Her final grade was a D.
+Plan B failed as well.
+Q1: A\nQ2: C\nQ3: D
+1. The answer is A.\n2. The answer is C.
+Question 1: The answer is A.\nQuestion 2: The answer is B.\nQuestion 3: The answer is D.
+For the first question, the answer is B. For the second question, the answer is D.
+（1）因为他很累，所以选A。（2）因为天黑了，所以选C。
+第1题：答案是A。第2题：答案是C。
+17. 【解析】这里强调……【答案】A\n18. 【解析】根据上文……【答案】C
+41. Reason: the man is late. Answer: B\n42. Reason: it rains. Answer: D
+(i) The sky is blue, so the answer is A.\n(ii) The sea is deep, so the answer is C.
+小题1：B。解析：第一段说……\n小题2：D。解析：第二段说……
+問1 正解はa。\n問2 正解はc。
+问题一的答案为B，问题二的答案为C。
+The answer to part (a) is A and the answer to part (b) is C.
+Blank 1: A; blank 2: C; blank 3: B
+选项A提到了狗，选项B提到了猫。
+首先分析选项A：男子在跑步。视频中他确实在户外。选项B：男子
+A是人，B是车，C是狗。
+選択肢Aは犬、選択肢Bは猫についてです。
+写真Aには男性が、写真Bには女性が写っています。
+aもcも考えられる。
+If I had to guess between A and D, I would flip a coin.
+Why would anybody say C?
+Answer with the option's letter from the given choices directly.
+None of the options is right: the man has a beard, but option A says that he has none.
+See panel (C) for the control group.
+As shown in Table B, the yield grows.
+A is taller than B. B is taller than C. So A is taller than C.
+A is the father of B. C is the sister of A. Therefore, C is the aunt of B.
+Either A is a knight or B is a knave. If A is a knave, then B
+Statement A is true and statement B is false.
+C is the symbol of carbon.
+y = Ax + B
+V = IR, so the current in resistor B is 2 A.
+The plot shows three lines, A, B, and C, of which B is the longest.
+I see a man with the letter B on his hat.
+A - red\nB - blue
+A (30%), B (40%), C (20%), D (10%)
+First frame: A. Second frame: B.
+The correct order is B → A → D → C.
+So we are left with options B and C.
+A) is wrong, and so is C).
+For the answer to be B, the car would have to be blue.
+Then the answer would be D only if the door was open.
+Assume that C is true.
+Assume the answer is B. Then the sum is 12, a contradiction.
+The man in shirt A is running and the man in shirt B is walking.
+In the diagram, the angle marked (b) is larger than the angle marked (a).
+I need to find the value of a.
+Reaction conditions: A) NaOH, B) HCl.
+A child with blood type O cannot have a parent with blood type AB.
+Please provide the options A, B, C and D.
+Options A, B and C are all true, so more than one answer is possible.
+正确的顺序是：A → C → B → D。
+答案是A和C。
+可能是A，也可能是B。
+已知A(1,2)，B(3,4)，则AB的中点为(2,3)。
+選択肢a、b、cのいずれも正しくありません。
+画像が提供されていないため、aを選ぶことはできません。
+A B-tree is a data structure.
+The letter A is red and the letter B is blue.
+Exhibit A was shown to the jury.
+The ratio A:B is 2:3.
+If A is true, then B is false. If B is true, then C is false.
+For option A, the result is 3. For option B, the result is 5. We need 4.
+The calculated value 17.3 does not match A, B, C or D.
+My calculation gives 12, but the closest options are A (10) and B (15).
+It is not D, because the man is old.
+Nothing in the video supports B.
+I doubt that it is A.
+It's unlikely that B is the answer.
+I wouldn't choose C.
+So we get A = B.
+Final answer: 42
+The answer is a dog.
+<think>It is B.</think>
+A: The man is right. B: The woman is right.
+"""
+
+WITH_OPTIONS = r"""
+30° | 40° | 50° | 60° => In triangle ABC, the angle at A is 30° and the angle at B is 60°.
+30° | 40° | 50° | 60° => The angle at A is 40°. The angle at B is
+3 | 4 | 5 | 6 => In the first frame there are 3 people. More people may come later.
+3 | 4 | 5 | 6 => Step 1: count the red balls. There are 3. Step 2: count the blue balls. There are
+3 | 4 | 5 | 6 => The radius is 3. The area is 9π.
+red | blue | green | yellow => The man wears a red hat and a blue shirt.
+red | blue | green | yellow => The sky is blue. The car is black.
+red | blue | green | yellow => The car is purple.
+red | blue | green | yellow => If the light is green, the car goes.
+a dog | a cat | a bird | a fish => A dog and a cat play in the garden.
+a dog | a cat | a bird | a fish => Is it a dog
+Yes | No => No information is given about the man.
+A. He runs | B. He sits | C. He sleeps | D. He eats => First, he runs. Later, he dances.
+A. Paris | B. London | C. Rome | D. Berlin => Madrid
+A. 3/4 | B. 1/2 | C. 2/3 | D. 1/4 => Thus, the probability is 5/6.
+A. 10 cm | B. 20 cm | C. 30 cm | D. 40 cm => The side AB is 10 cm long. The perimeter is 45 cm.
+A. 10 cm | B. 20 cm | C. 30 cm | D. 40 cm => AB = 10 cm and BC = 15 cm.
+跑步 | 游泳 | 睡觉 | 吃饭 => 首先，他在跑步。接下来我们看
+20 | 30 | 40 | 50 => There were 20 in the morning.\n\nThere were 25 in the evening.
+20 | 30 | 40 | 50 => At time t = 20, the ball
+A | B | C | D => The points are A and B.
+point A | point B | point C | point D => From point A, the ball rolls to point B and stops at
+0.0 | 1.0 | 2.0 | 3.0 => Point A is at 0.0, and Point B is at 5.0.
+0.0 | 1.0 | 2.0 | 3.0 => The line starts at 0.0. It ends at 7.5.
+"""
+
+
+@pytest.mark.parametrize("response", WITHOUT_OPTIONS.strip().splitlines())
+def test_no_letter_is_read_from_a_response_without_an_answer(response: str) -> None:
+    text = response.replace(r"\n", "\n")
+    assert read_strict(text, tuple(Letter)[:4], ()).letter is None
+
+
+@pytest.mark.parametrize("line", WITH_OPTIONS.strip().splitlines())
+def test_no_option_is_read_from_a_response_that_only_mentions_it(line: str) -> None:
+    given, _, response = line.partition(" => ")
+    options = given.split(" | ")
+    text = response.replace(r"\n", "\n")
+    assert read_strict(text, tuple(Letter)[: len(options)], options).letter is None
