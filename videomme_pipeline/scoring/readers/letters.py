@@ -96,8 +96,8 @@ def find_letters(
         texts: the spans of option texts by the position of their letter, as `labelled_texts`
             finds them. They are blank in `text`.
     """
-    found = (*_pattern(tuple(letters)).finditer(text), *_ORDINAL.finditer(text))
-    matches = sorted(found, key=re.Match.start)
+    every = (*_pattern(tuple(letters)).finditer(text), *_ORDINAL.finditer(text))
+    matches = sorted(every, key=re.Match.start)
     if not matches:
         return []
     surroundings = _Surroundings(
