@@ -16,7 +16,12 @@ from videomme_pipeline.cli.arguments import (
     renamed_columns,
 )
 from videomme_pipeline.cli.context import announce, note, out, own_store, print_json
-from videomme_pipeline.cli.stored_scores import audited_run, file_options, open_findings
+from videomme_pipeline.cli.stored_scores import (
+    audited_run,
+    file_options,
+    names_files,
+    open_findings,
+)
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.audit.findings import Finding
@@ -74,7 +79,7 @@ def audit(
     )
     findings = [*audit_of_all.findings()]
     if store:
-        stored = open_findings(store, [name for name in runs if not Path(name).is_file()])
+        stored = open_findings(store, [name for name in runs if not names_files(name, store)])
         findings += [f for row in stored if (f := _of_citation(row)) is not None]
     findings.sort(key=lambda row: (runs.index(row.run), list(Severity).index(row.severity)))
     if output is not None:

@@ -34,6 +34,7 @@ from videomme_pipeline.cli.context import (
 )
 from videomme_pipeline.cli.stored_scores import (
     file_options,
+    names_files,
     open_findings,
     print_findings,
     rows_and_settings,
@@ -74,7 +75,7 @@ def score(
         Path | None,
         typer.Argument(
             help="Results file of the official script, lmms-eval, VLMEvalKit, Inspect, EvalScope "
-            "or Every Eval Ever."
+            "or Every Eval Ever, or a folder or quoted pattern with the files of one run."
         ),
     ] = None,
     benchmark: BenchmarkName = "videomme",
@@ -222,7 +223,7 @@ def _show_comparison(
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
-    names = [text for text in (a, b) if not Path(text).is_file()]
+    names = [text for text in (a, b) if not names_files(text, store)]
     rows_a, settings_a = rows_and_settings(a, store, options)
     options_b = replace(options, columns={**options.columns, **columns_b})
     rows_b, settings_b = rows_and_settings(b, store, options_b)

@@ -28,7 +28,7 @@ def rows_and_settings(
     Raises:
         ConfigurationError: if there is neither such a file nor such an evaluation.
     """
-    if Path(name).is_file():
+    if names_files(name, store):
         from videomme_pipeline.formats.score_file import score_file
 
         return score_file(Path(name), options).rows, {"reader": options.reader.value}
@@ -39,6 +39,16 @@ def rows_and_settings(
         raise ConfigurationError(_not_found(name, evaluations))
     benchmark, rows = stored_scores(store, name)
     return rows, stored_settings(store.scores(benchmark, name))
+
+
+def names_files(name: str, store: "Store | None") -> bool:
+    """True if `name` is a file, a pattern of files, or a folder that no evaluation is called."""
+    from videomme_pipeline.formats.files import files_of_run
+
+    path = Path(name)
+    if path.is_dir():
+        return store is None or all(name != file.stem for file in store.score_files())
+    return files_of_run(path)[0].exists()
 
 
 def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "AuditedRun":
@@ -53,7 +63,7 @@ def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "A
     from videomme_pipeline.scoring.audit.findings import AuditedRun
     from videomme_pipeline.storage.tables import read_rows
 
-    if Path(name).is_file() or store is None:
+    if names_files(name, store) or store is None:
         from videomme_pipeline.formats.score_file import audited_file
 
         return audited_file(Path(name), options)

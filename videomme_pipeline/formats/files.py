@@ -1,6 +1,7 @@
 """Rows of results files. The first bytes of a file decide how it is read, not its name."""
 
 import csv
+import glob
 import io
 import json
 import re
@@ -34,6 +35,17 @@ _UNUSABLE: Mapping[bytes, str] = {
     b"ARROW1": "an Arrow file; convert it to Parquet",
 }
 """Description of an unusable file and what to do, by the first bytes of the file."""
+
+
+def files_of_run(name: Path) -> list[Path]:
+    """The paths that `name` stands for: those in a folder, those of a pattern, or the file itself.
+
+    A pattern such as `logs/*.jsonl` names the files of one run. There may be no such file.
+    """
+    if name.is_dir():
+        return sorted(name.iterdir())
+    matching = [] if name.exists() else sorted(map(Path, glob.glob(str(name))))  # noqa: PTH207 - also folders in the pattern
+    return matching or [name]
 
 
 def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:

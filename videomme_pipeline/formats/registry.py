@@ -26,8 +26,9 @@ from videomme_pipeline.formats.dataset_rows import (
     annotated,
     has_options,
     question_of,
+    text_of,
 )
-from videomme_pipeline.formats.files import read_rows_of
+from videomme_pipeline.formats.files import files_of_run, read_rows_of
 from videomme_pipeline.formats.results_format import ResultsFormat, Row, Scored
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -53,6 +54,17 @@ _AGGREGATES: Mapping[str, Set[str]] = {
 }
 """The keys of files that have scores and no answers, by what to say about the file."""
 _MOST_NOTES = 20
+_SUFFIXES = {".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval"}
+"""Endings of the files in a folder that may have results."""
+_USUAL_NAMES: Mapping[str, Sequence[str]] = {
+    "prediction": ("pred", "model_output", "output", "model_answer", "model_response", "generated",
+                   "generated_text", "completion", "pred_answer", "text"),
+    "question_id": ("qid", "id", "uid", "question_idx", "index", "sample_id"),
+    "video_id": ("video", "video_name", "video_path", "vid", "video_key"),
+    "options": ("choices", "candidates"),
+    "answer": ("gt", "target", "ground_truth", "correct_answer", "right_answer", "label"),
+}  # fmt: skip
+"""Names that other tools give to the columns that are needed here."""
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
@@ -72,7 +84,10 @@ def read_results(
     skip_missing: bool = False,
     columns: Mapping[str, str] = MappingProxyType({}),
 ) -> Answers:
-    """The results in `path`, a file in any registered format. Nothing is scored.
+    """The results of one run in `path`, in any registered format. Nothing is scored.
+
+    `path` is a file, or a folder or a pattern with several files of the same format. The answers of
+    several files are joined by question id. Files without answers are left out with a remark.
 
     A row that cannot be used is left out and reported in the notes. Copies of rows count once.
     Videos that the official template marks as `"missing": true` are left out, as in the official
@@ -84,9 +99,9 @@ def read_results(
         columns: the file's columns by the names that they stand for, such as `prediction`.
 
     Raises:
-        ScoringError: if the file is missing, empty or in no known format.
+        ScoringError: if the file is missing, empty or in no known format, or the formats differ.
     """
-    form, rows, notes, remarks = _dataset_rows(path, skip_missing, columns)
+    form, rows, notes, remarks, has_shards = _rows_of_run(path, skip_missing, columns)
     if isinstance(annotations, Path):
         dataset: Annotations | None = read_annotations(annotations, benchmark)
     else:
@@ -95,15 +110,17 @@ def read_results(
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
             "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
-            "it to the official template"
+            f"it to the official template. {_advice(rows[0])}"
         )
     questions: list[tuple[Question, Row]] = []
-    left_out: list[str] = []
+    left_out = []
     seen: SeenQuestions = defaultdict(dict)
     for number, row in enumerate(rows, start=1):
         try:
             if dataset is None or has_options(row):
                 question = question_of(row, benchmark, seen)
+            elif has_shards and text_of(row, "question_id") is None:
+                raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")  # noqa: TRY301
             else:
                 question = annotated(row, dataset)
         except ValueError as error:
@@ -116,10 +133,45 @@ def read_results(
     if not questions:
         raise ScoringError(
             f"{path}: recognized as {form.name}, but no row can be used; "
-            f"{notes[0] if notes else 'it is empty'}"
+            f"{f'{notes[0]}. {_advice(rows[0])}' if notes and rows else 'it is empty'}"
         )
     answers = answers_of(questions, path.stem)
     return replace(answers, notes=(*notes, *answers.notes), remarks=(*remarks, *answers.remarks))
+
+
+def _rows_of_run(
+    path: Path, skip_missing: bool, columns: Mapping[str, str]
+) -> tuple[ResultsFormat, list[Row], list[str], list[str], bool]:
+    """As `_dataset_rows`, of all files of a run; and True if there are several."""
+    files = files_of_run(path)
+    is_one_file = files == [path]
+    parts = {}
+    left_out = list[str]()
+    for file in files:
+        if not is_one_file and (file.name.startswith(".") or file.suffix not in _SUFFIXES):
+            left_out.append(file.name)
+            continue
+        try:
+            parts[file] = _dataset_rows(file, skip_missing, columns)
+        except _NoAnswersError:
+            if is_one_file:
+                raise
+            left_out.append(file.name)
+    if not parts:
+        raise ScoringError(
+            f"{path}: no file in it has answers: {listed(left_out) or 'it is empty'}"
+        )
+    kinds = {part[0].name: file.name for file, part in parts.items()}
+    if len(kinds) > 1:
+        found = ", ".join(f"{name} is {kind}" for kind, name in kinds.items())
+        raise ScoringError(f"{path}: its files have different formats ({found}); score each alone")
+    form = next(iter(parts.values()))[0]
+    rows = [row for part in parts.values() for row in part[1]]
+    notes = [note for part in parts.values() for note in part[2]]
+    remarks = [remark for part in parts.values() for remark in part[3]]
+    if left_out:
+        remarks.append(f"files without answers, which are left out: {listed(left_out)}")
+    return form, rows, notes, remarks, len(parts) > 1
 
 
 def _dataset_rows(
@@ -129,10 +181,10 @@ def _dataset_rows(
     objects, remarks = read_rows_of(path)
     if not objects:
         raise ScoringError(f"{path}: contains no results")
-    objects = [*_with_columns(objects, columns, path)]
     for aggregate, keys in _AGGREGATES.items():
         if len(objects) == 1 and keys <= objects[0].keys():
-            raise ScoringError(f"{path}: this is {aggregate}")
+            raise _NoAnswersError(f"{path}: this is {aggregate}")
+    objects = [*_with_columns(objects, columns, path)]
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
     rows: list[Row] = []
@@ -157,11 +209,32 @@ def _dataset_rows(
         left_out = "left out" if skip_missing else "counted (--skip_missing leaves them out)"
         notes.append(f"{len(missing)} videos are marked missing and {left_out}: {listed(missing)}")
     if rows and not any(map(has_response, rows)):
-        raise ScoringError(
+        raise _NoAnswersError(
             f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it with "
-            "--columns prediction=COLUMN, or convert the file to the official template"
+            "--columns prediction=COLUMN, or convert the file to the official template. "
+            f"{_advice(objects[0])}"
         )
     return form, rows, notes, remarks
+
+
+class _NoAnswersError(ScoringError):
+    """A readable file has no answers, as the aggregates beside results files."""
+
+
+def _advice(row: Row) -> str:
+    """The columns of the first row, which of them are known, and the likely `--columns`."""
+    found = [name for name in _USUAL_NAMES if name in row]
+    found += [name for name in TEXT_COLUMNS if name in row and name not in found]
+    guesses = {
+        name: next((column for column in row if str(column).lower() in usual), None)
+        for name, usual in _USUAL_NAMES.items()
+        if name not in row and not (name == "prediction" and has_response(row))
+    }
+    line = " ".join(f"--columns {name}={column}" for name, column in guesses.items() if column)
+    return (
+        f"The first row has {', '.join(map(str, row)) or 'no columns'}; recognized: "
+        f"{', '.join(found) or 'none'}" + (f"; this would probably work: {line}" if line else "")
+    )
 
 
 def _with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
