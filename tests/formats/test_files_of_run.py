@@ -76,7 +76,7 @@ def test_a_number_in_the_dataset_joins_no_shards(tmp_path: Path) -> None:
         score_file(run, OPTIONS)
 
 
-@pytest.mark.parametrize("benchmark", ["videomme", "longvideobench"])
+@pytest.mark.parametrize("benchmark", ["videomme", "longvideobench_val"])
 def test_the_advice_for_unknown_columns_works(tmp_path: Path, benchmark: str) -> None:
     row = {"qid": "1-1", "video": "v", "choices": ["A. x", "B. y"], "gt": "A", "pred": "A"}
     path = tmp_path / "own.json"

@@ -163,8 +163,10 @@ def _rows_of_run(
         )
     kinds = {part[0].name: file.name for file, part in parts.items()}
     if len(kinds) > 1:
-        found = ", ".join(f"{name} is {kind}" for kind, name in kinds.items())
-        raise ScoringError(f"{path}: its files have different formats ({found}); score each alone")
+        formats = ", ".join(f"{name} is {kind}" for kind, name in kinds.items())
+        raise ScoringError(
+            f"{path}: its files have different formats ({formats}); score each alone"
+        )
     form = next(iter(parts.values()))[0]
     rows = [row for part in parts.values() for row in part[1]]
     notes = [note for part in parts.values() for note in part[2]]
@@ -223,8 +225,7 @@ class _NoAnswersError(ScoringError):
 
 def _advice(row: Row) -> str:
     """The columns of the first row, which of them are known, and the likely `--columns`."""
-    found = [name for name in _USUAL_NAMES if name in row]
-    found += [name for name in TEXT_COLUMNS if name in row and name not in found]
+    recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
     guesses = {
         name: next((column for column in row if str(column).lower() in usual), None)
         for name, usual in _USUAL_NAMES.items()
@@ -233,7 +234,8 @@ def _advice(row: Row) -> str:
     line = " ".join(f"--columns {name}={column}" for name, column in guesses.items() if column)
     return (
         f"The first row has {', '.join(map(str, row)) or 'no columns'}; recognized: "
-        f"{', '.join(found) or 'none'}" + (f"; this would probably work: {line}" if line else "")
+        f"{', '.join(recognized) or 'none'}"
+        + (f"; this would probably work: {line}" if line else "")
     )
 
 
