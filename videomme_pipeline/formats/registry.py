@@ -153,9 +153,9 @@ def _rows_of_run(
             continue
         try:
             parts[file] = _dataset_rows(file, skip_missing, columns)
-        except _NoAnswersError:
+        except _NoAnswersError as error:
             if is_one_file:
-                raise
+                raise ScoringError(str(error)) from None
             left_out.append(file.name)
     if not parts:
         raise ScoringError(
@@ -219,7 +219,7 @@ def _dataset_rows(
     return form, rows, notes, remarks
 
 
-class _NoAnswersError(ScoringError):
+class _NoAnswersError(Exception):
     """A readable file has no answers, as the aggregates beside results files."""
 
 
