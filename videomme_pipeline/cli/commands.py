@@ -20,6 +20,7 @@ from videomme_pipeline.cli import (
     serve,
     setup,
     store,
+    sweep,
 )
 from videomme_pipeline.cli.context import write
 
@@ -29,7 +30,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (run, score, audit, gate, race, recipes, checkpoints, results, power, setup, probe):
+for group in (run, sweep, score, audit, gate, race, recipes, checkpoints, results, power):
+    app.add_typer(group.commands)
+for group in (setup, probe):
     app.add_typer(group.commands)
 app.add_typer(serve.commands)
 app.add_typer(frames.commands, name="frames")

@@ -163,6 +163,6 @@ def _ask(
 
     with open_for_run([evaluation]) as (project, instance):
         refreshed = refresh_project(project, instance, [evaluation], max_cost)
-    report_run(refreshed)
+    report_run(refreshed, project)
     end_if_not_fresh(refreshed)
     return stored_scores(project.store, evaluation)[1]

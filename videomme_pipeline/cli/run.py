@@ -96,10 +96,7 @@ def run(
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
         else:
-            report_run(refreshed)
-            if (used := project.compute).cpu_seconds:
-                cpu, node = f"{used.cpu_seconds:,.1f}", f"{used.node_hours:.3g}"
-                note(f"Frames took {cpu} CPU seconds and {node} node hours.")
+            report_run(refreshed, project)
             _show_scores(scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
@@ -247,7 +244,7 @@ def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
     }
 
 
-def report_run(refreshed: "Refreshed") -> None:
+def report_run(refreshed: "Refreshed", project: "Project") -> None:
     """Print what a run built, and what failed, on standard error."""
     from videomme_pipeline.reports.terminal.tables import show_line
 
@@ -262,6 +259,9 @@ def report_run(refreshed: "Refreshed") -> None:
         names = listed([state.name for state in refreshed.left_to_others])
         note(f"Left to another run, which has changed an input: {names}.")
     _show_failures(refreshed.not_fresh)
+    if (used := project.compute).cpu_seconds:
+        cpu, node = f"{used.cpu_seconds:,.1f}", f"{used.node_hours:.3g}"
+        note(f"Frames took {cpu} CPU seconds and {node} node hours.")
 
 
 def end_if_not_fresh(refreshed: "Refreshed") -> None:

@@ -1,0 +1,82 @@
+"""CPU time of the frames of a sweep of 12 settings, compared with its most expensive setting.
+
+    python -m perf.sweep [--quick] [--json]
+
+Both runs use the drawn and real clips of the smoke benchmark and start without frames. The settings
+are three samplings × with and without subtitles × two prompts. `--quick` compares once, else the
+median of three turns is shown.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+EXPENSIVE = ("--sampling", "uniform_n-64")
+OTHERS = ("--sampling", "uniform_n-32", "--sampling", "fps_based-1-max-64")
+SUBTITLES = ("--subtitles", "none", "--subtitles", "window-500")
+PROMPTS = ("--prompt", "contract_v1", "--prompt", "official_v1")
+TURNS = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one turn instead of three")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder), turns=1 if arguments.quick else TURNS)
+    for name, value in result.items():
+        print(f"{name:28} {value:.2f}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+def measure(folder: Path, turns: int) -> dict[str, float]:
+    """The medians of the CPU seconds, and of the ratio of both."""
+    videomme(folder, "init", "--demo")
+    videomme(folder, "sweep", "smoke-longest-option", "--sampling", "uniform_n-1")  # the videos
+    one: list[float] = []
+    twelve: list[float] = []
+    for _ in range(turns):
+        one.append(cpu_seconds(folder, *EXPENSIVE))
+        twelve.append(cpu_seconds(folder, *EXPENSIVE, *OTHERS, *SUBTITLES, *PROMPTS))
+    return {
+        "expensive_cpu_seconds": statistics.median(one),
+        "sweep_cpu_seconds": statistics.median(twelve),
+        "ratio": statistics.median(b / a for a, b in zip(one, twelve, strict=True)),
+    }
+
+
+def cpu_seconds(folder: Path, *grid: str) -> float:
+    """The CPU seconds that extracting the frames of a sweep takes."""
+    shutil.rmtree(folder / "data" / "frames")
+    shown = videomme(folder, "sweep", "smoke-longest-option", *grid)
+    (line,) = [line for line in shown.splitlines() if line.startswith("Frames took ")]
+    return float(line.split()[2].replace(",", ""))
+
+
+def videomme(folder: Path, *arguments: str) -> str:
+    """Run a command in the project, and return what it prints on standard error."""
+    program = Path(sys.executable).with_name("videomme")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOMME_")}
+    done = subprocess.run(
+        [program, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stderr
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""`videomme sweep`: a grid of settings on real videos and a real HTTP server."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import use, videomme
+from tests.support.model_server import ModelServer
+from tests.support.projects import WriteServed
+
+
+def test_a_sweep_asks_each_setting_once_and_names_the_cheapest_good_one(
+    write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, root)
+    with ModelServer(answer=lambda _: "The answer is B.") as server:
+        write_served(server.base_url)
+        grid = ("--sampling", "uniform_n-8", "--sampling", "uniform_n-4", "--subtitles", "none")
+        swept = videomme("sweep", "served", *grid, "--subtitles", "window-500", "--json")
+        assert swept.status == 0
+        settings = {row["evaluation"]: row for row in swept.json["settings"]}
+        names = [
+            f"served-{sampling}-{subtitles}"
+            for sampling in ("uniform_n-8", "uniform_n-4")
+            for subtitles in ("none", "window-500")
+        ]
+        assert settings.keys() == set(names)
+        assert [settings[name]["frames"] for name in names] == [8, 8, 4, 4]
+        assert (swept.json["cheapest"], swept.json["cost"]) == ("served-uniform_n-4-none", "tokens")
+        questions = server.request_count / 4
+        assert questions == int(questions) > 0
+        again = videomme("sweep", "served", *grid)
+        assert server.request_count == 4 * questions
+    assert again.err.count("Everything is fresh") == 1
+    last = again.out.splitlines()[-1]
+    assert last == "Cheapest within 1 point of the best, by tokens per question: " + names[2]
+    folder = root / "configuration" / "evaluations"
+    assert "sampling: uniform_n-4" in (folder / f"{names[2]}.yaml").read_text()
+
+
+def test_a_sweep_needs_an_evaluation_with_a_file(
+    write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, root)
+    write_served("http://127.0.0.1:9/v1")
+    ended = videomme("sweep", "serve", "--sampling", "uniform_n-4")
+    assert ended.status == 1
+    assert "did you mean `served`" in ended.err
