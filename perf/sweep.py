@@ -43,15 +43,15 @@ def measure(folder: Path, turns: int) -> dict[str, float]:
     """The medians of the CPU seconds, and of the ratio of both."""
     videomme(folder, "init", "--demo")
     videomme(folder, "sweep", "smoke-longest-option", "--sampling", "uniform_n-1")  # the videos
-    one: list[float] = []
+    expensive: list[float] = []
     twelve: list[float] = []
     for _ in range(turns):
-        one.append(cpu_seconds(folder, *EXPENSIVE))
+        expensive.append(cpu_seconds(folder, *EXPENSIVE))
         twelve.append(cpu_seconds(folder, *EXPENSIVE, *OTHERS, *SUBTITLES, *PROMPTS))
     return {
-        "expensive_cpu_seconds": statistics.median(one),
+        "expensive_cpu_seconds": statistics.median(expensive),
         "sweep_cpu_seconds": statistics.median(twelve),
-        "ratio": statistics.median(b / a for a, b in zip(one, twelve, strict=True)),
+        "ratio": statistics.median(b / a for a, b in zip(expensive, twelve, strict=True)),
     }
 
 

@@ -26,7 +26,7 @@ commands = typer.Typer()
 _GOOD_ENOUGH = 0.01
 """A score so near to the best one is as good."""
 _COSTS = ("dollars", "tokens", "frames")
-"""What a question costs: the first of these that is known for all settings."""
+"""The cost of a question: the first of these that is known for all settings."""
 _QUERY = """
 select evaluation, any_value(score) as score, any_value(score_low) as score_low,
        any_value(score_high) as score_high, avg(num_frames) as frames,
