@@ -1,6 +1,7 @@
 """Citation findings about every evaluation in the loaded tables."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import duckdb
@@ -21,7 +22,7 @@ from videomme_pipeline.scoring.audit.citation_checks import (
 )
 from videomme_pipeline.scoring.audit.sameness import sameness_findings
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import stored_settings
+from videomme_pipeline.storage.tables import logging_damage, read_rows, stored_settings
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.quoting import identifier
 
@@ -77,7 +78,7 @@ def _evidence(
     connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
 ) -> list[CitationEvidence]:
     """The stored evidence about each evaluation of `benchmark`, ordered by name."""
-    questions = group_by_video(_rows(connection, "questions", Question, benchmark))
+    questions = group_by_video(_questions(store, benchmark))
     current = {video_id: fingerprint(on_video) for video_id, on_video in questions.items()}
     media = {video.video_id: video for video in _rows(connection, "videos", Video, benchmark)}
     settings = {
@@ -104,6 +105,14 @@ def _evidence(
         )
         for name, specification in settings.items()
     ]
+
+
+def _questions(store: Store, benchmark: str) -> list[Question]:
+    """The stored questions in their order, which fingerprints depend on and tables do not keep."""
+    path = store.questions(benchmark)
+    with suppress(FileNotFoundError), logging_damage(path):
+        return read_rows(path, Question)
+    return []
 
 
 def _rows(

@@ -1,8 +1,12 @@
 """Citation checks, from a real project to the Dagster check, the view and the command line."""
 
+import shutil
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 
 import dagster as dg
+import duckdb
 import pytest
 
 from tests.support.builders import write_video
@@ -13,6 +17,7 @@ from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import CITATION
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.audit.citation_checks import CitationCheck, Status
+from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 
 
@@ -90,3 +95,18 @@ def test_an_endpoint_that_drops_frames_blocks_the_score(
     status = statuses(project, "served")
     assert status[CitationCheck.FRAMES] is Status.OK
     assert status[CitationCheck.PROMPT_TOKENS] is Status.BLOCKED
+
+
+def test_findings_do_not_depend_on_the_order_of_rows_in_tables(
+    project: Project, tmp_path: Path
+) -> None:
+    shutil.copy(project.store.warehouse, tmp_path / "copy.duckdb")
+    with closing(duckdb.connect(str(tmp_path / "copy.duckdb"))) as connection:
+        found = [*citation_findings(connection, project.store)]
+        for table in ("questions", "scored_questions", "evaluated_videos", "videos"):
+            connection.execute(f"create temp table rows as from {table} order by all desc")
+            connection.execute(f"truncate {table}")
+            connection.execute(f"insert into {table} from rows")
+            connection.execute("drop table rows")
+        assert [*citation_findings(connection, project.store)] == found
+    assert {row.status for row in found if row.check_name is CitationCheck.MEDIA} == {Status.OK}
