@@ -1,6 +1,7 @@
 """`videomme gate` on results files: exit status, JUnit XML and the files of GitHub Actions."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,15 @@ def test_the_mean_of_several_runs_of_the_baseline_is_compared(tmp_path: Path) ->
         for more in ((), ("--baseline-run", wrong), 2 * ("--baseline-run", right))
     ]
     assert gates == [-100, -50, -100]
+
+
+def test_a_folder_is_one_run_and_its_other_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "README.md").write_text("notes")
+    shutil.copy(BASELINE, tmp_path / "run")
+    ended = videomme("gate", str(tmp_path / "run"), str(BASELINE), "--margin", "6")
+    assert ended.status == 0
+    assert "README.md" in ended.err
 
 
 def test_the_margin_decides_if_equal_answers_are_equivalent_or_undecided() -> None:

@@ -32,7 +32,7 @@ commands = typer.Typer()
 @commands.command(epilog="Example: videomme audit results.json")
 def audit(
     runs: Annotated[
-        list[str], evaluation_argument("RUN", "Results files, or names of evaluations.")
+        list[str], evaluation_argument("RUN", "Results files or folders, or evaluations.")
     ],
     benchmark: BenchmarkName = "videomme",
     blind: Annotated[

@@ -40,7 +40,7 @@ FAILED, WRONG_USAGE, UNDECIDED, NOT_EVALUATED = 1, 2, 3, 4
 @commands.command(epilog="Example: videomme gate main.json candidate.json --margin 2")
 def gate(
     baseline: Annotated[
-        str, evaluation_argument("BASELINE", "Name of an evaluation, or results file.")
+        str, evaluation_argument("BASELINE", "An evaluation, or a results file or folder.")
     ],
     candidate: Annotated[
         str, evaluation_argument("CANDIDATE", "Another one of the same benchmark.")

@@ -136,7 +136,7 @@ def reproduce(
             columns=renamed_columns(columns),
         )
         report = score_file(file or Path(), options)
-        result = compare(recipe, report.rows, of_track, notes=report.notes)
+        result = compare(recipe, report.rows, of_track, notes=(*report.notes, *report.remarks))
     if as_json:
         print_json(result)
     else:

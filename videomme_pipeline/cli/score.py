@@ -176,7 +176,7 @@ def _one_file(responses: Path | None, results_file: Path | None) -> Path:
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
 def compare(
-    a: Annotated[str, evaluation_argument("A", "Name of an evaluation, or results file.")],
+    a: Annotated[str, evaluation_argument("A", "An evaluation, or a results file or folder.")],
     b: Annotated[str, evaluation_argument("B", "Another one of the same benchmark.")],
     benchmark: BenchmarkName = "videomme",
     reader: FileReader = "strict",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.cli.arguments import choice
-from videomme_pipeline.cli.context import err
+from videomme_pipeline.cli.context import err, note
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ def rows_and_settings(
 ) -> "tuple[Sequence[ScoredQuestion], Mapping[str, object]]":
     """The scored questions and the settings of an evaluation, or of a results file.
 
-    `name` is the name of the evaluation or the path of the file. A file is scored with `options`;
-    the reader is its only setting. `store` is None outside of a project.
+    `name` is the name of the evaluation, or the path of a file, a folder or a pattern. Files are
+    scored with `options`, and remarks about them are printed; the reader is their only setting.
+    `store` is None outside of a project.
 
     Raises:
         ConfigurationError: if there is neither such a file nor such an evaluation.
@@ -31,7 +32,10 @@ def rows_and_settings(
     if names_files(name, store):
         from videomme_pipeline.formats.score_file import score_file
 
-        return score_file(Path(name), options).rows, {"reader": options.reader.value}
+        report = score_file(Path(name), options)
+        for remark in report.remarks:
+            note(f"{name}: {remark}")
+        return report.rows, {"reader": options.reader.value}
     from videomme_pipeline.storage.tables import stored_settings
 
     evaluations = [path.stem for path in store.score_files()] if store else []
