@@ -102,11 +102,11 @@ def test_findings_do_not_depend_on_the_order_of_rows_in_tables(
 ) -> None:
     shutil.copy(project.store.warehouse, tmp_path / "copy.duckdb")
     with closing(duckdb.connect(str(tmp_path / "copy.duckdb"))) as connection:
-        found = [*citation_findings(connection, project.store)]
+        before = [*citation_findings(connection, project.store)]
         for table in ("questions", "scored_questions", "evaluated_videos", "videos"):
             connection.execute(f"create temp table rows as from {table} order by all desc")
             connection.execute(f"truncate {table}")
             connection.execute(f"insert into {table} from rows")
             connection.execute("drop table rows")
-        assert [*citation_findings(connection, project.store)] == found
-    assert {row.status for row in found if row.check_name is CitationCheck.MEDIA} == {Status.OK}
+        assert [*citation_findings(connection, project.store)] == before
+    assert {row.status for row in before if row.check_name is CitationCheck.MEDIA} == {Status.OK}

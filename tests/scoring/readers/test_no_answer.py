@@ -22,6 +22,8 @@ The carbon atom C is bound to four hydrogen atoms.
 Blood type B people can receive B and O.
 Her final grade was a D.
 Plan B failed as well.
+signs = ['A', 'B', 'E']\ncurrent = 'E'\nprint(signs[signs.index(current) - 1])
+if few < many:\n    answer = "B"\nelse:\n    answer = "D"\n\nprint(answer)
 Q1: A\nQ2: C\nQ3: D
 1. The answer is A.\n2. The answer is C.
 Question 1: The answer is A.\nQuestion 2: The answer is B.\nQuestion 3: The answer is D.

@@ -239,6 +239,7 @@ def test_options_in_another_script_are_recognized() -> None:
         ("The answer is A. Wait, that's wrong.", "withdrawn", None),
         ("<think>A or B", "reasoning_only", None),
         ("Error code: 429", "error_text", None),
+        ('if a < b:\n    answer = "A"\nprint(answer)', "program", None),
         ("I'm sorry, I cannot help.", "refusal", "I'm sorry"),
         ("A man walks.", "no_letter", None),
         (" \n", "empty", None),

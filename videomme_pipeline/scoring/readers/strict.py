@@ -94,6 +94,8 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
         return Reading(letter=None, rule="several_letters", span=None)
     if words_of.ERROR_TEXT.match(text):
         return Reading(letter=None, rule="error_text", span=None)
+    if _PROGRAM_END.search(text):
+        return Reading(letter=None, rule="program", span=None)
     return None
 
 
@@ -105,6 +107,8 @@ _SEVERAL_LETTERS = re.compile(
     rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))++|(?:{_BETWEEN}[a-n](?!\w))++){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
+_PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")
+"""The end of a program, whose output nobody knows."""
 
 
 def _why_none(answer: str) -> Reading:
