@@ -40,8 +40,9 @@ VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "history", "questi
 
 
 def table_rows(page: Page, name: str) -> list[list[str]]:
-    """Visible text of the cells of the table under the heading `name`."""
+    """Visible text of the cells of the table under the heading `name`, once it is drawn."""
     table = page.locator(".toolbar", has_text=name).first.locator("xpath=following::table[1]")
+    table.wait_for()
     rows = table.locator("tbody tr:not(.group, .folded, .published)")
     texts: list[list[str]] = rows.evaluate_all(
         "rows => rows.map(row => [...row.cells].map(c => c.innerText))"
