@@ -22,8 +22,8 @@ NEEDS = {"report": shutil.which("chromium") is not None, "engine": is_installed(
 """True if this machine has the program that a measurement needs."""
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_measurement_runs(name: str) -> None:
+def check_measurement(name: str) -> None:
+    """Run the quick form of a measurement, whose last line is JSON."""
     if not NEEDS.get(name, True):
         pytest.skip("this machine has no Chromium or no vLLM")
     usage = SCRIPTS[name]
@@ -35,6 +35,26 @@ def test_a_measurement_runs(name: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     if "--json" in options:
         assert json.loads(done.stdout.splitlines()[-1])
+
+
+class TestFirstMeasurements:
+    """A class per third, so that three processes share them."""
+
+    @pytest.mark.parametrize("name", [*SCRIPTS][0::3])
+    def test_a_measurement_runs(self, name: str) -> None:
+        check_measurement(name)
+
+
+class TestSecondMeasurements:
+    @pytest.mark.parametrize("name", [*SCRIPTS][1::3])
+    def test_a_measurement_runs(self, name: str) -> None:
+        check_measurement(name)
+
+
+class TestThirdMeasurements:
+    @pytest.mark.parametrize("name", [*SCRIPTS][2::3])
+    def test_a_measurement_runs(self, name: str) -> None:
+        check_measurement(name)
 
 
 def test_the_cluster_demo_runs_without_slurm() -> None:
