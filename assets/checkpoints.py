@@ -32,6 +32,7 @@ from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
 from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema
 from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_here, run_config
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
     CHECKPOINT_JOB,
     VERDICTS,
@@ -47,7 +48,6 @@ from videomme_pipeline.scoring.checkpoint import (
     Checkpoint,
     CheckpointOutcome,
     read_checkpoints,
-    version_of,
     write_checkpoint,
 )
 

@@ -26,10 +26,11 @@ from videomme_pipeline.assets.triggers.jobs import refresh_here, run_config
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.answers.scores import score_evaluation
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.reports.gate import sentence
-from videomme_pipeline.scoring.recorded_look import RecordedLook, read_race, version_of, write_race
+from videomme_pipeline.scoring.recorded_look import RecordedLook, read_race, write_race
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.gate import GateCheck, headline_check, require_answers
 from videomme_pipeline.scoring.statistics.race import (

@@ -5,7 +5,7 @@ result, such as paths, timeouts and concurrency.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -46,6 +46,11 @@ def fingerprint(*parts: Any, **named: Any) -> str:
     """
     text = canonical_json([list(parts), named])
     return blake3(text.encode()).hexdigest(length=FINGERPRINT_BYTES)
+
+
+def version_of(rows: Iterable[Any]) -> str:
+    """The data version of rows, which may contain times."""
+    return fingerprint(list(map(repr, rows)))
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})

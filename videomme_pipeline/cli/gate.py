@@ -49,7 +49,7 @@ def gate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Another run of the baseline, so that its chance matters less. Repeatable.",
+            help="Another run of the baseline; the mean of all is compared. Repeatable.",
         ),
     ] = None,
     margin: Margin = 2.0,

@@ -15,7 +15,6 @@ from videomme_pipeline.cli.arguments import (
 from videomme_pipeline.cli.context import (
     announce,
     note,
-    open_for_run,
     open_project,
     out,
     own_store,
@@ -147,7 +146,7 @@ def _ask(
     name: str, recipe: "Recipe", model: str, track: str, max_cost: float | None
 ) -> "Sequence[ScoredQuestion]":
     """The answers of a model to the evaluation of the recipe, which is written and run."""
-    from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, report_run
+    from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, run_evaluations
     from videomme_pipeline.evaluation.writing import write_evaluation
 
     configuration = open_project().configuration
@@ -159,10 +158,6 @@ def _ask(
     for fact in recipe.not_proven(is_evaluated=True):
         note(f"Not kept: {fact}")
     note(PLANNING)
-    from videomme_pipeline.assets.run import refresh_project
-
-    with open_for_run([evaluation]) as (project, instance):
-        refreshed = refresh_project(project, instance, [evaluation], max_cost)
-    report_run(refreshed, project)
+    project, refreshed = run_evaluations([evaluation], max_cost)
     end_if_not_fresh(refreshed)
     return stored_scores(project.store, evaluation)[1]

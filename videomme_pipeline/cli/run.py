@@ -96,7 +96,7 @@ def run(
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
         else:
-            report_run(refreshed, project)
+            _report_run(refreshed, project)
             _show_scores(scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
@@ -244,7 +244,17 @@ def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
     }
 
 
-def report_run(refreshed: "Refreshed", project: "Project") -> None:
+def run_evaluations(names: "Sequence[str]", max_cost: float | None) -> "tuple[Project, Refreshed]":
+    """Bring evaluations up to date, and print what was built and what failed."""
+    from videomme_pipeline.assets.run import refresh_project
+
+    with open_for_run(names) as (project, instance):
+        refreshed = refresh_project(project, instance, names, max_cost)
+    _report_run(refreshed, project)
+    return project, refreshed
+
+
+def _report_run(refreshed: "Refreshed", project: "Project") -> None:
     """Print what a run built, and what failed, on standard error."""
     from videomme_pipeline.reports.terminal.tables import show_line
 

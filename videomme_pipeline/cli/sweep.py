@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from videomme_pipeline.cli.arguments import AsJson, evaluation_argument
-from videomme_pipeline.cli.context import (
-    announce,
-    note,
-    open_for_run,
-    open_project,
-    out,
-    print_json,
-    write,
-)
-from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, report_run
+from videomme_pipeline.cli.context import announce, note, open_project, out, print_json, write
+from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, run_evaluations
 
 if TYPE_CHECKING:
     from videomme_pipeline.storage.layout import Store
@@ -68,12 +60,8 @@ def sweep(
     announce(PLANNING)
     axes = {"sampling": sampling, "subtitles": subtitles, "prompt": prompt}
     names = _written(evaluation, {key: values for key, values in axes.items() if values})
-    from videomme_pipeline.assets.run import refresh_project
-
-    with open_for_run(names) as (project, instance):
-        refreshed = refresh_project(project, instance, names, max_cost)
-        rows = _rows(project.store, names)
-    report_run(refreshed, project)
+    project, refreshed = run_evaluations(names, max_cost)
+    rows = _rows(project.store, names)
     cheapest, cost = _cheapest(rows)
     if as_json:
         print_json({"settings": rows, "cheapest": cheapest, "cost": cost})

@@ -53,8 +53,8 @@ class EvaluationFile(Selection):
     prompt: Reference = "contract_v1"
     """A named template, or the path of your own template beside the evaluation file."""
     frame_times: FrameTimes | None = None
-    """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's chat
-    template writes them for a video. For frames that are sent as images."""
+    """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's processor
+    writes it for a video. For frames that are sent as images."""
     reader: ReaderName = ReaderName.STRICT
     judge: JudgeSpec | None = None
     """A model that reads the responses that `strict` cannot read. Scores report its letters and

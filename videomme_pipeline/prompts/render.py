@@ -32,7 +32,7 @@ from videomme_pipeline.subtitles.align import AlignedLine, Alignment
 _WRITTEN_SECONDS = r"\{seconds:\.(\d)f\}"
 """The place of the seconds in `frame_times`, and the number of their decimals."""
 FrameTimes = Annotated[str, Field(max_length=100, pattern=_WRITTEN_SECONDS)]
-"""The time of a frame in words, such as `<{seconds:.1f} seconds>` in Qwen3-VL's chat template."""
+"""The time of a frame in words, such as `<{seconds:.1f} seconds>` of Qwen3-VL's processor."""
 RENDER_VERSION = 1
 """Part of the fingerprint of every prompt. Increase it when a template renders to another text."""
 
@@ -292,7 +292,7 @@ def render(
 
 
 def _times(template: Template, frame_seconds: Sequence[float]) -> list[str]:
-    """The text with the time of each frame; empty without `times`."""
+    """The text with the time of each frame; empty without `frame_times`."""
     if template.frame_times is None:
         return []
     before, digits, after = re.split(_WRITTEN_SECONDS, template.frame_times, maxsplit=1)

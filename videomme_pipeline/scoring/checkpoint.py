@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import logging_damage, read_rows, write_rows
 
@@ -72,11 +72,6 @@ def read_checkpoints(store: Store) -> list[Checkpoint]:
         with logging_damage(path):
             rows += read_rows(path, Checkpoint)
     return sorted(rows, key=lambda row: (row.run, row.step, row.template))
-
-
-def version_of(rows: Iterable[Checkpoint]) -> str:
-    """The data version of the rows of one checkpoint."""
-    return fingerprint(list(map(repr, rows)))
 
 
 def write_checkpoint(store: Store, rows: Iterable[Checkpoint]) -> None:

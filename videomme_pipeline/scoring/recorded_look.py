@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_rows, write_rows
 
@@ -42,7 +42,7 @@ class RecordedLook:
     difference_high: float | None
     """Upper end of the 95% interval."""
     boundary: float | None
-    """The difference from which on this look finds one, by Student's t, in points."""
+    """The smallest difference that this look finds, by Student's t, in points."""
     p_value: float
     """The p-value of the sign-flip test."""
     verdict: str
@@ -56,11 +56,6 @@ class RecordedLook:
 def read_race(store: Store, baseline: str, candidate: str) -> list[RecordedLook]:
     """The looks of the newest race of two evaluations, in their order."""
     return read_rows(store.race(baseline, candidate), RecordedLook)
-
-
-def version_of(looks: Sequence[RecordedLook]) -> str:
-    """The data version of a race."""
-    return fingerprint(list(map(repr, looks)))
 
 
 def write_race(store: Store, looks: Sequence[RecordedLook]) -> None:

@@ -150,8 +150,10 @@ def as_repeats(runs: Sequence[Sequence[ScoredQuestion]]) -> list[ScoredQuestion]
     rows: list[ScoredQuestion] = []
     for run in runs:
         first = 1 + max((row.repeat for row in rows), default=-1)
-        name = (rows or run)[0].evaluation if run else ""
-        rows += [replace(row, evaluation=name, repeat=first + row.repeat) for row in run]
+        rows += [
+            replace(row, evaluation=(rows or run)[0].evaluation, repeat=first + row.repeat)
+            for row in run
+        ]
     return rows
 
 

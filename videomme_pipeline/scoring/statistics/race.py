@@ -106,7 +106,7 @@ def stop_after(
 
 
 def boundary(check: GateCheck, look: Look) -> float | None:
-    """The difference, in points, from which on `look` finds one, by Student's t.
+    """The smallest difference, in points, that `look` finds, by Student's t.
 
     None for a single video.
     """
