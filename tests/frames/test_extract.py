@@ -62,6 +62,9 @@ def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: 
     result = run(store, video_job)["a"]
     assert result.error is None
     assert [frame_set.count for frame_set in result.frame_sets] == [8, 5, 5]
+    shares = [stored(store, video_job, sampling).decode_cpu_seconds or 0 for sampling in SAMPLINGS]
+    assert shares == pytest.approx([sum(shares) * count / 18 for count in (8, 5, 5)])
+    assert 0 < sum(shares) <= result.cpu_seconds
     index = index_packets(video_job.file)
     for sampling in SAMPLINGS:
         frames = stored(store, video_job, sampling)

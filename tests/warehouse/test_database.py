@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from tests.support.evidence import video
 from tests.support.full_disk import files_of_at_most
 from tests.support.registered import registered
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
@@ -28,6 +29,7 @@ from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
+from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.checkpoint import Checkpoint, write_checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -429,6 +431,53 @@ def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> N
     assert usage["cached_share"] == pytest.approx(0.6)
     assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == (1.0, 9.0)
     assert usage["reasoning_tokens"] is None
+
+
+def test_usage_per_question_counts_shared_frames_in_each_evaluation_and_unknown_values_in_none(
+    tmp_path: Path,
+) -> None:
+    store, sent = Store.at(tmp_path), Usage(prompt_tokens=900, text_tokens=100)
+    on_001 = [row for row in WITH if row.video_id == "001"][:2]
+    (on_002, *_) = [row for row in WITH if row.video_id == "002"]
+    rows = [
+        replace(row, outcome=Outcome.INCORRECT, is_correct=False, num_frames=8, usage=sent)
+        for row in (*on_001, on_002)
+    ]
+    facts: dict[str, Sequence[tuple[float | None, int | None]]] = {
+        "known": [(4.0, 800), (2.0, 500)],
+        "shared": [(4.0, 800), (2.0, 500)],
+        "partly": [(4.0, 800), (None, None)],
+        "unknown": [(None, None), (None, None)],
+        "blind": [(0.0, 0), (0.0, 0)],
+    }
+    for name, of_videos in facts.items():
+        put(store, [replace(row, evaluation=name) for row in rows])
+        videos = [
+            replace(video(video_id), evaluation=name, decode_cpu_seconds=seconds, frame_bytes=size)
+            for video_id, (seconds, size) in zip(("001", "002"), of_videos, strict=True)
+        ]
+        path = store.evaluated_videos("videomme", name)
+        write_rows(path, videos, EvaluatedVideo, fingerprint="f")
+    put(store, [replace(row, evaluation="imported", usage=Usage()) for row in rows])
+    with database.connect(store) as connection:
+        usage = {row["evaluation"]: row for row in rows_of(connection, "select * from usage")}
+    decode = "decode_cpu_seconds"
+    of_frames = (decode, f"{decode}_per_question", "frame_bytes_per_question")
+    assert {name: tuple(row[column] for column in of_frames) for name, row in usage.items()} == {
+        "known": (6.0, 2.0, 700.0),
+        "shared": (6.0, 2.0, 700.0),
+        "partly": (None, 2.0, 800.0),
+        "unknown": (None, None, None),
+        "blind": (0.0, 0.0, 0.0),
+        "imported": (None, None, None),
+    }
+    reported, imported = usage["known"], usage["imported"]
+    assert reported["prompt_tokens_per_question"] == 900
+    assert reported["visual_tokens_per_question"] == 800
+    assert reported["frames_per_question"] == 8
+    assert reported["cost_dollars_per_question"] == pytest.approx(0.001)
+    assert reported["reasoning_tokens_per_question"] is None
+    assert imported["prompt_tokens_per_question"] is imported["visual_tokens_per_question"] is None
 
 
 def test_failed_attempts_are_counted_by_kind(connection: duckdb.DuckDBPyConnection) -> None:

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,8 @@ class FrameFacts:
     are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
     `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
     backend that was used: PyAV if the sampling's backend would return wrong frames.
+    `decode_cpu_seconds` is the CPU time of reading, decoding and encoding the frames. The time of
+    a pass over a video for several samplings is divided by their numbers of frames.
     """
 
     video_hash: str
@@ -113,6 +115,7 @@ class FrameFacts:
     missing_seconds: tuple[float, ...] = ()
     damage: str | None = None
     decoded_by: str = PYAV
+    decode_cpu_seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +191,10 @@ class FrameSet(FrameFacts):
 
 NO_FRAMES = FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
 """The frame set of a model that is asked without frames."""
+NO_STORED_FRAMES = StoredFrames(
+    video_hash="", fingerprint="", media_type="image/jpeg", decode_cpu_seconds=0.0, count=0, bytes=0
+)
+"""The same frame set as `StoredFrames`."""
 
 
 def frame_settings(
@@ -266,6 +273,7 @@ class FrameWriter:
         missing_seconds: Sequence[float] = (),
         damage: str | None = None,
         decoded_by: str = PYAV,
+        decode_cpu_seconds: float | None = None,
     ) -> StoredFrames:
         """Move the file to its final path, with the facts of the choice in its footer."""
         self._flush()
@@ -279,6 +287,7 @@ class FrameWriter:
             missing_seconds=tuple(missing_seconds),
             damage=damage,
             decoded_by=decoded_by,
+            decode_cpu_seconds=decode_cpu_seconds,
         )
         metadata = {
             "fingerprint": self.fingerprint,

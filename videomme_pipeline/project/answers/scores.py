@@ -6,7 +6,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import read_stored
+from videomme_pipeline.frames.cache import NO_STORED_FRAMES, StoredFrames, read_stored
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -76,7 +76,8 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
     rows = []
     for video_id, questions in selected.items():
         video = snapshot.videos.get(video_id) if reads_video else None
-        planned = _planned_frames(benchmark, video_id, video, evaluation)
+        stored = _stored_frames(benchmark, video_id, video, evaluation)
+        planned = None if stored is None else stored.count + len(stored.missing_seconds)
         rows.append(
             EvaluatedVideo(
                 benchmark=benchmark.name,
@@ -87,28 +88,31 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
                 subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
                 planned_frames=planned,
                 frame_tokens=frame_tokens(video, planned, evaluation),
+                decode_cpu_seconds=None if stored is None else stored.decode_cpu_seconds,
+                frame_bytes=(
+                    None if stored is None or evaluation.model.reads_video else stored.bytes
+                ),
             )
         )
     return rows
 
 
-def _planned_frames(
+def _stored_frames(
     benchmark: BenchmarkState, video_id: str, video: Video | None, evaluation: Evaluation
-) -> int | None:
-    """The number of frames that the sampling chose, including those that did not decode.
+) -> StoredFrames | None:
+    """The frames of a video without their pictures; no frames for a model that gets none.
 
     None if no frames are stored, or their file is unreadable.
     """
     if evaluation.sampling is None or not evaluation.model.needs_frames:
-        return 0
+        return NO_STORED_FRAMES
     if video is None:
         return None
     settings = benchmark.snapshot.versions.frame_settings(video_id, evaluation.sampling)
     try:
-        stored = read_stored(benchmark.store, video.content_hash, settings)
+        return read_stored(benchmark.store, video.content_hash, settings)
     except (FileNotFoundError, DamagedFileError, StorageError):
         return None
-    return stored.count + len(stored.missing_seconds)
 
 
 def frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:

@@ -1,6 +1,23 @@
 -- grain: one row per (benchmark, evaluation)
 -- Usage of the requests. Sums are over the responses that report a value, and null if no response does.
 -- Latencies are of answers only. `cached_share` is over the responses that report both numbers.
+-- `decode_cpu_seconds` counts frames in full for each evaluation that uses them, although they are
+-- decoded once. It is null if the time of any video is unknown. Values per question are of the
+-- questions or responses with a known value, and null if there are none. The visual tokens of a
+-- prompt are known if the endpoint reports the tokens of its text.
+with frames as (
+    select benchmark, evaluation,
+           case when count(decode_cpu_seconds) = count(*) then sum(decode_cpu_seconds) end
+               as decode_cpu_seconds,
+           sum(decode_cpu_seconds) / nullif(sum(asked) filter (decode_cpu_seconds is not null), 0)
+               as decode_cpu_seconds_per_question,
+           sum(frame_bytes * asked) / nullif(sum(asked) filter (frame_bytes is not null), 0)
+               as frame_bytes_per_question
+    from evaluated_videos
+    join (select benchmark, evaluation, video_id, count(distinct question_id) as asked
+          from scored_questions group by all) using (benchmark, evaluation, video_id)
+    group by benchmark, evaluation
+)
 select benchmark, evaluation,
        count(*) as responses,
        count(*) filter (outcome <> 'failed') as answered,
@@ -14,6 +31,14 @@ select benchmark, evaluation,
        sum(reasoning_tokens)::bigint as reasoning_tokens,
        sum(cost_dollars) as cost_dollars,
        quantile_disc(latency_seconds, 0.50) filter (outcome <> 'failed') as latency_p50_seconds,
-       quantile_disc(latency_seconds, 0.95) filter (outcome <> 'failed') as latency_p95_seconds
-from scored_questions
+       quantile_disc(latency_seconds, 0.95) filter (outcome <> 'failed') as latency_p95_seconds,
+       any_value(decode_cpu_seconds) as decode_cpu_seconds,
+       any_value(decode_cpu_seconds_per_question) as decode_cpu_seconds_per_question,
+       avg(num_frames) filter (outcome <> 'failed') as frames_per_question,
+       any_value(frame_bytes_per_question) as frame_bytes_per_question,
+       avg(prompt_tokens) filter (outcome <> 'failed') as prompt_tokens_per_question,
+       avg(prompt_tokens - text_tokens) filter (outcome <> 'failed') as visual_tokens_per_question,
+       avg(reasoning_tokens) filter (outcome <> 'failed') as reasoning_tokens_per_question,
+       avg(cost_dollars) as cost_dollars_per_question
+from scored_questions left join frames using (benchmark, evaluation)
 group by benchmark, evaluation
