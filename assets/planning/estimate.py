@@ -63,15 +63,34 @@ class RefreshEstimate:
     bytes: float | None = None
 
 
-def estimate(states: Iterable[PartitionState], history: History) -> list[RefreshEstimate]:
+WorkByStage: TypeAlias = Mapping[AnyStage, Mapping[PartitionState, Work]]
+"""The work on every partition that is not fresh, upstream first."""
+
+
+def planned_work(states: Iterable[PartitionState]) -> WorkByStage:
+    """What a refresh would do about `states`, which must be ordered upstream first."""
+    by_stage: dict[AnyStage, dict[PartitionState, Work]] = defaultdict(dict)
+    work_on: dict[dg.AssetKey, set[Work]] = defaultdict(set)
+    for state in states:
+        if state.freshness is Freshness.FRESH:
+            continue
+        stage = state.stage
+        upstream = set[Work]().union(*(work_on[key] for key in stage.parent_keys))
+        work = _work(state, upstream)
+        by_stage[stage][state] = work
+        work_on[stage.asset_key].add(work)
+    return by_stage
+
+
+def estimate(work_by_stage: WorkByStage, history: History) -> list[RefreshEstimate]:
     """One estimate per asset that has something to build, in the order of the plan."""
-    return [_estimate(stage, work, history) for stage, work in _work_by_stage(states).items()]
+    return [_estimate(stage, work_of, history) for stage, work_of in work_by_stage.items()]
 
 
-def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
+def pending_requests(work_by_stage: WorkByStage) -> list[PendingRequests]:
     """The requests that a refresh would send to models, for `estimate_costs`."""
     by_benchmark: dict[str, PendingRequests] = {}
-    for stage, work_of in _work_by_stage(states).items():
+    for stage, work_of in work_by_stage.items():
         if not isinstance(stage, Responses | Scores):
             continue
         pending = by_benchmark.setdefault(
@@ -107,23 +126,6 @@ def _measured_costs(history: History, stage: AnyStage) -> dict[str | None, list[
             break
         cursor = page.cursor
     return measured
-
-
-def _work_by_stage(
-    states: Iterable[PartitionState],
-) -> dict[AnyStage, dict[PartitionState, Work]]:
-    """The work on every partition that is not fresh. `states` must be ordered upstream first."""
-    by_stage: dict[AnyStage, dict[PartitionState, Work]] = defaultdict(dict)
-    work_on: dict[dg.AssetKey, set[Work]] = defaultdict(set)
-    for state in states:
-        if state.freshness is Freshness.FRESH:
-            continue
-        stage = state.stage
-        upstream = set[Work]().union(*(work_on[key] for key in stage.parent_keys))
-        work = _work(state, upstream)
-        by_stage[stage][state] = work
-        work_on[stage.asset_key].add(work)
-    return by_stage
 
 
 def _work(state: PartitionState, upstream: AbstractSet[Work]) -> Work:

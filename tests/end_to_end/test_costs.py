@@ -9,13 +9,11 @@ import pytest
 
 from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
-from tests.support.projects import Copy, WriteServed
+from tests.support.projects import Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
-from videomme_pipeline.assets.planning.estimate import pending_requests
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.assets.planning.freshness import Freshness
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.video_llm import FailureKind
-from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.storage.tables import read_files, read_rows
@@ -50,7 +48,7 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
         assert [r.failure for r in rows if r.raw_output is None] == [FailureKind.NOT_ASKED] * 4
         assert all(r.error and r.error.startswith("not asked") for r in rows if not r.raw_output)
 
-        (left,) = estimate_costs(pending_requests(plan_project(project, instance, ["served"])))
+        (left,) = expected_costs(project, instance, ["served"])
         assert (left.questions, left.requests) == (6, 4)
 
         finished = refresh_project(project, instance, ["served"], 100.0)
@@ -88,9 +86,9 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
 ) -> None:
     with ModelServer() as server:
         project = write_served(server.base_url, **PRICED)
-        assert estimate_costs(pending_requests(plan_project(project, instance, ["served"]))) == []
+        assert expected_costs(project, instance, ["served"]) == []
         refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
-        (before,) = estimate_costs(pending_requests(plan_project(project, instance, ["served"])))
+        (before,) = expected_costs(project, instance, ["served"])
         assert server.request_count == 1, "the first request shows the cost of one"
         refresh_project(project, instance, ["served"])
     assert before.dollars_low == pytest.approx(5 * ONE_QUESTION, rel=0.2)
@@ -117,8 +115,7 @@ def test_a_dry_run_counts_only_the_questions_that_the_journal_cannot_answer(
         row["question"] = "What else is there?"
         copy.annotations.write_bytes(parquet_bytes(rows))
         with project.predicted():
-            states = plan_project(project, instance, ["served"])
-            (announced,) = estimate_costs(pending_requests(states))
+            (announced,) = expected_costs(project, instance, ["served"])
         assert (announced.questions, announced.requests_low, announced.requests) == (3, 1, 1)
         refresh_project(project, instance, ["served"])
         assert server.request_count == asked + 1

@@ -17,10 +17,14 @@ from tests.support.postgres_server import drop_journal, find_postgres, running_p
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from tests.support.shared_files import build_once, session_folder
 from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
+from videomme_pipeline.assets.planning.estimate import pending_requests, planned_work
+from videomme_pipeline.assets.planning.freshness import plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.base import BenchmarkStage
 from videomme_pipeline.assets.stages.chain import chain
+from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.responses.estimate import CostEstimate
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = ("002", "003", "004")
@@ -184,6 +188,14 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             instance.wipe()
         drop_journal(url)
     return folder
+
+
+def expected_costs(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
+) -> list[CostEstimate]:
+    """What a run of `evaluations` would ask."""
+    states = plan_project(project, instance, evaluations)
+    return estimate_costs(pending_requests(planned_work(states)))
 
 
 def stage(project: Project, name: str) -> BenchmarkStage[Any]:

@@ -213,15 +213,15 @@ def _show_plan(
     project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
 ) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.assets.planning.estimate import estimate, pending_requests
+    from videomme_pipeline.assets.planning.estimate import estimate, pending_requests, planned_work
     from videomme_pipeline.assets.planning.freshness import plan_project
     from videomme_pipeline.project.answers.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 
     with project.predicted():
-        states = plan_project(project, history, evaluations)
-        estimates = [asdict(build) for build in estimate(states, history)]
-        costs = estimate_costs(pending_requests(states))
+        work = planned_work(plan_project(project, history, evaluations))
+        estimates = [asdict(build) for build in estimate(work, history)]
+        costs = estimate_costs(pending_requests(work))
     if as_json:
         print_json({"build": estimates, "requests": costs})
     elif not estimates:

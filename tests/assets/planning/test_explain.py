@@ -15,7 +15,7 @@ from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
 from tests.support.stored_events import materializations
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.planning.estimate import RefreshEstimate, estimate
+from videomme_pipeline.assets.planning.estimate import RefreshEstimate, estimate, planned_work
 from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
 from videomme_pipeline.assets.planning.freshness import failure_groups, plan_project
 from videomme_pipeline.assets.run import refresh_project
@@ -217,7 +217,7 @@ def test_partitions_are_found_by_every_part_of_their_name(
 
 def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
     states = plan_project(project, instance)
-    return {item.asset: item for item in estimate(states, instance)}
+    return {item.asset: item for item in estimate(planned_work(states), instance)}
 
 
 def test_estimates_use_comparable_partitions_only(

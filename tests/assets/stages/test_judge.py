@@ -8,11 +8,9 @@ import pytest
 import yaml
 
 from tests.support.model_server import Fault, ModelServer
-from tests.support.projects import WriteProject
-from videomme_pipeline.assets.planning.estimate import pending_requests
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from tests.support.projects import WriteProject, expected_costs
+from videomme_pipeline.assets.planning.freshness import Freshness
 from videomme_pipeline.assets.run import Refreshed, refresh_project
-from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows
@@ -101,7 +99,7 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
             "the rest of the limit is too small for a second request"
         )
         assert str(stopped.stopped_by).startswith("mine: stopped at $0.3000 of $0.5000")
-        estimates = estimate_costs(pending_requests(plan_project(project, instance, ["mine"])))
+        estimates = expected_costs(project, instance, ["mine"])
         assert [(row["evaluation"], row["requests"]) for row in cost_rows(estimates)] == [
             ("mine", "2"),
             ("mine@judge", "1 to 3"),
@@ -113,9 +111,9 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
         assert not [state for state in stopped.not_fresh if state.freshness is Freshness.FAILED]
         rows = read_rows(project.store.scores("videomme", "mine"), ScoredQuestion)
         assert [str(row.judge_error)[:9] for row in rows if row.judge_error] == ["not asked"]
-        (left,) = estimate_costs(pending_requests(plan_project(project, instance, ["mine"])))
+        (left,) = expected_costs(project, instance, ["mine"])
         assert (left.evaluation, left.requests_low, left.requests) == ("mine@judge", 1, 1)
 
         assert run(None).not_fresh == []
         assert asked(server) == {"model": 3, "judge": 3}
-    assert estimate_costs(pending_requests(plan_project(project, instance, ["mine"]))) == []
+    assert expected_costs(project, instance, ["mine"]) == []
