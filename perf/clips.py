@@ -15,7 +15,7 @@ from tests.support.clips import CLIPS, DEFAULT_FOLDER, QUICK, clip, facts
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only the 60-second clip")
+    parser.add_argument("--quick", action="store_true", help="only the smallest clip")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER)
     parser.add_argument("--facts", type=Path, nargs="+", help="only the facts of these videos")

@@ -36,13 +36,14 @@ SAMPLING = parse_sampling("uniform_n-64")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one turn instead of five")
+    parser.add_argument("--quick", action="store_true", help="one turn with the smallest clip")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     names = [clip.name for clip in CLIPS]
-    parser.add_argument("--clip", choices=names, default=QUICK[0].name, help="which clip to copy")
+    parser.add_argument("--clip", choices=names, default="60s_720p30", help="which clip to copy")
     parser.add_argument("--workers", type=int, default=2, help="number of workers and of children")
     arguments = parser.parse_args()
-    result = measure(arguments.clip, arguments.workers, turns=1 if arguments.quick else 5)
+    name, turns = (QUICK[0].name, 1) if arguments.quick else (arguments.clip, 5)
+    result = measure(name, arguments.workers, turns)
     for name, value in result.items():
         print(f"{name:32} {value:.4g}")
     if arguments.json:

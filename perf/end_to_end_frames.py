@@ -8,7 +8,7 @@ caches nothing between questions and builds the bodies of a batch before it send
 all three are in memory. `cold` starts with the file and an empty data folder, `warm` with stored
 frames; both also keep all three bodies. Peak memory is that of the whole process, and that above
 the imports. The last lines extrapolate to an evaluation of 900 such videos. `--quick` uses the
-60-second clip.
+smallest clip.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any
 import orjson
 
 from perf.memory import peak_rss_mb
-from tests.support.clips import clip
+from tests.support.clips import QUICK, clip
 from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, block_pandas, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -118,7 +118,7 @@ def measure_here(way: str, name: str, folder: Path) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the 60-second clip")
+    parser.add_argument("--quick", action="store_true", help="the smallest clip")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--way", nargs=3, metavar=("WAY", "CLIP", "FOLDER"))
     arguments = parser.parse_args()
@@ -126,7 +126,7 @@ def main() -> None:
         way, name, folder = arguments.way
         print(json.dumps(measure_here(way, name, Path(folder))))
         return
-    name = "60s_720p30" if arguments.quick else "40min_720p25"
+    name = QUICK[0].name if arguments.quick else "40min_720p25"
     clip(name)
     with tempfile.TemporaryDirectory() as folder:
         measured = {way: measure(way, name, Path(folder)) for way in WAYS}

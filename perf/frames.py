@@ -326,7 +326,7 @@ def _number(measured: dict[str, float] | None, key: str, digits: int = 2) -> str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="the 60-second clip, three samplings and one turn"
+        "--quick", action="store_true", help="the smallest clip, three samplings and one turn"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--torchcodec-python", help="a Python that has torchcodec")
@@ -384,10 +384,10 @@ def main() -> None:
         "rows": rows,
     }
     if arguments.sampling is None:
-        long = clip("60s_720p30" if arguments.quick else "60min_720p25")
+        long = clip(names[0] if arguments.quick else "60min_720p25")
         result |= {
             "index": index_milliseconds(long),
-            "picture": picture_milliseconds(clip("60s_720p30")),
+            "picture": picture_milliseconds(clip(names[0] if arguments.quick else "60s_720p30")),
             "cache": cache_milliseconds(),
             "fusion_cpu_seconds": fusion_cpu_seconds(clip(main_clip)),
             "split_seconds": split_seconds(long),

@@ -51,6 +51,7 @@ class Clip:
 
 
 CLIPS = (
+    Clip(name="60s_360p30", seconds=60, width=640, height=360, fps=30),
     Clip(name="60s_720p30", seconds=60, width=1280, height=720, fps=30),
     Clip(name="10min_720p30", seconds=600, width=1280, height=720, fps=30),
     Clip(name="40min_720p25", seconds=2400, width=1280, height=720, fps=25),
