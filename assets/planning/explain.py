@@ -115,9 +115,15 @@ class Explanation:
         """The number of partitions of each asset that are not fresh, by most specific cause."""
         counted: dict[str, Counter[Cause]] = defaultdict(Counter)
         for state in self._states.values():
-            for reason in self.reasons(state)[:1]:
-                counted[state.stage.label][reason.cause] += 1
+            if state.freshness is not Freshness.FRESH:
+                counted[state.stage.label][self._cause(state)] += 1
         return dict(counted)
+
+    def _cause(self, state: PartitionState) -> Cause:
+        """The most specific cause of a partition that is not fresh."""
+        if state.freshness is Freshness.MISSING:  # of a new project, these are all partitions
+            return Cause.NEVER_BUILT
+        return self.reasons(state)[0].cause
 
     def _find(self, state: PartitionState) -> Iterator[Reason]:
         failed = state.freshness is Freshness.FAILED

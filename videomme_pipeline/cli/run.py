@@ -137,9 +137,10 @@ def status(
         states = plan_project(project, history, names)
         explanation = Explanation(states, history)
         causes = explanation.causes() if explain is None else {}
+        shown: Sequence[PartitionState] = ()
         if explain is not None:
             shown = matching(states, explain)
-        else:
+        elif reasons or as_json:
             shown = [state for state in states if state.freshness is not Freshness.FRESH]
         explained = [(state, explanation.reasons(state)) for state in shown]
     if as_json:
@@ -157,10 +158,9 @@ def status(
     if explain is None:
         show_counts(out, [state.value for state in Freshness], counts(states), causes)
         _show_failures(states)
-    if reasons or explain is not None:
-        for state, state_reasons in explained:
-            lines = [str(reason) for reason in state_reasons]
-            show_reasons(out, f"{state.name}: {state.freshness}", lines)
+    for state, state_reasons in explained:
+        lines = [str(reason) for reason in state_reasons]
+        show_reasons(out, f"{state.name}: {state.freshness}", lines)
 
 
 @commands.command(epilog="Example: videomme nightly smoke-embedded")
