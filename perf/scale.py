@@ -272,18 +272,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_VIDEOS} videos, not {VIDEOS}")
+    parser.add_argument("--quick", action="store_true", help=f"only {QUICK_VIDEOS} videos")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER / "scale")
     arguments = parser.parse_args()
     videos = QUICK_VIDEOS if arguments.quick else VIDEOS
-    sizes = {size: arguments.folder.resolve() / f"{size}-videos" for size in (videos // 3, videos)}
-    small, large = (measure(folder, size) for size, folder in sizes.items())
-    step = (GROWTH * videos - videos) / (videos - videos // 3)
-    table = {
-        name: (small[name], large[name], grown(small[name], large[name], step)) for name in large
-    }
-    heads = "".join(f"{count:>10,} videos, s, MB " for count in (*sizes, GROWTH * videos))
+    folder = arguments.folder.resolve()
+    sizes = [videos] if arguments.quick else [videos // 3, videos]
+    columns = [measure(folder / f"{size}-videos", size) for size in sizes]
+    if not arguments.quick:
+        step = (GROWTH * videos - videos) / (videos - videos // 3)
+        small, large = columns
+        columns.append({name: grown(small[name], large[name], step) for name in large})
+        sizes.append(GROWTH * videos)
+    table = {name: [column[name] for column in columns] for name in columns[0]}
+    heads = "".join(f"{size:>10,} videos, s, MB " for size in sizes)
     print(f"{'':34}{heads}")
     for name, cells in table.items():
         print(f"{name:34}{''.join(map(_cells, cells))}")
