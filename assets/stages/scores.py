@@ -1,8 +1,10 @@
 """`scores`: the letter read from each response, and the outcome."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
 
 import dagster as dg
 from upath import UPath
@@ -17,9 +19,15 @@ from videomme_pipeline.assets.stages.base import (
 )
 from videomme_pipeline.assets.stages.metadata import chart_picture, table_of
 from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.project.answers.scores import evaluated_videos, score_evaluation
+from videomme_pipeline.project.answers.scores import (
+    evaluated_videos,
+    needs_video,
+    score_evaluation,
+    with_needs_video,
+)
 from videomme_pipeline.project.state.partitions import VariantPartition
 from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
@@ -76,6 +84,16 @@ class Scores(BenchmarkStage[VariantPartition]):
     def is_current(self, target: Target[VariantPartition]) -> bool:
         return super().is_current(target) and self._has_evaluated_videos(target)
 
+    def settings_of(self, evaluation: str) -> dict[str, Any]:
+        """The settings of an evaluation's scores, with the blind evaluation that splits them."""
+        return super().settings_of(evaluation) | self._split_by(evaluation)
+
+    def _split_by(self, evaluation: str) -> dict[str, Any]:
+        blind = self.benchmark.blind_for(self.benchmark.evaluations[evaluation])
+        if blind is None:
+            return {}
+        return {NEEDS_VIDEO.column: {"evaluation": blind.name, "fingerprint": blind.fingerprint}}
+
     def citation_findings(self) -> list[CitationFindingRow]:
         from videomme_pipeline.warehouse.database import findings_of  # noqa: PLC0415 - DuckDB
 
@@ -89,22 +107,40 @@ class Scores(BenchmarkStage[VariantPartition]):
         return self.store.evaluated_videos(self.benchmark.name, target.partition.variant)
 
     def build(self, targets: Targets[VariantPartition]) -> Results[VariantPartition]:
+        rows_of = cache(self._rows_of)  # of the blind evaluation, which splits the scores of others
         for target in targets:
             try:
-                yield from self._score(target)
+                yield from self._score(target, rows_of)
             except VideoMMEError as error:
                 yield Failed(partition=target.partition, reason=str(error))
 
     def metadata(self, target: Target[VariantPartition]) -> dict[str, object]:
         return _metadata(read_rows(target.path, ScoredQuestion))
 
-    def _score(self, target: Target[VariantPartition]) -> Results[VariantPartition]:
+    def _rows_of(self, evaluation: str) -> list[ScoredQuestion]:
+        return score_evaluation(
+            self.project, self.benchmark, self.benchmark.evaluations[evaluation]
+        )
+
+    def _score(
+        self,
+        target: Target[VariantPartition],
+        rows_of: Callable[[str], Sequence[ScoredQuestion]],
+    ) -> Results[VariantPartition]:
         evaluation = self.benchmark.evaluations[target.partition.variant]
         stops = self.project.spending.stops
         stops_before = len(stops)
-        rows = score_evaluation(self.project, self.benchmark, evaluation)
+        rows = self._rows_of(evaluation.name)
+        blind = self.benchmark.blind_for(evaluation)
+        blind_rows = [] if blind is None else rows_of(blind.name)
+        if blind is not None:
+            values = needs_video(blind_rows)
+            rows = [with_needs_video(row, values) for row in rows]
         unjudged = [row.judge_error for row in rows if row.judge_error]
-        incomplete = bool(unjudged) or any(row.outcome is Outcome.FAILED for row in rows)
+        unanswered = sum(row.outcome is Outcome.FAILED for row in blind_rows)
+        incomplete = bool(unjudged or unanswered) or any(
+            row.outcome is Outcome.FAILED for row in rows
+        )
         write_rows(
             self._evaluated_videos(target),
             evaluated_videos(self.benchmark, evaluation),
@@ -116,9 +152,15 @@ class Scores(BenchmarkStage[VariantPartition]):
             rows,
             ScoredQuestion,
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
-            settings=evaluation.specification,
+            settings=evaluation.specification | self._split_by(evaluation.name),
         )
         yield Built(target=target, metadata=_metadata(rows), incomplete=incomplete)
+        if blind is not None and unanswered:
+            yield Failed(
+                partition=target.partition,
+                reason=f"`needs_video` needs the answers of {blind.name}, which has not answered "
+                f"{unanswered:,} questions; run `videomme run {blind.name}`",
+            )
         if unjudged and len(stops) == stops_before:  # otherwise the cost limit stopped the judge
             yield Failed(
                 partition=target.partition,

@@ -187,8 +187,8 @@ class Benchmark(DeclaredFacts):
 
     @property
     def published_facets(self) -> tuple[Facet, ...]:
-        """Facets that are columns of the dataset. The others are derived from them."""
-        return tuple(facet for facet in self.facets if facet.derivation is None)
+        """Facets that are columns of the dataset."""
+        return tuple(f for f in self.facets if f.derivation is None and f.is_column)
 
     @property
     def shown_facets(self) -> tuple[Facet, ...]:

@@ -17,6 +17,8 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fetch.release import HubSpec, Release
 from videomme_pipeline.fingerprint import Spec
 
+LISTED = ("yes", "no")
+"""The values of a facet of questions in a file, and of those that are not in it."""
 PUBLISHED = Path(__file__).with_name("published")
 """The folder of the declarations of published benchmarks."""
 
@@ -47,6 +49,9 @@ class FacetSpec(FacetFacts):
     """Another name that annotations may have for the column."""
     required: bool = False
     """True if each question must have a value."""
+    file: RelativePath | None = None
+    """File with the ids of the questions whose value is `yes`, as a JSON list or one per line. The
+    others have `no`, and the dataset has no column for the facet."""
     each: bool = False
     """True if a row has a list of `values`. Each value then becomes a facet of its own."""
 
@@ -133,7 +138,16 @@ class Declaration(DeclaredFacts):
     def columns_of_facets(self) -> dict[str, FacetSpec]:
         """The declared facets that are columns of the dataset, by name."""
         specs = {name: spec or FacetSpec() for name, spec in self.facets.items()}
-        return {name: spec for name, spec in specs.items() if spec.derivation is None}
+        return {
+            name: spec
+            for name, spec in specs.items()
+            if spec.derivation is None and spec.file is None
+        }
+
+    @property
+    def facet_files(self) -> dict[str, str]:
+        """The files that list the questions of declared facets, by facet."""
+        return {name: spec.file for name, spec in self.facets.items() if spec and spec.file}
 
     @property
     def question_settings(self) -> dict[str, object]:
@@ -189,6 +203,8 @@ def _facets(name: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
     """The facets that one entry of `facets` declares: one, or one per value."""
     title = spec.title or name.replace("_", " ").capitalize()
     own: list[dict[str, object]] = [{"column": name, "title": title}]
+    if spec.file is not None:
+        own[0] |= {"values": LISTED, "is_column": False}
     if spec.each:
         own = [
             {

@@ -46,7 +46,10 @@ class DeclaredSource(Source):
         super().__init__(name, settings, folder)
         self.declaration = declaration
         self.release = declaration.release(name, settings.revision)
-        self._annotation_names = [annotations.file for annotations in declaration.annotations]
+        self._annotation_names = [
+            *(annotations.file for annotations in declaration.annotations),
+            *declaration.facet_files.values(),
+        ]
         self._stored: Annotated | None = None
 
     @property
@@ -100,7 +103,7 @@ class DeclaredSource(Source):
             return read_questions(self.declaration, paths, self.name)
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
-        """The annotation files on disk, or none if they have yet to be fetched.
+        """The annotation files on disk, then those of facets, or none if they have to be fetched.
 
         Raises:
             AnnotationError: if the user's folder lacks one.
@@ -111,9 +114,10 @@ class DeclaredSource(Source):
             stored = self.release.stored_in(self.folder)
             paths = [stored / name for name in names]
             return tuple(paths) if all(path.is_file() for path in paths) else ()
-        if self.settings.annotations is not None and len(names) == 1:
-            return (self.settings.annotations.expanduser(),)
-        return tuple(self._own_annotations(name) for name in names)
+        given = self.settings.annotations
+        if given is None or len(self.declaration.annotations) > 1:
+            return tuple(map(self._own_annotations, names))
+        return (given.expanduser(), *map(self._own_annotations, names[1:]))
 
     def _own_annotations(self, name: str) -> MediaFile:
         """The annotation file called `name` in the user's own folder."""

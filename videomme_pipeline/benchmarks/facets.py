@@ -92,6 +92,8 @@ class Facet(FacetFacts):
     column: FacetColumn
     title: str
     measure: Measure = Measure.ACCURACY
+    is_column: bool = True
+    """False if the dataset has no column for it, and no other facet from which it follows."""
 
     @property
     def kind(self) -> type[str] | type[int]:
@@ -111,6 +113,16 @@ class Facet(FacetFacts):
 
     def show(self, value: FacetValue) -> str:
         return self.value_title.replace("{}", str(value))
+
+
+NEEDS_VIDEO = Facet(
+    column="needs_video",
+    title="Needs video",
+    values=("yes", "no", "unknown"),
+    value_title="needs video: {}",
+    is_column=False,
+)
+"""The facet of a benchmark for which benchmarks.yaml names a blind evaluation."""
 
 
 def with_dataset_names(row: Mapping[str, Any], declared: Iterable[Facet]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Questions from the rows of annotation files, and everything that is wrong with the rows."""
 
+import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
@@ -24,8 +25,14 @@ from videomme_pipeline.benchmarks.columns import (
     text_in,
     whole_number_in,
 )
-from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration, FacetSpec, inside
-from videomme_pipeline.benchmarks.facets import FacetValue, with_dataset_names, with_derived
+from videomme_pipeline.benchmarks.declaration import (
+    LISTED,
+    AnnotationFile,
+    Declaration,
+    FacetSpec,
+    inside,
+)
+from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids
 from videomme_pipeline.benchmarks.source import Annotated, Problem
@@ -48,11 +55,14 @@ _LISTED = 10
 def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: str) -> Annotated:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
+    After the annotation files, `files` has those of the facets.
+
     Raises:
         AnnotationError: if a file cannot be read, or lacks a declared column.
     """
     reader = _Reader(declaration, benchmark)
-    for annotations, path in zip(declaration.annotations, files, strict=True):
+    tables, lists = files[: len(declaration.annotations)], files[len(declaration.annotations) :]
+    for annotations, path in zip(declaration.annotations, tables, strict=True):
         rows = [
             _with_aliases(declaration, _from_contract(declaration, row))
             for row in read_rows(path, annotations.rows)
@@ -61,6 +71,12 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
         for number, row in enumerate(rows, start=1):
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
     questions = with_own_ids(reader.questions)
+    for facet, path in zip(declaration.facet_files, lists, strict=True):
+        ids = _listed_ids(path, {question.question_id for question in questions})
+        values = {q.question_id: LISTED[0 if q.question_id in ids else 1] for q in questions}
+        questions = [
+            replace(q, facets=Facets({**q.facets, facet: values[q.question_id]})) for q in questions
+        ]
     return Annotated(
         questions=tuple(questions),
         hidden=reader.hidden,
@@ -72,6 +88,23 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
         advice=_advice(declaration),
         files=tuple(files),
     )
+
+
+def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
+    """The ids in a file that lists questions: a JSON list, or one per line.
+
+    Raises:
+        AnnotationError: if the file is missing or unreadable, or has no id of a question.
+    """
+    try:
+        text = path.read_text("utf-8-sig").strip()
+        listed_ids = json.loads(text) if text.startswith("[") else text.splitlines()
+    except (OSError, ValueError) as error:
+        raise AnnotationError(f"{path}: not a list of question ids ({error})") from error
+    ids = set(map(str, listed_ids)).intersection(existing)
+    if not ids:
+        raise AnnotationError(f"{path}: no question of the annotations has one of its ids")
+    return ids
 
 
 def _problems_of_all(

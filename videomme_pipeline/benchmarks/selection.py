@@ -108,6 +108,10 @@ class BenchmarkSettings(Selection):
     limit: int | None = Field(default=None, ge=1)
     """Evaluate only the first `limit` videos."""
 
+    needs_video: str | None = None
+    """A blind evaluation. A question that it answers correctly does not need the video, which is a
+    value of the facet `needs_video` of all other evaluations."""
+
     keep_archives: bool = True
     """Keep archives that were downloaded whole after they are unzipped."""
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.registry import find_benchmark, register_declared
+from videomme_pipeline.benchmarks.registry import find_benchmark, register, register_declared
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml, shown
 from videomme_pipeline.errors import ConfigurationError
@@ -96,7 +97,7 @@ def read_configuration(folder: Path) -> Configuration:
             evaluations[path.stem] = read_evaluation(path, benchmarks, catalog)
         except ConfigurationError as error:
             problems[path.stem] = error
-    return Configuration(
+    configuration = Configuration(
         folder=folder,
         benchmarks=benchmarks,
         catalog=catalog,
@@ -104,6 +105,29 @@ def read_configuration(folder: Path) -> Configuration:
         evaluations=evaluations,
         problems=problems,
     )
+    for name in benchmarks:
+        _register_needs_video(name, configuration)
+    return configuration
+
+
+def _register_needs_video(name: str, configuration: Configuration) -> None:
+    """Register the benchmark `name` with the facet `needs_video` if its settings have the key."""
+    benchmark, blind = find_benchmark(name), configuration.benchmarks[name].needs_video
+    facets = tuple(facet for facet in benchmark.facets if facet != NEEDS_VIDEO)
+    if blind is not None:
+        key = f"{configuration.folder / 'benchmarks.yaml'}, `{name}`: `needs_video: {blind}`"
+        evaluation = configuration.evaluation(blind)
+        if (evaluation.benchmark, evaluation.sampling) != (name, None):
+            raise ConfigurationError(
+                f"{key} has `benchmark: {evaluation.benchmark}` and `sampling: "
+                f"{evaluation.sampling_name}`; name an evaluation of {name} without frames"
+            )
+        if NEEDS_VIDEO.column in (facet.column for facet in facets):
+            raise ConfigurationError(
+                f"{key}: the benchmark declares this facet itself; remove one of the two"
+            )
+        facets += (NEEDS_VIDEO,)
+    register(benchmark.model_copy(update={"facets": facets}), replaces=True)
 
 
 def _register_own(folder: Path) -> list[str]:

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import duckdb
 import pyarrow as pa
 from upath import UPath
 
+from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.reports.across import across_rows
@@ -220,6 +222,10 @@ def _benchmark_page(
         for question in read_rows(store.questions(benchmark), Question)
         if question.question_id in asked
     ]
+    if NEEDS_VIDEO in declared.facets:
+        rows = chain.from_iterable(evaluation.rows for evaluation in evaluations)
+        split = {row.question_id: row.facets for row in rows if NEEDS_VIDEO.column in row.facets}
+        questions = [replace(q, facets=split.get(q.question_id, q.facets)) for q in questions]
     numbers = Numbers(connection, declared, questions, evaluations)
     titles = {facet.column: facet.title for facet in declared.shown_facets}
     videos = len({question.video_id for question in questions})

@@ -1,7 +1,11 @@
 """Scores of an evaluation, and the inputs that they were computed from."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
+from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO, Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.evaluation.evaluation import Evaluation
@@ -19,7 +23,7 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
 from videomme_pipeline.scoring.score import score_question
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.videos.probe import Video
 
 
@@ -46,6 +50,27 @@ def score_evaluation(
     journal = journal_of(project.store)
     ask = partial(ask_judge, judge, journal, evaluation.name, ask=partial(ask_model, project))
     return judge_rows(scored, judge.model.name, ask)
+
+
+def needs_video(blind_rows: Sequence[ScoredQuestion]) -> Mapping[str, str]:
+    """The value of the facet `needs_video` of each question that a blind evaluation answered.
+
+    A question does not need the video if most of its answered repeats are correct.
+    """
+    correct: dict[str, list[bool]] = defaultdict(list)
+    for row in blind_rows:
+        if row.outcome is not Outcome.FAILED:
+            correct[row.question_id].append(row.is_correct)
+    return {
+        question_id: "no" if 2 * sum(repeats) > len(repeats) else "yes"
+        for question_id, repeats in correct.items()
+    }
+
+
+def with_needs_video(row: ScoredQuestion, values: Mapping[str, str]) -> ScoredQuestion:
+    """`row` with the facet `needs_video`, which is unknown without a blind answer."""
+    value = values.get(row.question_id, "unknown")
+    return replace(row, facets=Facets({**row.facets, NEEDS_VIDEO.column: value}))
 
 
 def score_response(

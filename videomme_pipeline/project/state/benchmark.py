@@ -66,6 +66,11 @@ class BenchmarkState:
         """The samplings that evaluations use or samplings.yaml offers, by name."""
         return self._configuration.samplings_of(self.name)
 
+    def blind_for(self, evaluation: Evaluation) -> Evaluation | None:
+        """The blind evaluation that splits the scores of an evaluation by `needs_video`, if any."""
+        name = self._configuration.benchmarks[self.name].needs_video
+        return None if name is None or name == evaluation.name else self.evaluations[name]
+
     def offers(self, sampling: str) -> bool:
         """True if samplings.yaml contains this sampling, so that it has frames of all videos."""
         offered = self._configuration.samplings.get(self.name, ())
@@ -182,6 +187,7 @@ class Snapshot:
                 for partition, reason in failures.items()
                 if (video := partition.video)
             },
+            blind_for=self._benchmark.blind_for,
             memo=self._memo,
         )
 

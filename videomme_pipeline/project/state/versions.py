@@ -55,7 +55,8 @@ class Versions:
 
     `subtitle_hash` returns the hash of a video's subtitle file. `with_server(spec)` adds the
     model's current server to the spec. Every method raises `NotReadyError` for a video without a
-    row, with the message in `reasons` if there is one. `memo` caches the versions that were
+    row, with the message in `reasons` if there is one. `blind_for(evaluation)` returns the
+    blind evaluation that splits its scores. `memo` caches the versions that were
     computed from the same questions. Its keys contain everything else that a version depends on.
     """
 
@@ -65,6 +66,7 @@ class Versions:
     with_server: WithServer
     reasons: Mapping[str, str]
     memo: dict[Hashable, str]
+    blind_for: Callable[[Evaluation], Evaluation | None] = lambda _: None
     _models: dict[str, str] = field(default_factory=dict, init=False)
     """The fingerprint of the model with its server, by evaluation."""
 
@@ -158,7 +160,8 @@ class Versions:
     def scores(self, evaluation: Evaluation) -> str:
         """Version of the scores of an evaluation: responses, correct answers, reader and judge.
 
-        A missing video is part of the version, so its arrival changes the version.
+        A missing video is part of the version, so its arrival changes the version. The version of
+        the blind evaluation's scores is part of those of all other evaluations.
 
         Raises:
             NotReadyError: if the evaluation selects no video.
@@ -169,6 +172,7 @@ class Versions:
                 f"{evaluation.name}: `duration: {evaluation.selection.duration}` selects none of "
                 f"the {len(self.questions)} videos that benchmarks.yaml selects; change either"
             )
+        blind = self.blind_for(evaluation)
         return fingerprint(
             "scores",
             *CODE_VERSIONS["scores"],
@@ -176,6 +180,7 @@ class Versions:
             READERS[evaluation.reader].version,
             evaluation.judge and evaluation.judge.served_by(self.with_server).fingerprint,
             {video_id: self._scored(video_id, evaluation) for video_id in selected},
+            **({"needs_video": self.scores(blind)} if blind else {}),
         )
 
     def _scored(self, video_id: str, evaluation: Evaluation) -> Sequence[str | None]:
