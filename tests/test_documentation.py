@@ -137,12 +137,13 @@ def results(seed: int) -> Iterator[str]:
 
 
 def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
-    """Write a configuration of two evaluations, with `files` merged into its files."""
+    """Write a configuration of three evaluations, with `files` merged into its files."""
     defaults: dict[str, dict[str, Any]] = {
         "benchmarks.yaml": {"smoke": {"videos": ["002", "004"]}},
         "models.yaml": {name: {"base_url": "http://127.0.0.1:9/v1"} for name in MODELS},
         "evaluations/my-evaluation.yaml": EVALUATION,
         "evaluations/smoke-embedded.yaml": EVALUATION | {"model": "constant-B"},
+        "evaluations/smoke-blind.yaml": {"benchmark": "smoke", "model": "constant-C"},
     }
     for name in defaults.keys() | files.keys():
         path = folder / name

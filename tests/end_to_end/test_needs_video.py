@@ -244,8 +244,9 @@ def test_a_published_list_splits_the_questions_of_a_declared_benchmark(
     assert set(find_benchmark("mine").breakdowns(Measure.ACCURACY)) == {"overall", "by_needs_video"}
     assert "needs_video" not in dataset_row(questions[0]), "the dataset has no such column"
 
+    before = source.version
     changed = write_listed(tmp_path, "q 1").benchmarks["mine"].open_source()
-    assert changed.version != source.version
+    assert changed.version != before
     assert [q.facets["needs_video"] for q in changed.questions()] == ["no", "yes", "no"]
     with pytest.raises(AnnotationError, match=r"native.txt: no question .* has one of its ids"):
         write_listed(tmp_path, "q1").benchmarks["mine"].open_source().questions()
