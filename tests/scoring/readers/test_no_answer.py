@@ -100,6 +100,46 @@ Final answer: 42
 The answer is a dog.
 <think>It is B.</think>
 A: The man is right. B: The woman is right.
+The boy picks D
+The girl chose A.
+The teacher answered D.
+The contestant locks the buzzer and answers C.
+The letter on the jersey is D
+The letter written on the board is B.
+The letter that she draws is C.
+The cloud looks like the letter C.
+The caption says D.
+Her answer is C.
+The student's answer is B.
+Der Buchstabe auf dem Trikot ist D.
+Seine Antwort ist C.
+La letra en la camiseta es D.
+Su respuesta es B.
+男孩选了D。
+他的答案是C。
+屏幕上显示的答案是B
+彼の答えはCです。
+彼女はBを選んだ。
+如果是狗，答案就是A；如果是猫，就是B
+若天黑则选C，若天亮则选D。
+If it is a dog, the answer is A; if it is a cat, the answer is B.
+If the light is red, choose A. If it is green, choose B.
+When it rains, the answer is A; when it snows, the answer is C.
+If he leaves, the answer is A, otherwise it is B.
+Wenn es ein Hund ist, ist die Antwort A; wenn es eine Katze ist, B.
+Case 1: the answer is A. Case 2: the answer is B.
+answer "A"
+If yes, answer "A"; if no, answer "B".
+Please answer with "A".
+For example: B
+Format: "Answer: B"
+Please give a single letter such as A.
+Image 2 (B) is the most similar to image 1 (A).
+<think>Let me look at each option.\nOption A\nThe boy
+<think>Let me look at each option.\nA
+<think>It runs.\nAnswer: B?
+<think>It runs.\nAnswer: B or C.
+<think>It runs.\nIt is B.\n</think>
 """
 
 WITH_OPTIONS = r"""
@@ -127,6 +167,9 @@ A | B | C | D => The points are A and B.
 point A | point B | point C | point D => From point A, the ball rolls to point B and stops at
 0.0 | 1.0 | 2.0 | 3.0 => Point A is at 0.0, and Point B is at 5.0.
 0.0 | 1.0 | 2.0 | 3.0 => The line starts at 0.0. It ends at 7.5.
+A is closer | B is closer => A dog is closer. The cat is far away.
+A is closer | B is closer => A is closer at first. Later B is closer.
+It is red | It is blue => It is red, or it is blue. Both are seen.
 """
 
 

@@ -758,3 +758,27 @@ def test_values_beside_letters_and_lists_with_gaps(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        (
+            "B is taller. The child with the cap reaches the shelf.",
+            ("A is taller", "B is taller"),
+            "B",
+        ),
+        (
+            "A is taller. The child with the cap reaches the shelf.",
+            ("A is taller", "B is taller"),
+            "A",
+        ),
+        ("The mark is at Gate 2. You can tell by the sign.", ("Gate 1", "Gate 2", "Gate 3"), "B"),
+        ("A and B", ("A only", "B only", "A and B"), "C"),
+        ("A cat is here. It sleeps.", ("A dog is here", "A cat is here"), "B"),
+    ],
+)
+def test_an_option_that_is_a_clause_or_is_explained_is_read_without_its_letter(
+    response: str, options: Sequence[str], letter: str
+) -> None:
+    assert read(response, options).letter == letter

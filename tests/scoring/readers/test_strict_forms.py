@@ -1519,6 +1519,30 @@ C | उत्तर C है
 - | I must decline.
 """
 
+PEOPLE_AND_INSTRUCTIONS = r"""
+B | I've picked B.
+B | Looking at the scene, the boy enters the room, so I choose B.
+B | Based on the frames, choose B.
+B | Having compared all frames, I've selected B.
+B | The letter is B.
+B | The letter of the correct option is B.
+B | The option with the red hat is B.
+B | The option that shows the boy on the horse is B.
+B | The sentence that best describes the video is B.
+B | Caption B matches the video better.
+B | The question's answer is B.
+B | My final answer "B"
+B | If we look at the frames, the answer is B.
+B | Wenn man genau hinsieht, ist die Antwort B.
+B | 如果看视频，答案是B。
+B | 所以我选择了B。
+B | <think>The car is blue.\nAnswer: B.
+B | <think>The car is blue.\nAnswer: B. a blue car\n</think>
+B | <think>The car is blue.\n\nB
+B | <think>The car is blue and\n答案\nB
+B | <think>Is it C?</think>\n<think>No, the car is blue.\n(B)
+"""
+
 TABLES = {
     "bare": BARE,
     "labelled": LABELLED,
@@ -1537,6 +1561,7 @@ TABLES = {
     "ordinals": ORDINALS,
     "more": MORE,
     "short": SHORT,
+    "people and instructions": PEOPLE_AND_INSTRUCTIONS,
 }
 
 

@@ -34,6 +34,10 @@ QUALITIES = _WORD_SETS["qualities"]
 COPULAS = _WORD_SETS["copulas"]
 SUBJECTS = _WORD_SETS["subjects"]
 CHOICE_VERBS = _WORD_SETS["choice_verbs"]
+PERSONAL_VERBS = _WORD_SETS["personal_verbs"]
+FIRST_PERSON = _WORD_SETS["first_person"]
+VISIBLE = _WORD_SETS["visible"]
+PLACES = _WORD_SETS["places"]
 POINTING_VERBS = _WORD_SETS["pointing_verbs"]
 CONCLUSIONS = _WORD_SETS["conclusions"]
 FILLERS = _WORD_SETS["fillers"]
@@ -101,6 +105,25 @@ GOES_ON = re.compile(r"[ \t]*\n[a-z]+[ ]")
 
 NEGATED = _phrases("negates", after=r"\W*$")
 CONDITION = _phrases("condition", after="[^,;]*$")
+_CASE = r"(?:(?:if|wenn|falls|si)\b|如果|若|假如)"
+CASE = re.compile(rf"(?:^|[;,])\s*(?:{_CASE}|when\b)[^;]*$", re.IGNORECASE)
+OTHER_CASE = re.compile(
+    rf"{_CASE}[^\n]*?(?:[;,]\s*{_CASE}|\botherwise\b|否则)[^;]*$", re.IGNORECASE
+)
+"""The words before a letter that is the answer in one of several cases, and in the second one."""
+OF_ANOTHER = re.compile(
+    r"""\b(?:his|her|their|(?!question|problem|video|image|that|it|here|what|let)\w+'s)
+    \s(?:\w+\s)?(?:answer|choice|option|selection|guess)s?\s(?:is|was)\s$
+    |(?:屏幕|黑板)上[^;,]{0,6}(?:答案|字母)[^;]{0,3}$
+    |\bshown\sas\s$
+    |\b(?:seine|ihre|su|sa)\s(?:antwort|respuesta|réponse)\s(?:ist|es|est)\s$
+    |(?:[他她彼](?:们|們)?的?|彼女?の)(?:最终|最終)?(?:答案|答え|选择|選擇)[^;]{0,3}$
+    |(?:[人孩生者手員员友师師]|他们?|她们?)(?:选|選)(?:择|擇)?了?$
+    |(?:少年|少女|彼女?|[生男女人])は$
+    |(?:^|\b(?:please|only|must|should|always|simply)\s)(?:answer|respond|reply)\s(?:only\s)?with\s$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The words before the answer of a person in the video, or before an instruction."""
 QUESTION = re.compile(
     r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was|why|who|how)\b", re.IGNORECASE
 )
@@ -228,7 +251,7 @@ QUESTION_NUMBER = re.compile(
     r"""(?P<named>(?:第|小[题題]|问题|問題?)[ ]?[\d一二三四五六七八九十]{1,3}
           (?!\w*(?:选|選|項|项|个|個|次|帧))
         |\([一二三四五六七八九十]\)
-        |\b(?:question|part|blank|q)[ ]?\(?(?:\d{1,3}|[a-d])\b
+        |\b(?:question|part|blank|case|q)[ ]?\(?(?:\d{1,3}|[a-d])\b
         |\b(?:first|second|third|fourth|fifth)[ ](?:question|part|blank|frame|image|video)\b)
     |(?:^|\n)[\s*_#>]*\(?(?:\d{1,3}|[ivx]{1,4})[.)、:]|(?<=[.;)])\s*\(\d{1,3}\)""",
     re.IGNORECASE | re.VERBOSE,

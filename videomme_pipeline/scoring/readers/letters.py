@@ -36,6 +36,7 @@ class WrittenLetter:
     has_text: bool
     """True if the text of its option follows."""
     enclosed: bool
+    quoted: bool
     first: bool
     """True if there are only marks before the clause."""
     last: bool
@@ -202,6 +203,7 @@ class _Surroundings:
             tail=self.text[after : after + _LOOK_AHEAD],
             has_text=own_text is not None,
             enclosed=closed > end and not _ENCLOSING.isdisjoint(gap),
+            quoted='"' in gap and "(" not in gap,
             first=start - len(clause) - len(gap) <= self.begins,
             last=after >= self.ends,
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.answer_words import WORD_LETTER
+from videomme_pipeline.scoring.readers.answer_words import ARTICLE, WORD_LETTER
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, fold
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
@@ -62,7 +62,8 @@ class OptionText:
         words = list(words_from(text))
         texts = tuple(word.text for word in words)
         closing = text[words[-1].end :].strip(". \n") if words else ""
-        core = without_article(texts)
+        is_name = text.startswith("A") and not ARTICLE.match(text, 1)  # "A is closer"
+        core = texts if is_name else without_article(texts)
         return cls(texts, core, closing, ARTICLES.union(core[:1]) if core else frozenset())
 
     def match(self, text: str, position: int) -> Span | None:

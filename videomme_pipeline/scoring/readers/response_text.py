@@ -22,7 +22,10 @@ _CLOSE = (
 _REASONING_MARK = re.compile(rf"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
 # A line that begins the answer after a block whose closing tag is missing or broken.
 _ANSWER_LINE = re.compile(
-    r"\n[ \t#*<|/]*(?:(?:the\s)?(?:final\s)?answer|assistant)[ \t#*>|:]*\n", re.IGNORECASE
+    r"\n[ \t#*<|/]*(?:(?:the\s)?(?:final\s)?answer|assistant|答案)[ \t#*>|:]*\n"
+    r"|\n(?-i:[ \t]*(?:[B-HJ-N]\.?|[A-N]\.|\([A-N]\))"
+    r"|(?:Final )?[Aa]nswer: ?\(?[A-N][).:,][^\n?]{0,80})\s*\Z",
+    re.IGNORECASE,
 )
 # Harmony-style channels: all but the final one contain reasoning.
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>\w+)[^<]*<\|message\|>", re.IGNORECASE)
@@ -64,9 +67,10 @@ _LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
 def set_reasoning_aside(text: str) -> str:
     """`text` with reasoning blanked: tagged blocks, reasoning channels, reasoning JSON fields.
 
-    A block that is never closed extends to the line "answer" or "assistant" if there is one, and
-    otherwise to the end: the response was cut off before its answer. A closing tag without an
-    opening one closes a block that the chat template opened.
+    A block that is never closed, or only at the end of the text, extends to the line "answer" or
+    "assistant", or to a last line that is an answer ("Answer: B. Red"). Without such a line it
+    extends to the end: the response was cut off before its answer. A closing tag without an opening
+    one closes a block that the chat template opened.
     """
     text = _blank_channels(_blank_blocks(text))
     return _REASONING_FIELD.sub(_blank, text) if '"' in text else text
@@ -87,13 +91,21 @@ def _blank_blocks(text: str) -> str:
     for mark in _REASONING_MARK.finditer(text):
         if mark["open"]:
             opened = mark.start() if opened is None else opened
+        elif opened is not None and not text[mark.end() :].strip():
+            spans.append((opened, _reasoning_end(text, opened, mark.start())))
+            return blank_spans(text, [*spans, mark.span()])
         else:
             spans.append((opened or 0, mark.end()))
             opened = None
     if opened is not None:
-        answers = list(_ANSWER_LINE.finditer(text, opened))
-        spans.append((opened, answers[-1].start() if answers else len(text)))
+        spans.append((opened, _reasoning_end(text, opened, len(text))))
     return blank_spans(text, spans)
+
+
+def _reasoning_end(text: str, opened: int, end: int) -> int:
+    """The end of a block of reasoning that is not closed before `end`, the end of the text."""
+    answers = list(_ANSWER_LINE.finditer(text[:end], opened))
+    return answers[-1].start() if answers else end
 
 
 def _blank_channels(text: str) -> str:

@@ -51,7 +51,9 @@ def _is_article(written: WrittenLetter) -> bool:
 
 
 def _is_doubted(written: WrittenLetter) -> bool:
-    """True if the letter is negated, in a question or in a condition, or its verb is cut off."""
+    """True if the letter is negated, in a question or in a condition, the answer of a person in
+    the video, or if its verb is cut off.
+    """
     clause, tail = written.clause, written.tail
     if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
@@ -63,9 +65,8 @@ def _is_doubted(written: WrittenLetter) -> bool:
     is_text = written.enclosed and words_of.TEXT_THAT_DENIES.match(tail)
     if (words_of.DENIED.match(tail) and not is_text) or words_of.CONDITION_AFTER.match(tail):
         return True
-    return bool(clause) and bool(
-        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
-    )
+    others = (words_of.NEGATED, words_of.CONDITION, words_of.OTHER_CASE, words_of.OF_ANOTHER)
+    return bool(clause) and any(other.search(clause) for other in others)
 
 
 def _is_affirmed(written: WrittenLetter) -> bool:
@@ -213,12 +214,14 @@ def _introduces_list(label: Sequence[str]) -> bool:
 def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after "is": "the answer is C", "it is C"; not "the player is C"."""
     subject = [word for word in phrase.subject if word != "also"]
-    if _introduces_list(subject):
+    is_shape = phrase.announcing == "like" and not words_of.VISIBLE.isdisjoint(phrase.between)
+    if _introduces_list(subject) or is_shape:
         return Role.MENTION
     if not words_of.QUALITIES.isdisjoint(subject):
         return Role.DECLARED
     if any(map(_announces, subject)):
-        return Role.MENTION if subject[-1] in words_of.OTHER_LABELS else Role.DECLARED
+        is_other = subject[-1] in words_of.OTHER_LABELS or _is_thing(subject, phrase.announcing)
+        return Role.MENTION if is_other else Role.DECLARED
     is_label = written.tail[:2] in (". ", ") ") and ":" in phrase.between
     if (is_label or written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(
         phrase.between
@@ -236,14 +239,43 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     return Role.CHOSEN if stated and written.ends_statement else Role.MENTION
 
 
+def _is_thing(subject: Sequence[str], verb: str) -> bool:
+    """True for "the letter on the jersey" and "the caption says", which name no option."""
+    if any(map(_means_answer, subject)) or words_of.VISIBLE.isdisjoint(subject):
+        return False
+    return verb == "says" or not words_of.PLACES.isdisjoint(subject)
+
+
+def _is_of_person(subject: Sequence[str]) -> bool:
+    """True for the subject of "the boy picks B", false for "so I pick B" and "Hence, pick B"."""
+    after_comma = len(subject) - 1 - subject[::-1].index(",") if "," in subject else -1
+    words = {*subject[after_comma + 1 :]}
+    joints = words_of.CONCLUSIONS | words_of.CLAUSE_JOINTS | words_of.MARKS
+    known = words_of.FILLERS | words_of.COPULAS | words_of.QUALITIES | joints
+    named = [word for word in words - known if not word.endswith("ly")]
+    is_own = not words_of.FIRST_PERSON.isdisjoint(words) or any(map(_announces, named))
+    return bool(named) and not is_own
+
+
+def _names_no_answer(written: WrittenLetter, phrase: _Phrase) -> bool:
+    """True for "points A and B", for the choice of a person and for the instruction: answer "A"."""
+    word, subject = phrase.announcing, phrase.subject
+    if word in words_of.POINTING_VERBS:
+        return not {*phrase.between[:1]} & {"to", "toward", "towards"}
+    if word == "answer" and written.quoted:
+        nouns = words_of.QUALITIES | words_of.ANSWER_NOUNS | {"the", "my"}
+        return nouns.isdisjoint(subject[-1:])
+    return word in words_of.PERSONAL_VERBS and _is_of_person(subject)
+
+
 def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     word = phrase.announcing
+    if _names_no_answer(written, phrase):
+        return Role.MENTION
     if _means_answer(word) and word not in words_of.THINGS:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
         stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
-    if word in words_of.POINTING_VERBS and not {*phrase.between[:1]} & {"to", "toward", "towards"}:
-        return Role.MENTION  # "points A and B", "3 points, option B"
     is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
     concludes = word in words_of.CONCLUSIONS and written.ends_statement and not is_subject
     if word in words_of.CHOICE_VERBS or concludes:

@@ -215,7 +215,10 @@ def _tag_end(text: str, tag: re.Match[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A letter that may be the answer, at `start`:`end`. `is_also` is "(D) is also correct"."""
+    """A letter that may be the answer, at `start`:`end`.
+
+    `is_also` is "(D) is also correct", and `is_of_case` is "if it rains, the answer is B".
+    """
 
     letter: str
     start: int
@@ -223,6 +226,7 @@ class _Candidate:
     role: Role
     several: bool = False
     is_also: bool = False
+    is_of_case: bool = False
 
 
 def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:
@@ -238,6 +242,7 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
                 several=written.several,
                 is_also=words_of.ALSO.match(written.tail) is not None
                 or words_of.ALSO_BEFORE.search(written.clause) is not None,
+                is_of_case=words_of.CASE.search(written.clause) is not None,
             )
             for written in find_letters(text, letters, labelled)
             if (role := role_of(written)) > Role.MENTION
@@ -357,17 +362,26 @@ def _strongest(
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
     top = chosen.role
+    if top is Role.NAMED and _COMPARED.search(text, max(0, chosen.start - 160), chosen.start):
+        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if chosen.several:
         later = _stated_after(candidates, chosen.end + 1)
         single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
+    cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
+    if chosen.is_of_case and len(cases) > 1:
+        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if len({peer.letter for peer in peers if not peer.several}) > 1 and (
         top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
     ):
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
+
+
+_COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
+"""The text before the last letter of "image 2 (B) is like image 1 (A)"."""
 
 
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:

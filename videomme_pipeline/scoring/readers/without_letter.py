@@ -9,6 +9,7 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_texts import (
     ARTICLES,
+    OptionText,
     OptionTexts,
     Word,
     without_article,
@@ -19,7 +20,7 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, s
 
 _LONGEST_READ = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
-_SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
+_SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -66,8 +67,9 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     end = yes_or_no.end() if yes_or_no else span[1]
     most_words = max(len(text.core) for text in texts.values()) + 2
     words = list(islice(words_from(statement, span[0], end), most_words))
-    given = without_article(tuple(word.text for word in words))
-    fits = [letter for letter, text in texts.items() if given and text.core == given]
+    given = tuple(word.text for word in words)
+    cores = (given, without_article(given)) if given else ()
+    fits = [letter for letter, text in texts.items() if text.core in cores]
     return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
 
@@ -138,6 +140,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     """The option in the conclusion of `answer`, in its first sentence if the second one gives the
     reason, in its only sentence with a letter, or in its last one if no other option is named.
 
+    An option that is a clause ("B is closer") may also begin `answer` if no other one is named.
     An answer that does not end with a sentence was cut off, so its last sentence is not read.
     """
     sentences = _sentences(answer)
@@ -162,10 +165,18 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     if not is_sure:
         return None
     named = _occurrences(answer, texts, 0, len(answer))
+    is_only = len({occurrence.letter for occurrence in named}) == 1
+    begins = is_only and _begins_with_clause(answer, texts[named[0].letter], sentences[0])
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
     is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
-    is_only = len({occurrence.letter for occurrence in named}) == 1
-    return _read_statement(answer, texts, last) if is_only and is_stated else None
+    stated = sentences[0] if begins else last
+    return _read_statement(answer, texts, stated) if begins or (is_only and is_stated) else None
+
+
+def _begins_with_clause(answer: str, option: OptionText, sentence: Span) -> bool:
+    """True if the sentence begins with the option's text, and the text has a verb."""
+    is_clause = not words_of.COPULAS.isdisjoint(option.core[1:])
+    return is_clause and option.match(answer, sentence[0]) is not None
 
 
 # --- Texts and values of options in a statement
