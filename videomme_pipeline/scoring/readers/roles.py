@@ -251,8 +251,8 @@ def _is_of_person(subject: Sequence[str]) -> bool:
     after_comma = len(subject) - 1 - subject[::-1].index(",") if "," in subject else -1
     words = {*subject[after_comma + 1 :]}
     joints = words_of.CONCLUSIONS | words_of.CLAUSE_JOINTS | words_of.MARKS
-    known = words_of.FILLERS | words_of.COPULAS | words_of.QUALITIES | joints
-    named = [word for word in words - known if not word.endswith("ly")]
+    helpers = words_of.FILLERS | words_of.COPULAS | words_of.QUALITIES | joints
+    named = [word for word in words - helpers if not word.endswith("ly")]
     is_own = not words_of.FIRST_PERSON.isdisjoint(words) or any(map(_announces, named))
     return bool(named) and not is_own
 
