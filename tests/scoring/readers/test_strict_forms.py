@@ -1539,6 +1539,8 @@ B | 所以我选择了B。
 B | <think>The car is blue.\nAnswer: B.
 B | <think>The car is blue.\nAnswer: B. a blue car\n</think>
 B | <think>The car is blue.\n\nB
+B | <think>The car is blue.  Answer: B </think>
+B | <thinking>The car is blue. Answer: B
 B | <think>The car is blue and\n答案\nB
 B | <think>Is it C?</think>\n<think>No, the car is blue.\n(B)
 """

@@ -23,8 +23,8 @@ _REASONING_MARK = re.compile(rf"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
 # A line that begins the answer after a block whose closing tag is missing or broken.
 _ANSWER_LINE = re.compile(
     r"\n[ \t#*<|/]*(?:(?:the\s)?(?:final\s)?answer|assistant|答案)[ \t#*>|:]*\n"
-    r"|\n(?-i:[ \t]*(?:[B-HJ-N]\.?|[A-N]\.|\([A-N]\))"
-    r"|(?:Final )?[Aa]nswer: ?\(?[A-N][).:,][^\n?]{0,80})\s*\Z",
+    r"|(?-i:\n[ \t]*(?:[B-HJ-N]\.?|[A-N]\.|\([A-N]\))|(?:\n|(?<=[.!?])[ ]|[ ]{2})[ ]{0,3}"
+    r"(?:Final )?[Aa]nswer: ?\(?[A-N](?:[ .)]{0,3}|[).:,][^\n?]{0,80}))\s*\Z",
     re.IGNORECASE,
 )
 # Harmony-style channels: all but the final one contain reasoning.
