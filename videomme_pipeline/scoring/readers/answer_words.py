@@ -215,7 +215,7 @@ ANOTHER_AFTER = re.compile(
 """A second letter beside the first: "A or B", "A, B", "A B"."""
 
 CORRECTION = re.compile(
-    r"""(?:^|(?<=[.!?…\n–—-])|(?<=[.!?…\n–—-]\s)|(?<=,\s)|(?<=\b(?:no|oh|so)\s)|(?<=\bbut\s))
+    r"""(?<!\w)(?:^|(?<=[.!?…\n–—-])|(?<=[.!?…\n–—-]\s)|(?<=,\s)|(?<=\b(?:no|oh|so)\s)|(?<=\bbut\s))
     (?:(?P<withdrawn>wait\b(?=\s*(?:[,.!?…–—-]|$|(?:no|that|actually|it|i|let|the\sanswer)\b))
         |scratch\sthat|that's\s(?:wrong|not\sright|incorrect)|i\swas\swrong|correction\b)
       |actually\b|on\ssecond\sthought|oops\b|my\smistake|i\smeant?\b|or\srather\b

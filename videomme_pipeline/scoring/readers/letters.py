@@ -97,8 +97,10 @@ def find_letters(
         texts: the spans of option texts by the position of their letter, as `labelled_texts`
             finds them. They are blank in `text`.
     """
-    every = (*_pattern(tuple(letters)).finditer(text), *_ORDINAL.finditer(text))
-    matches = sorted(every, key=re.Match.start)
+    matches = list(_pattern(tuple(letters)).finditer(text))
+    lower = text.lower()
+    if any(mark in lower for mark in ("option", "choice", "第")):
+        matches = sorted((*matches, *_ORDINAL.finditer(text)), key=re.Match.start)
     if not matches:
         return []
     surroundings = _Surroundings(

@@ -262,6 +262,8 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
 
     Numbers that may be those of steps need declared answers with different letters.
     """
+    if sum(candidate.role >= Role.CHOSEN for candidate in candidates) < 2:
+        return False
     numbers = list(words_of.QUESTION_NUMBER.finditer(text))
     if len(numbers) < 2 or candidates[0].start < numbers[0].start():
         return False
