@@ -1,7 +1,9 @@
 """Options of several commands, and checks of their values."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -76,7 +78,8 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(
         help="NAME=COLUMN: a file has NAME (prediction, answer, options, …) in COLUMN, for example "
-        "prediction=GPT-4o in a table with one column per model. Repeatable."
+        "prediction=GPT-4o in a table with one column per model, or "
+        "id=lvb_acc.id,response=submission.* in nested objects. Repeatable."
     ),
 ]
 ColumnsOfSecond = Annotated[
@@ -126,18 +129,23 @@ def chosen_evaluations(
     return list(dict.fromkeys(names))
 
 
+_SHORT_NAMES = {"id": "question_id", "response": "prediction"}
+"""Short names in `--columns`."""
+
+
 def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
-    """The file's columns by the names that they stand for.
+    """The file's columns by the names that they stand for. One text may have several.
 
     Raises:
         ConfigurationError: if a text is not NAME=COLUMN.
     """
-    pairs = {column: column.partition("=") for column in columns or ()}
+    parts = chain.from_iterable(re.split(r",(?=\w+=)", text) for text in columns or ())
+    pairs = {part: part.partition("=") for part in parts}
     if wrong := [column for column, pair in pairs.items() if not pair[2]]:
         raise ConfigurationError(
             f"--columns {wrong[0]}: write NAME=COLUMN, for example prediction=GPT-4o"
         )
-    return {name: column for name, _, column in pairs.values()}
+    return {_SHORT_NAMES.get(name, name): column for name, _, column in pairs.values()}
 
 
 def check_output(output: Path | None) -> None:

@@ -5,13 +5,21 @@ All formats share these columns; only the names and the nesting differ.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import eq, ge
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import list_in, options_in
+from videomme_pipeline.benchmarks.columns import (
+    AnswerKind,
+    answer_in,
+    letters_of,
+    list_in,
+    options_in,
+)
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
-from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -53,10 +61,10 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     video_id = text_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
-    answer = (text_of(row, "answer") or "").strip()
-    if answer not in set(Letter):
-        raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N")
     options, text = _options(row), text_of(row, "question") or ""
+    answer = _letter(text_of(row, "answer") or "", options)
+    if answer is None:
+        raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N or an option")
     if answer not in tuple(Letter)[: len(options)]:
         raise ValueError(f"`answer` is {answer}, but there are only {len(options)} options")
     numbers = seen[video_id]
@@ -69,7 +77,7 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
         url=text_of(row, "url"),
         question=text,
         options=options,
-        answer=Letter(answer),
+        answer=answer,
         facets=_facets(row, benchmark),
     )
 
@@ -85,13 +93,47 @@ def annotated(row: Row, annotations: Annotations) -> Question:
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
         raise ValueError(f"the annotations have no question with the {named}")
-    answer = (text_of(row, "answer") or question.answer).strip()
-    if answer != question.answer:
+    text = (text_of(row, "answer") or question.answer).strip()
+    index = question.letters.index(question.answer)
+    is_index = text in (str(index), str(index + 1))
+    if not is_index and _letter(text, question.options) != question.answer:
         raise ValueError(
-            f"its answer is {answer[:40]}, but that of question {question.question_id} in the "
+            f"its answer is {text[:40]}, but that of question {question.question_id} in the "
             f"annotations is {question.answer}; give the annotations that the file was made with"
         )
     return question
+
+
+def _letter(answer: str, options: Sequence[str]) -> Letter | None:
+    """The letter of an answer such as "D", "(D)", "(D) TV show" or "TV show"."""
+    with suppress(ValueError):
+        return answer_in(answer, AnswerKind.LETTER, tuple(Letter))
+    equal = letters_of(answer, options, exactly=False)
+    return equal[0] if len(equal) == 1 else split_option(answer)[0]
+
+
+def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
+    """`rows` with letters instead of indices, if all answers are indices of options.
+
+    The indices begin with 0 if one is 0, and with 1 if one is the number of the options.
+    """
+    answers = [text_of(row, "answer") or "" for row in rows]
+    if not all(map(str.isdecimal, answers)) or not all(map(has_options, rows)):
+        return rows
+    try:
+        options = [_options(row) for row in rows]
+    except ValueError:
+        return rows
+    first = 0 if "0" in answers else 1
+    places = [int(answer) - first for answer in answers]
+    sizes = [len(texts) for texts in options]
+    are_texts = any(map(letters_of, answers, options))
+    is_known = first == 0 or any(map(eq, places, (size - 1 for size in sizes)))
+    if are_texts or not is_known or any(map(ge, places, sizes)):
+        return rows
+    return [
+        {**row, "answer": tuple(Letter)[place]} for place, row in zip(places, rows, strict=True)
+    ]
 
 
 def has_options(row: Row) -> bool:

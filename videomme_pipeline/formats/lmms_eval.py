@@ -35,7 +35,8 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
     GPUs are padded with copies.
 
     Current versions of lmms-eval do not write `doc`. The question id is then in the entry of the
-    metric. These versions write `resps` only if a filter changed the texts.
+    metric. These versions write `resps` only if a filter changed the texts. LongVideoBench calls
+    the question id `id`.
     """
     doc = sample.get("doc")
     metrics = [
@@ -45,14 +46,20 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
     if not isinstance(doc, Mapping):
         doc = {
             "doc_id": sample.get("doc_id"),
-            "question_id": next((m["question_id"] for m in metrics if "question_id" in m), None),
+            "question_id": next(filter(None, map(_question_id, metrics)), None),
             "answer": sample.get("target"),
         }
+    elif question_id := _question_id(doc):
+        doc = {**doc, "question_id": question_id}
     texts = [list(_leaves(sample[name])) for name in _TEXTS if name in sample] or [[None]]
     answers = max(1, len(texts[-1]))
     are_texts = all(value is None or isinstance(value, str) for value in texts[0])
     for number, text in enumerate((texts[0] if are_texts else texts[0][:1]) or [None]):
         yield {**facts, **doc, "copy": number % answers, "prediction": text}
+
+
+def _question_id(row: Row) -> Any:
+    return row.get("question_id", row.get("id"))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -1,13 +1,12 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.formats import (
     contract,
@@ -20,6 +19,7 @@ from videomme_pipeline.formats import (
     vlmevalkit,
 )
 from videomme_pipeline.formats.answers import TEXT_COLUMNS, Answers, answers_of, has_response
+from videomme_pipeline.formats.columns import advice, with_columns
 from videomme_pipeline.formats.dataset_rows import (
     Annotations,
     SeenQuestions,
@@ -27,6 +27,7 @@ from videomme_pipeline.formats.dataset_rows import (
     has_options,
     question_of,
     text_of,
+    with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
 from videomme_pipeline.formats.results_format import ResultsFormat, Row, Scored
@@ -56,15 +57,6 @@ _AGGREGATES: Mapping[str, Set[str]] = {
 _MOST_NOTES = 20
 _SUFFIXES = {".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval"}
 """Endings of the files in a folder that may have results."""
-_USUAL_NAMES: Mapping[str, Sequence[str]] = {
-    "prediction": ("pred", "model_output", "output", "model_answer", "model_response", "generated",
-                   "generated_text", "completion", "pred_answer", "text"),
-    "question_id": ("qid", "id", "uid", "question_idx", "index", "sample_id"),
-    "video_id": ("video", "video_name", "video_path", "vid", "video_key"),
-    "options": ("choices", "candidates"),
-    "answer": ("gt", "target", "ground_truth", "correct_answer", "right_answer", "label"),
-}  # fmt: skip
-"""Names that other tools give to the columns that are needed here."""
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
@@ -102,6 +94,8 @@ def read_results(
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
     """
     form, rows, notes, remarks, has_shards = _rows_of_run(path, skip_missing, columns)
+    # In other formats, `--columns` names what is in the file, and not the columns of the rows.
+    advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
     if isinstance(annotations, Path):
         dataset: Annotations | None = read_annotations(annotations, benchmark)
     else:
@@ -110,12 +104,12 @@ def read_results(
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
             "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
-            f"it to the official template. {_advice(rows[0])}"
+            f"it to the official template. {advice_for_rows}"
         )
     questions: list[tuple[Question, Row]] = []
     left_out = []
     seen: SeenQuestions = defaultdict(dict)
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(with_letters(rows), start=1):
         try:
             if dataset is None or has_options(row):
                 question = question_of(row, benchmark, seen)
@@ -133,7 +127,7 @@ def read_results(
     if not questions:
         raise ScoringError(
             f"{path}: recognized as {form.name}, but no row can be used; "
-            f"{f'{notes[0]}. {_advice(rows[0])}' if notes and rows else 'it is empty'}"
+            f"{f'{notes[0]}. {advice_for_rows}' if notes and rows else 'it is empty'}"
         )
     answers = answers_of(questions, path.stem)
     return replace(answers, notes=(*notes, *answers.notes), remarks=(*remarks, *answers.remarks))
@@ -186,7 +180,7 @@ def _dataset_rows(
     for aggregate, keys in _AGGREGATES.items():
         if len(objects) == 1 and keys <= objects[0].keys():
             raise _NoAnswersError(f"{path}: this is {aggregate}")
-    objects = [*_with_columns(objects, columns, path)]
+    objects = [*with_columns(objects, columns, path)]
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
     rows: list[Row] = []
@@ -197,7 +191,9 @@ def _dataset_rows(
                 if skip_missing:
                     continue
             if of_item := list(form.read(item)):
-                rows += of_item
+                # A format may not know the columns that the user has named.
+                named = {name: item[name] for name in columns} if len(of_item) == 1 else {}
+                rows += [{**row, **named} for row in of_item] if named else of_item
             elif form is official.FORMAT:
                 empty.append(str(item.get("video_id")))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -214,44 +210,13 @@ def _dataset_rows(
         raise _NoAnswersError(
             f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it with "
             "--columns prediction=COLUMN, or convert the file to the official template. "
-            f"{_advice(objects[0])}"
+            f"{advice(objects[0])}"
         )
     return form, rows, notes, remarks
 
 
 class _NoAnswersError(Exception):
     """A readable file has no answers, as the aggregates beside results files."""
-
-
-def _advice(row: Row) -> str:
-    """The columns of the first row, which of them are known, and the likely `--columns`."""
-    recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
-    guesses = {
-        name: next((column for column in row if str(column).lower() in usual), None)
-        for name, usual in _USUAL_NAMES.items()
-        if name not in row and not (name == "prediction" and has_response(row))
-    }
-    line = " ".join(f"--columns {name}={column}" for name, column in guesses.items() if column)
-    return (
-        f"The first row has {', '.join(map(str, row)) or 'no columns'}; recognized: "
-        f"{', '.join(recognized) or 'none'}"
-        + (f"; this would probably work: {line}" if line else "")
-    )
-
-
-def _with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
-    """Yield `objects` with the values of their columns under the names that `columns` give them.
-
-    Raises:
-        ScoringError: if no object has such a column.
-    """
-    existing = set[str]().union(*objects)
-    for column in columns.values():
-        if column not in existing:
-            near = nearest(column, sorted(existing))
-            raise ScoringError(f"{path}: no row has the column {column!r}; {near}")
-    for item in objects:
-        yield {**item, **{name: item.get(column) for name, column in columns.items()}}
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:

@@ -1,0 +1,177 @@
+"""Columns inside of objects and lists, in made-up files of every structure that real files have."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import videomme
+from videomme_pipeline.cli.arguments import renamed_columns
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+
+OPTIONS = ["News", "Film", "Cooking show", "TV show"]
+ANSWERS = {"q1": "D", "q2": "A", "q3": "D"}
+GIVEN = {"q1": "D", "q2": "B", "q3": "(D) TV show"}
+RIGHT = {"q1": True, "q2": False, "q3": True}
+IDS = tuple(ANSWERS)
+
+
+def text_of(letter: str) -> str:
+    return f"({letter}) {OPTIONS['ABCD'.index(letter)]}"
+
+
+def whole(question_id: str, **others: Any) -> dict[str, Any]:
+    """The columns of a question with all that is needed to score an answer to it."""
+    answer = ANSWERS[question_id]
+    question = {"question_id": question_id, "video_id": "v1", "question": f"What is {question_id}?"}
+    return {**question, "options": OPTIONS, "answer": answer, **others}
+
+
+STRUCTURES: Mapping[str, tuple[Any, str]] = {
+    "metric and submission": (
+        [
+            {
+                "lvb_acc": {
+                    "id": name,
+                    "duration_group": 600,
+                    "answer": ANSWERS[name],
+                    "parsed_pred": GIVEN[name],
+                },
+                "submission": {name: GIVEN[name]},
+            }
+            for name in IDS
+        ],
+        "id=lvb_acc.id,response=submission.*",
+    ),
+    "task, response and ground truth": (
+        [
+            {"task": "genre", "uid": name, "response": GIVEN[name], "ground_truth": ANSWERS[name]}
+            for name in IDS
+        ],
+        "id=uid,answer=ground_truth",
+    ),
+    "predictions with annotations": (
+        {
+            "predictions": [
+                {"prediction": GIVEN[name], "annotation": {"qid": name, "gt": ANSWERS[name]}}
+                for name in IDS
+            ]
+        },
+        "id=predictions.*.annotation.qid,response=predictions.*.prediction",
+    ),
+    "response by question": (GIVEN | {f"x{n}": "A" for n in range(30)}, "response=*"),
+    "record by question": (
+        {name: {"pred": GIVEN[name], "gt": text_of(ANSWERS[name])} for name in IDS},
+        "id=*,response=*.pred",
+    ),
+    "answers as indices": (
+        [{"qid": name, "pred": GIVEN[name], "target": "ABCD".index(ANSWERS[name])} for name in IDS],
+        "id=qid,response=pred,answer=target",
+    ),
+}
+"""Files without options, and the columns that they need."""
+WHOLE: Mapping[str, tuple[Any, str]] = {
+    "video, dimension, list": (
+        {
+            "v1": {
+                "genre": [whole("q1", video_id=None, prediction=GIVEN["q1"])],
+                "time": [whole("q2", video_id=None, prediction=GIVEN["q2"])],
+            },
+            "v2": {"genre": [whole("q3", video_id=None, prediction=GIVEN["q3"])]},
+        },
+        "response=*.*.*.prediction,video_id=*,task_type=*.*",
+    ),
+    "candidates and texts": (
+        [
+            {
+                "qid": name,
+                "video": "v1",
+                "question": "What?",
+                "candidates": OPTIONS,
+                "answer": text_of(ANSWERS[name]),
+                "pred": GIVEN[name],
+            }
+            for name in IDS
+        ],
+        "id=qid,video_id=video,options=candidates,response=pred",
+    ),
+    "candidates and indices": (
+        [
+            {
+                "qid": name,
+                "video": "v1",
+                "candidates": OPTIONS,
+                "answer": "ABCD".index(ANSWERS[name]),
+                "pred": GIVEN[name],
+            }
+            for name in IDS
+        ],
+        "id=qid,video_id=video,options=candidates,response=pred",
+    ),
+}
+"""Files with everything that a score needs."""
+
+
+@pytest.fixture
+def annotations(tmp_path: Path) -> Path:
+    path = tmp_path / "annotations.json"
+    path.write_text(json.dumps([whole(name) for name in IDS]))
+    return path
+
+
+def scored(path: Path, columns: Sequence[str], annotations: Path | None = None) -> dict[str, bool]:
+    options = ScoreOptions(columns=renamed_columns(columns), annotations=annotations)
+    return {row.question_id: row.is_correct for row in score_file(path, options).rows}
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_nested_column_is_joined_by_question_id(
+    structure: str, tmp_path: Path, annotations: Path
+) -> None:
+    content, columns = STRUCTURES[structure]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    assert scored(path, [columns], annotations) == RIGHT
+
+
+@pytest.mark.parametrize("structure", WHOLE)
+def test_a_nested_file_can_have_the_questions(structure: str, tmp_path: Path) -> None:
+    content, columns = WHOLE[structure]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    assert scored(path, [columns]) == RIGHT
+
+
+@pytest.mark.parametrize("structure", [*STRUCTURES, *WHOLE])
+def test_the_advice_for_a_nested_file_works(
+    structure: str, tmp_path: Path, annotations: Path
+) -> None:
+    content, _ = {**STRUCTURES, **WHOLE}[structure]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    known = annotations if structure in STRUCTURES else None
+    with pytest.raises(ScoringError, match="would probably work: ") as failed:
+        scored(path, [], known)
+    advised = str(failed.value).rpartition("work: ")[2].replace("--columns ", "").split()
+    assert scored(path, advised, known) == RIGHT, advised
+
+
+def test_the_command_reads_several_columns_in_one_option(tmp_path: Path, annotations: Path) -> None:
+    content, columns = STRUCTURES["metric and submission"]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in content))
+    ended = videomme("score", str(path), "--columns", columns, "--annotations", str(annotations))
+    assert (ended.status, "66.7" in ended.out) == (0, True), ended
+
+
+def test_a_path_that_leads_nowhere_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(STRUCTURES["metric and submission"][0]))
+    with pytest.raises(ScoringError, match=r"no row has the column 'lvb_acc.ids'; .*`lvb_acc.id`"):
+        score_file(path, ScoreOptions(columns={"question_id": "lvb_acc.ids"}))
+    columns = {"prediction": "submission.*", "question_id": "lvb_acc.*"}
+    with pytest.raises(ScoringError, match="have `\\*` in different places"):
+        score_file(path, ScoreOptions(columns=columns))

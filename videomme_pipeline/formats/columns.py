@@ -1,0 +1,211 @@
+"""Columns of unknown files: those that `--columns` names, and guesses for messages.
+
+A column is a name or a path: `lvb_acc.id` is the value `id` in the object `lvb_acc`. `*` stands for
+each entry of an object or a list, and each entry is a row. A path that ends in `*` is the entry for
+`prediction`, and the key of the entry for every other name: `submission.*` reads the response from
+`{"submission": {"<question id>": "<response>"}}`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from videomme_pipeline.configuration import nearest
+from videomme_pipeline.errors import ScoringError, listed
+from videomme_pipeline.formats.answers import TEXT_COLUMNS, has_response
+from videomme_pipeline.formats.results_format import Row
+
+_EACH = "*"
+_USUAL_NAMES: Mapping[str, Sequence[str]] = {
+    "prediction": ("pred", "model_output", "output", "model_answer", "model_response", "generated",
+                   "generated_text", "completion", "pred_answer", "text", "submission",
+                   *TEXT_COLUMNS),
+    "question_id": ("qid", "id", "uid", "question_idx", "index", "sample_id"),
+    "video_id": ("video", "video_name", "video_path", "vid", "video_key"),
+    "options": ("choices", "candidates"),
+    "answer": ("gt", "target", "ground_truth", "correct_answer", "right_answer", "label"),
+}  # fmt: skip
+"""Names that other tools give to the columns that are needed here."""
+_DEEPEST = 5
+_MOST_COLUMNS = 30
+"""An object with more keys is taken for one whose keys are ids."""
+
+_Parts = tuple[str, ...]
+"""A path, such as `("predictions", "*", "answer")`."""
+
+
+def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
+    """Yield the rows in `objects`, with the values of `columns` under the names that these have.
+
+    Raises:
+        ScoringError: if no object has such a column.
+    """
+    existing = set[str]().union(*objects)
+    paths = {
+        name: (column,) if column in existing else tuple(column.split("."))
+        for name, column in columns.items()
+    }
+    entries = max(map(_entry, paths.values()), key=len, default=())
+    for name, parts in paths.items():
+        if _entry(parts) != entries[: len(_entry(parts))]:
+            raise ScoringError(
+                f"{path}: `{columns[name]}` and `{'.'.join(entries)}` have `*` in different "
+                "places, so they are not in the same row; name values of the same entries"
+            )
+    reached = {name for name, column in columns.items() if column in existing}
+    for item in objects:
+        shared = item if len(item) <= _MOST_COLUMNS or not entries else {}
+        for keys, entry in _entries(item, entries):
+            values = {name: _value(item, name, parts, keys) for name, parts in paths.items()}
+            reached |= {name for name, value in values.items() if value is not None}
+            if keys and paths.get("prediction", ())[-1:] == (_EACH,):
+                values = {"question_id": keys[-1], **values}
+            yield {**shared, **(entry if isinstance(entry, Mapping) else {}), **values}
+    for name in columns.keys() - reached:
+        known = [".".join(parts) for parts in sorted({*zip(existing), *_places(objects[0])})]
+        raise ScoringError(
+            f"{path}: no row has the column {columns[name]!r}; {nearest(columns[name], known)}"
+        )
+
+
+def advice(row: Row) -> str:
+    """The columns of the first object, which of them are known, and the likely `--columns`."""
+    shown = [".".join(parts) for parts, value in _places(row).items() if not _is_open(value)]
+    recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
+    guesses = _guesses(row)
+    line = " ".join(f"--columns {name}={'.'.join(parts)}" for name, parts in guesses.items())
+    known = {*row, *guesses}
+    is_by_id = guesses.get("prediction", ())[-1:] == (_EACH,)
+    can_join = is_by_id or not known.isdisjoint({"question_id", "doc_id"})
+    if not can_join and not known >= {"video_id", "options"}:
+        line = "" if not line else f"{line}, and the column with the id of the question"
+    return (
+        f"The first row has {listed(shown, _MOST_COLUMNS) or 'no columns'}; recognized: "
+        f"{', '.join(recognized) or 'none'}"
+        + (f"; this would probably work: {line}" if line else "")
+    )
+
+
+def _guesses(row: Row) -> dict[str, _Parts]:
+    """The likely paths of the columns that `row` does not have itself."""
+    places = {(): row, **_places(row)}
+    guesses: dict[str, _Parts] = {}
+    entries: _Parts = ()
+    usual_names = set(chain.from_iterable(_USUAL_NAMES.values()))
+    for name, usual in _USUAL_NAMES.items():
+        if name in row or (name == "prediction" and has_response(row)):
+            continue
+        for parts, value in places.items():
+            if not parts or parts[-1].lower() not in (name, *usual):
+                continue
+            if name == "prediction" and _has_texts(value) and usual_names.isdisjoint(value):
+                parts = (*parts, _EACH)  # noqa: PLW2901 - the entry of the object
+            elif isinstance(value, Mapping) and name != "options":
+                continue
+            if name == "prediction":
+                entries = _entry(parts)
+            if _entry(parts) == entries[: len(_entry(parts))]:
+                guesses[name] = parts
+                break
+        if name == "prediction" and not guesses and _has_texts(row) and _has_ids(row):
+            guesses[name] = entries = (_EACH,)
+    ids = {"question_id": entries, "video_id": entries[:1]}
+    for name, parts in ids.items():
+        is_key = parts[-1:] == (_EACH,) and isinstance(places.get(parts[:-1]), Mapping)
+        if is_key and name not in guesses and guesses["prediction"] != parts and name not in row:
+            if name == "video_id" and parts == entries:
+                continue
+            guesses[name] = parts
+    # A row has the columns of its entry.
+    return {
+        name: parts
+        for name, parts in guesses.items()
+        if name == "prediction" or parts[-1] == _EACH or parts != (*entries, name)
+    }
+
+
+def _entry(parts: _Parts) -> _Parts:
+    """The path of the entries that are rows: `parts` up to the last `*`."""
+    return parts[: len(parts) - parts[::-1].index(_EACH)] if _EACH in parts else ()
+
+
+def _entries(value: Any, parts: _Parts) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield each entry that `parts` leads to, with its key at each `*`.
+
+    An object without entries has one, which is None, so that its answer is missing.
+    """
+    if not parts:
+        yield (), value
+        return
+    place = parts.index(_EACH)
+    inside = _inside(value, parts[:place], ())
+    entries: Any = [(None, None)]
+    if isinstance(inside, Mapping):
+        entries = inside.items()
+    elif isinstance(inside, list):
+        entries = enumerate(inside)
+    for key, entry in entries:
+        for keys, inner in _entries(entry, parts[place + 1 :]):
+            yield (key, *keys), inner
+
+
+def _value(item: Row, name: str, parts: _Parts, keys: Sequence[Any]) -> Any:
+    if parts[-1] == _EACH and name != "prediction":
+        return keys[parts.count(_EACH) - 1]
+    return _inside(item, parts, keys)
+
+
+def _inside(value: Any, parts: _Parts, keys: Sequence[Any]) -> Any:
+    """The value at the path `parts`, or None. `keys` are those at each `*`."""
+    remaining = iter(keys)
+    for part in parts:
+        key = next(remaining) if part == _EACH else part
+        if isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        elif isinstance(value, Mapping):
+            value = value.get(key)
+        else:
+            return None
+    return value
+
+
+def _places(row: Row) -> dict[_Parts, Any]:
+    """The value at each path in `row`, the least deep first. Of several entries, the first."""
+    places: dict[_Parts, Any] = {}
+    level: dict[_Parts, Any] = {(): row}
+    while level and len(next(iter(level))) <= _DEEPEST:
+        places |= level
+        level = {
+            (*parts, key): inner
+            for parts, value in level.items()
+            if _is_open(value)
+            for key, inner in _columns_in(value)
+        }
+    del places[()]
+    return places
+
+
+def _columns_in(value: Any) -> Iterable[tuple[str, Any]]:
+    """The columns in an object, or `*` with its first entry."""
+    if isinstance(value, list):
+        return [(_EACH, value[0])]
+    return [(_EACH, next(iter(value.values())))] if _has_ids(value) else value.items()
+
+
+def _is_open(value: Any) -> bool:
+    """True if there are columns in `value`: an object, or a list of objects."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, Mapping) and bool(first)
+
+
+def _has_ids(value: Mapping[str, Any]) -> bool:
+    """True if the keys of an object are ids: it has many, or the first two entries are alike."""
+    firsts = [v[0] if isinstance(v, list) and v else v for v in islice(value.values(), 2)]
+    are_alike = len(firsts) > 1 and all(isinstance(first, Mapping) for first in firsts)
+    return len(value) > _MOST_COLUMNS or (are_alike and not set(firsts[0]).isdisjoint(firsts[1]))
+
+
+def _has_texts(value: Any) -> bool:
+    """True for an object of texts, which may be a response by the id of its question."""
+    return isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
