@@ -108,3 +108,12 @@ def test_long_texts_are_read_in_linear_time() -> None:
     findings = videomme("audit", "a.json", "--json").json["findings"]
     unfinished = [row["numbers"] for row in findings if row["finding"] == "truncation"]
     assert unfinished[0]["unfinished"] == 1
+
+
+def test_a_row_of_another_benchmark_is_named_as_in_the_score() -> None:
+    other = rows("B")[0] | {"question_id": "other-1", "options": None, "answer": "Z"}
+    Path("a.json").write_text(json.dumps([*rows("A", "B"), other]))
+    left_out = "row 3 (other-1) left out: it has no `options`"
+    assert left_out in videomme("score", "a.json", "--report", "plain").out
+    facts = {f["fact"]: f for f in videomme("audit", "a.json", "--json").json["findings"]}
+    assert facts[left_out]["finding"] == "left_out"

@@ -27,7 +27,8 @@ def whole(question_id: str, **others: Any) -> dict[str, Any]:
     """The columns of a question with all that is needed to score an answer to it."""
     answer = ANSWERS[question_id]
     question = {"question_id": question_id, "video_id": "v1", "question": f"What is {question_id}?"}
-    return {**question, "options": OPTIONS, "answer": answer, **others}
+    row = {**question, "options": OPTIONS, "answer": answer, **others}
+    return {name: value for name, value in row.items() if value is not None}
 
 
 STRUCTURES: Mapping[str, tuple[Any, str]] = {

@@ -71,15 +71,15 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
 
 def advice(row: Row) -> str:
     """The columns of the first object, which of them are known, and the likely `--columns`."""
-    shown = [".".join(parts) for parts, value in _places(row).items() if not _is_open(value)]
+    places = _places(row)
+    shown = [".".join(parts) for parts, value in places.items() if not _is_open(value)]
     recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
     guesses = _guesses(row)
     line = " ".join(f"--columns {name}={'.'.join(parts)}" for name, parts in guesses.items())
-    known = {*row, *guesses}
-    is_by_id = guesses.get("prediction", ())[-1:] == (_EACH,)
-    can_join = is_by_id or not known.isdisjoint({"question_id", "doc_id"})
-    if not can_join and not known >= {"video_id", "options"}:
-        line = "" if not line else f"{line}, and the column with the id of the question"
+    known = {*guesses, *(parts[-1] for parts in places)}
+    is_by_id = guesses.get("prediction", ())[-1:] == (_EACH,) or "question_id" in known
+    if line and not is_by_id and not known >= {"video_id", "options"}:
+        line += ", with --columns question_id=COLUMN for the id of the question"
     return (
         f"The first row has {listed(shown, _MOST_COLUMNS) or 'no columns'}; recognized: "
         f"{', '.join(recognized) or 'none'}"

@@ -130,7 +130,12 @@ def read_results(
             f"{f'{notes[0]}. {advice_for_rows}' if notes and rows else 'it is empty'}"
         )
     answers = answers_of(questions, path.stem)
-    return replace(answers, notes=(*notes, *answers.notes), remarks=(*remarks, *answers.remarks))
+    return replace(
+        answers,
+        notes=(*notes, *answers.notes),
+        remarks=(*remarks, *answers.remarks),
+        stored=replace(answers.stored, left_out=(*notes, *remarks)),
+    )
 
 
 def _rows_of_run(

@@ -244,6 +244,13 @@ def same_as_blind(run: Run, folder: Path, form: str) -> dict[str, Any]:
     }
 
 
+def left_out(run: Run, folder: Path, form: str) -> dict[str, Any]:
+    (folder / "run").mkdir()
+    (folder / "run" / "README.md").write_text("a run")
+    run.write(folder / "run" / "part.json", form)
+    return {"files": [folder / "run"]}
+
+
 PLANTED: Mapping[str, tuple[Plant, Severity, str]] = {
     "same_answers": (same_answers, Severity.ERROR, "the same letter in all but 0 of"),
     "duplicated_ids": (duplicated_ids, Severity.WARNING, "20 answers are copies"),
@@ -258,6 +265,7 @@ PLANTED: Mapping[str, tuple[Plant, Severity, str]] = {
     "subtitles_in_prompts": (subtitles_in_prompts, Severity.ERROR, "600 of 600 prompts"),
     "published_cell": (published_cell, Severity.NOTE, "published values of the paper's model"),
     "same_as_blind": (same_as_blind, Severity.WARNING, "the frames made no difference"),
+    "left_out": (left_out, Severity.NOTE, "left out: README.md"),
 }
 
 

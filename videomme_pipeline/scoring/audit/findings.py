@@ -93,7 +93,7 @@ class StoredFacts:
     `letters` are the letters that the file states, `prompts` the texts of the prompts. `copies`
     counts answers that are copies of another one, `contradictions` the questions with different
     answers that are not numbered. `hashes` counts the different hashes of documents, 0 if there are
-    none.
+    none. `left_out` are remarks about rows and files that were left out.
     """
 
     letters: Mapping[Key, Letter] = field(default_factory=dict)
@@ -101,6 +101,7 @@ class StoredFacts:
     copies: int = 0
     contradictions: int = 0
     hashes: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,6 +438,12 @@ def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
         )
 
 
+def left_out(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+    """Files of the run, or rows of its files, cannot be used."""
+    for remark in run.stored.left_out:
+        yield Finding(Severity.NOTE, remark)
+
+
 FINDINGS: Sequence[Callable[[AuditedRun, Audit], Iterator[Finding]]] = (
     same_answers,
     duplicated_ids,
@@ -451,6 +458,7 @@ FINDINGS: Sequence[Callable[[AuditedRun, Audit], Iterator[Finding]]] = (
     subtitles_in_prompts,
     published_cell,
     same_as_blind,
+    left_out,
 )
 """All findings, in the order in which they are shown."""
 
