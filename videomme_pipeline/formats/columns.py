@@ -7,7 +7,7 @@ each entry of an object or a list, and each entry is a row. A path that ends in 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -89,40 +89,46 @@ def advice(row: Row) -> str:
 
 def _guesses(row: Row) -> dict[str, _Parts]:
     """The likely paths of the columns that `row` does not have itself."""
-    places = {(): row, **_places(row)}
+    places = _places(row)
     guesses: dict[str, _Parts] = {}
-    entries: _Parts = ()
-    usual_names = set(chain.from_iterable(_USUAL_NAMES.values()))
+    if not has_response(row) and (response := _response(row, places)):
+        guesses["prediction"] = response
+    entries = _entry(guesses.get("prediction", ()))
     for name, usual in _USUAL_NAMES.items():
-        if name in row or (name == "prediction" and has_response(row)):
+        if name in guesses or name in row or name == "prediction":
             continue
         for parts, value in places.items():
-            if not parts or parts[-1].lower() not in (name, *usual):
-                continue
-            if name == "prediction" and _has_texts(value) and usual_names.isdisjoint(value):
-                parts = (*parts, _EACH)  # noqa: PLW2901 - the entry of the object
-            elif isinstance(value, Mapping) and name != "options":
-                continue
-            if name == "prediction":
-                entries = _entry(parts)
-            if _entry(parts) == entries[: len(_entry(parts))]:
+            is_same_row = _entry(parts) == entries[: len(_entry(parts))]
+            is_cell = name == "options" or not isinstance(value, Mapping)
+            if parts[-1].lower() in (name, *usual) and is_same_row and is_cell:
                 guesses[name] = parts
                 break
-        if name == "prediction" and not guesses and _has_texts(row) and _has_ids(row):
-            guesses[name] = entries = (_EACH,)
-    ids = {"question_id": entries, "video_id": entries[:1]}
-    for name, parts in ids.items():
-        is_key = parts[-1:] == (_EACH,) and isinstance(places.get(parts[:-1]), Mapping)
-        if is_key and name not in guesses and guesses["prediction"] != parts and name not in row:
-            if name == "video_id" and parts == entries:
-                continue
-            guesses[name] = parts
-    # A row has the columns of its entry.
+    # The keys of an object are ids of questions if its entries are rows, and else of videos.
+    outermost = entries[: entries.index(_EACH) + 1] if entries else ()
+    name = "question_id" if outermost == entries else "video_id"
+    container = {(): row, **places}.get(outermost[:-1])
+    if entries and name not in guesses and isinstance(container, Mapping):
+        guesses[name] = outermost
+    # A row has the columns of its entry, and its id if the response is the entry.
+    implied = {(*entries, name): name for name in guesses}
+    if guesses.get("prediction") == entries:
+        implied[entries] = "question_id"
     return {
         name: parts
         for name, parts in guesses.items()
-        if name == "prediction" or parts[-1] == _EACH or parts != (*entries, name)
+        if name == "prediction" or implied.get(parts) != name
     }
+
+
+def _response(row: Row, places: Mapping[_Parts, Any]) -> _Parts | None:
+    """The likely path of the response, or None."""
+    names = {"prediction", *_USUAL_NAMES["prediction"]}
+    for parts, value in places.items():
+        if parts[-1].lower() in names and not isinstance(value, Mapping):
+            return parts
+        if parts[-1].lower() in names and _has_texts(value) and names.isdisjoint(value):
+            return (*parts, _EACH)
+    return (_EACH,) if _has_texts(row) and _has_ids(row) else None
 
 
 def _entry(parts: _Parts) -> _Parts:
