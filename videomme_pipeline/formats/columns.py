@@ -41,6 +41,9 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
     Raises:
         ScoringError: if no object has such a column.
     """
+    if not columns:
+        yield from objects
+        return
     existing = set[str]().union(*objects)
     paths = {
         name: (column,) if column in existing else tuple(column.split("."))

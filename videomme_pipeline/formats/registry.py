@@ -185,8 +185,7 @@ def _dataset_rows(
     for aggregate, keys in _AGGREGATES.items():
         if len(objects) == 1 and keys <= objects[0].keys():
             raise _NoAnswersError(f"{path}: this is {aggregate}")
-    if columns:
-        objects = [*with_columns(objects, columns, path)]
+    objects = [*with_columns(objects, columns, path)]
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
     rows: list[Row] = []
