@@ -153,11 +153,11 @@ def test_the_advice_for_a_nested_file_works(
     content, _ = {**STRUCTURES, **WHOLE}[structure]
     path = tmp_path / "run.json"
     path.write_text(json.dumps(content))
-    known = annotations if structure in STRUCTURES else None
+    dataset = annotations if structure in STRUCTURES else None
     with pytest.raises(ScoringError, match="would probably work: ") as failed:
-        scored(path, [], known)
+        scored(path, [], dataset)
     advised = str(failed.value).rpartition("work: ")[2].replace("--columns ", "").split()
-    assert scored(path, advised, known) == RIGHT, advised
+    assert scored(path, advised, dataset) == RIGHT, advised
 
 
 def test_the_command_reads_several_columns_in_one_option(tmp_path: Path, annotations: Path) -> None:

@@ -66,22 +66,24 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
                 values = {"question_id": keys[-1], **values}
             yield {**shared, **(entry if isinstance(entry, Mapping) else {}), **values}
     for name in columns.keys() - reached:
-        known = [".".join(parts) for parts in sorted({*zip(existing), *_places(objects[0])})]
+        offered = [
+            ".".join(parts) for parts in sorted({*zip(existing), *_values_by_path(objects[0])})
+        ]
         raise ScoringError(
-            f"{path}: no row has the column {columns[name]!r}; {nearest(columns[name], known)}"
+            f"{path}: no row has the column {columns[name]!r}; {nearest(columns[name], offered)}"
         )
 
 
 def advice(row: Row) -> str:
     """The columns of the first object, which of them are known, and the likely `--columns`."""
-    places = _places(row)
-    shown = [".".join(parts) for parts, value in places.items() if not _is_open(value)]
+    values_by_path = _values_by_path(row)
+    shown = [".".join(parts) for parts, value in values_by_path.items() if not _is_open(value)]
     recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
     guesses = _guesses(row)
     line = " ".join(f"--columns {name}={'.'.join(parts)}" for name, parts in guesses.items())
-    known = {*guesses, *(parts[-1] for parts in places)}
-    is_by_id = guesses.get("prediction", ())[-1:] == (_EACH,) or "question_id" in known
-    if line and not is_by_id and not known >= {"video_id", "options"}:
+    available = {*guesses, *(parts[-1] for parts in values_by_path)}
+    is_by_id = guesses.get("prediction", ())[-1:] == (_EACH,) or "question_id" in available
+    if line and not is_by_id and not available >= {"video_id", "options"}:
         line += ", with --columns question_id=COLUMN for the id of the question"
     return (
         f"The first row has {listed(shown, _MOST_COLUMNS) or 'no columns'}; recognized: "
@@ -92,15 +94,15 @@ def advice(row: Row) -> str:
 
 def _guesses(row: Row) -> dict[str, _Parts]:
     """The likely paths of the columns that `row` does not have itself."""
-    places = _places(row)
+    values_by_path = _values_by_path(row)
     guesses: dict[str, _Parts] = {}
-    if not has_response(row) and (response := _response(row, places)):
+    if not has_response(row) and (response := _response(row, values_by_path)):
         guesses["prediction"] = response
     entries = _entry(guesses.get("prediction", ()))
     for name, usual in _USUAL_NAMES.items():
         if name in guesses or name in row or name == "prediction":
             continue
-        for parts, value in places.items():
+        for parts, value in values_by_path.items():
             is_same_row = _entry(parts) == entries[: len(_entry(parts))]
             is_cell = name == "options" or not isinstance(value, Mapping)
             if parts[-1].lower() in (name, *usual) and is_same_row and is_cell:
@@ -109,7 +111,7 @@ def _guesses(row: Row) -> dict[str, _Parts]:
     # The keys of an object are ids of questions if its entries are rows, and else of videos.
     outermost = entries[: entries.index(_EACH) + 1] if entries else ()
     name = "question_id" if outermost == entries else "video_id"
-    container = {(): row, **places}.get(outermost[:-1])
+    container = {(): row, **values_by_path}.get(outermost[:-1])
     if entries and name not in guesses and isinstance(container, Mapping):
         guesses[name] = outermost
     # A row has the columns of its entry, and its id if the response is the entry.
@@ -123,10 +125,10 @@ def _guesses(row: Row) -> dict[str, _Parts]:
     }
 
 
-def _response(row: Row, places: Mapping[_Parts, Any]) -> _Parts | None:
+def _response(row: Row, values_by_path: Mapping[_Parts, Any]) -> _Parts | None:
     """The likely path of the response, or None."""
     names = {"prediction", *_USUAL_NAMES["prediction"]}
-    for parts, value in places.items():
+    for parts, value in values_by_path.items():
         if parts[-1].lower() in names and not isinstance(value, Mapping):
             return parts
         if parts[-1].lower() in names and _has_texts(value) and names.isdisjoint(value):
@@ -147,15 +149,15 @@ def _entries(value: Any, parts: _Parts) -> Iterator[tuple[tuple[Any, ...], Any]]
     if not parts:
         yield (), value
         return
-    place = parts.index(_EACH)
-    inside = _inside(value, parts[:place], ())
+    first = parts.index(_EACH)
+    inside = _inside(value, parts[:first], ())
     entries: Any = [(None, None)]
     if isinstance(inside, Mapping):
         entries = inside.items()
     elif isinstance(inside, list):
         entries = enumerate(inside)
     for key, entry in entries:
-        for keys, inner in _entries(entry, parts[place + 1 :]):
+        for keys, inner in _entries(entry, parts[first + 1 :]):
             yield (key, *keys), inner
 
 
@@ -179,20 +181,20 @@ def _inside(value: Any, parts: _Parts, keys: Sequence[Any]) -> Any:
     return value
 
 
-def _places(row: Row) -> dict[_Parts, Any]:
+def _values_by_path(row: Row) -> dict[_Parts, Any]:
     """The value at each path in `row`, the least deep first. Of several entries, the first."""
-    places: dict[_Parts, Any] = {}
+    values_by_path: dict[_Parts, Any] = {}
     level: dict[_Parts, Any] = {(): row}
     while level and len(next(iter(level))) <= _DEEPEST:
-        places |= level
+        values_by_path |= level
         level = {
             (*parts, key): inner
             for parts, value in level.items()
             if _is_open(value)
             for key, inner in _columns_in(value)
         }
-    del places[()]
-    return places
+    del values_by_path[()]
+    return values_by_path
 
 
 def _columns_in(value: Any) -> Iterable[tuple[str, Any]]:

@@ -125,14 +125,14 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
     except ValueError:
         return rows
     first = 0 if "0" in answers else 1
-    places = [int(answer) - first for answer in answers]
+    indices = [int(answer) - first for answer in answers]
     sizes = [len(texts) for texts in options]
     are_texts = any(map(letters_of, answers, options))
-    is_known = first == 0 or any(map(eq, places, (size - 1 for size in sizes)))
-    if are_texts or not is_known or any(map(ge, places, sizes)):
+    is_known = first == 0 or any(map(eq, indices, (size - 1 for size in sizes)))
+    if are_texts or not is_known or any(map(ge, indices, sizes)):
         return rows
     return [
-        {**row, "answer": tuple(Letter)[place]} for place, row in zip(places, rows, strict=True)
+        {**row, "answer": tuple(Letter)[index]} for index, row in zip(indices, rows, strict=True)
     ]
 
 
