@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(value: Any) -> list[str]:
     if isinstance(value, BaseModel):
-        return list(type(value).model_fields)
+        return [name for name, item in type(value).model_fields.items() if not item.exclude]
     if is_dataclass(value) and not isinstance(value, type):
         return [field.name for field in fields(value)]
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")

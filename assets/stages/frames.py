@@ -131,6 +131,7 @@ class Frames(BenchmarkStage[VideoVariant]):
         """
         snapshot, samplings = self.benchmark.snapshot, self.benchmark.samplings
         path = snapshot.source.files(snapshot.reference(video_id)).video
+        questions = snapshot.questions[video_id]
         content = snapshot.versions.video(video_id)
         if video_hash(path, video_id, self.project.hashes) != content:
             videos = FailureLog(self.store, f"{self.benchmark.name}/videos")
@@ -141,8 +142,10 @@ class Frames(BenchmarkStage[VideoVariant]):
             video_id=video_id,
             path=path,
             video_hash=content,
-            samplings=tuple(samplings[target.partition.variant] for target in targets),
-            duration=snapshot.questions[video_id][0].duration,
+            samplings=tuple(
+                samplings[target.partition.variant].for_questions(questions) for target in targets
+            ),
+            duration=questions[0].duration,
             clip=snapshot.reference(video_id).footage.clip,
         )
 

@@ -83,7 +83,7 @@ class Responses(BenchmarkStage[VideoVariant]):
 
     def _ask(self, evaluation: Evaluation, targets: Targets[VideoVariant]) -> Results[VideoVariant]:
         """Ask about the videos of one evaluation, and store each video after its last answer."""
-        requests: dict[str, VideoRequests] = {}
+        requests: dict[str, list[VideoRequests]] = {}
         pending: dict[str, Target[VideoVariant]] = {}
         for target in targets:
             video_id = target.partition.video
@@ -98,11 +98,11 @@ class Responses(BenchmarkStage[VideoVariant]):
         responses: dict[str, list[Response]] = defaultdict(list)
         with open_journal(self.project, evaluation) as journal:
             try:
-                asked, plan = list(requests.values()), plan_of(evaluation)
+                asked, plan = list(chain(*requests.values())), plan_of(evaluation)
                 for response in ask_model(self.project, evaluation.model, asked, journal, plan):
                     answers = responses[response.video_id]
                     answers.append(response)
-                    questions = requests[response.video_id].questions
+                    questions = self.benchmark.snapshot.questions[response.video_id]
                     if len(answers) == len(questions) * evaluation.repeats:
                         target = pending.pop(response.video_id)
                         total = None if pending else summarize(chain(*responses.values()))

@@ -77,16 +77,31 @@ class Subtitles(BenchmarkStage[VideoVariant]):
         video_id, evaluation = target.partition.video, self._evaluations[target.partition.variant]
         assert evaluation.alignment is not None, "every track has an alignment"
         file = self._cues(video_id, evaluation.alignment.parser)
-        frames = Inputs(self.benchmark, video_id, evaluation).sampled_frames()
-        lines = align(evaluation.alignment, file, frames)
+        inputs = Inputs(self.benchmark, video_id, evaluation)
+        lines, frames, with_lines = list[AlignedLine](), 0, 0
+        for part, _ in inputs.parts:
+            shown = inputs.shown_frames(part)
+            frames += len(shown)
+            # Policies need ascending times. A file may name the frames of a question in any order.
+            order = sorted(range(len(shown)), key=lambda position: shown[position].index)
+            aligned = [
+                replace(
+                    line,
+                    frame=None if line.frame is None else order[line.frame],
+                    question_id=part,
+                )
+                for line in align(evaluation.alignment, file, inputs.sampled_frames(part))
+            ]
+            with_lines += len({line.frame for line in aligned if line.frame is not None})
+            lines += aligned
         facts: dict[str, Any] = {
             "has_subtitles": file is not None,
             "cues": len(file.cues) if file else 0,
             "skipped_cues": file.skipped if file else 0,
             "encoding": file.encoding if file else None,
             "lines": len(lines),
-            "frames": len(frames.seconds),
-            "frames_with_lines": len({line.frame for line in lines if line.frame is not None}),
+            "frames": frames,
+            "frames_with_lines": with_lines,
         }
         write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, settings=facts)
         return _metadata(facts)

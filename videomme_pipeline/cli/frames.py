@@ -10,7 +10,10 @@ from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from videomme_pipeline.benchmarks.locate import VideoSource
+    from videomme_pipeline.benchmarks.question import Question
 
 commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would be sent.")
 
@@ -25,12 +28,13 @@ def frames_show(
     ] = None,
 ) -> None:
     """Write a contact sheet of the frames that a model would be sent."""
-    from videomme_pipeline.frames.sampling_names import parse_sampling
+    from videomme_pipeline.frames.sampling import FromFile
+    from videomme_pipeline.frames.sampling_names import configured_sampling
     from videomme_pipeline.frames.show import show_frames
 
     project = open_project()
     path: VideoSource = Path(video)
-    question = None
+    questions: Sequence[Question] = ()
     if not Path(video).is_file():
         names = [benchmark] if benchmark else list(project.benchmarks)
         states = filter(None, map(project.benchmarks.get, names))
@@ -40,14 +44,18 @@ def frames_show(
                 f"{video} is neither a file nor a stored video of {' or '.join(names)}; build the "
                 "videos with `videomme run`, or give the path of a file"
             )
-        question = stored.questions[video][0]
-        path = stored.source.files(question.reference).video
+        questions = stored.questions[video]
+        path = stored.source.files(questions[0].reference).video
     target = output or Path(f"{path.stem}.{sampling}.jpg")
     if target.suffix.lower() not in (".jpg", ".jpeg", ".png"):
         raise ConfigurationError(f"--output {target}: choose a file name that ends in .jpg or .png")
-    frames = show_frames(
-        path, parse_sampling(sampling), target, store=project.store, question=question
-    )
+    chosen = configured_sampling(sampling, project.configuration.folder).for_questions(questions)
+    if isinstance(chosen, FromFile) and not questions:
+        raise ConfigurationError(
+            f"{sampling} names the frames of questions; give the id of a video of a benchmark"
+        )
+    question = questions[0] if questions else None
+    frames = show_frames(path, chosen, target, store=project.store, question=question)
     limit = f", {frames.limit}" if frames.limit else ""
     note(
         f"Wrote {target}: {len(frames.frames):,} of {frames.asked:,} requested frames{limit}, "

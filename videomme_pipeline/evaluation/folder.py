@@ -13,7 +13,7 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.reading import check_name, read_evaluation
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -79,7 +79,8 @@ class Configuration:
 def read_configuration(folder: Path) -> Configuration:
     """Read benchmarks.yaml, evaluations/*.yaml and the optional other files.
 
-    These are models.yaml, samplings.yaml, and benchmarks/*.yaml with the user's own benchmarks.
+    These are models.yaml, samplings.yaml, samplings/* with the frames of each question, and
+    benchmarks/*.yaml with the user's own benchmarks.
 
     Raises:
         ConfigurationError: if one of them cannot be used, except for evaluation files, which
@@ -168,7 +169,7 @@ def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
                 f"{path}, `{benchmark}`: expected a list of samplings, found {shown(offered)}"
             )
         try:
-            samplings[benchmark] = tuple(parse_sampling(value) for value in offered)
+            samplings[benchmark] = tuple(configured_sampling(v, path.parent) for v in offered)
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}, `{benchmark}`: {error}") from error
     return samplings

@@ -21,7 +21,8 @@ from videomme_pipeline.configuration import (
 )
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
-from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.frames.sampling import FromFile, Sampling
+from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import (
@@ -46,7 +47,7 @@ class EvaluationFile(Selection):
     model: Reference
     """A name in models.yaml, or a built-in model (`embedded`, `random`, `constant-A` …)."""
     sampling: Reference | dict[str, Any] = NONE
-    """A name (`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …), a mapping of sampling
+    """A name (`uniform_n-16`, `fps_based-1-max-512`, `from_file-NAME` …), a mapping of sampling
     settings, or `none` for a blind evaluation without frames."""
     subtitles: Reference = NONE
     """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
@@ -85,7 +86,7 @@ def read_evaluation(
             name=path.stem,
             benchmark=file.benchmark,
             model=catalog.find(file.model),
-            sampling=None if file.sampling == NONE else parse_sampling(file.sampling),
+            sampling=_sampling(file.sampling, path.parent.parent),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
             template=_template(file.prompt, path.parent, file.benchmark).model_copy(
                 update={"frame_times": file.frame_times}
@@ -103,6 +104,12 @@ def read_evaluation(
             f"{path}: a judge reads what `strict` cannot, but `reader` is {evaluation.reader}; "
             "remove `judge`, or set `reader: strict`"
         )
+    if isinstance(evaluation.sampling, FromFile) and evaluation.model.reads_video:
+        raise ConfigurationError(
+            f"{path}: `{evaluation.sampling_name}` names the frames of each question, but the "
+            f"server of `{evaluation.model.name}` takes frames from the video itself; send frames "
+            "(without `frames_as: native`)"
+        )
     _check_selection(evaluation, path)
     alignment, template = evaluation.alignment, evaluation.template
     if alignment is not None and alignment.is_interleaved and not template.can_interleave:
@@ -112,6 +119,10 @@ def read_evaluation(
             "lines (window-500, full)"
         )
     return evaluation
+
+
+def _sampling(value: Reference | dict[str, Any], folder: Path) -> Sampling | None:
+    return None if value == NONE else configured_sampling(value, folder)
 
 
 def _check_selection(evaluation: Evaluation, path: Path) -> None:

@@ -8,11 +8,11 @@ settings are never mixed up.
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnreadableError
+from videomme_pipeline.errors import (
+    ConfigurationError,
+    DamagedFileError,
+    StorageError,
+    VideoUnreadableError,
+)
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.backends import PYAV
@@ -92,6 +97,9 @@ class ShownFrame:
     digest: str
     pts_seconds: float
     index: int
+
+
+AnyFrame = TypeVar("AnyFrame", Frame, ShownFrame)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +244,7 @@ class FrameWriter:
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self._shown: list[ShownFrame] = []
+        self._sizes: dict[int, int] = {}
         self._pending: list[Frame] = []
         self._scratch = ExitStack()
         folder = scratch_folder(Path(self.target.path) if is_local(self.target) else None)
@@ -259,6 +268,7 @@ class FrameWriter:
     def add(self, frame: Frame) -> None:
         self._pending.append(frame)
         self._shown.append(frame.shown)
+        self._sizes[frame.index] = len(frame.picture)
         if len(self._pending) >= ROW_GROUP_FRAMES:
             self._flush()
 
@@ -294,6 +304,8 @@ class FrameWriter:
             "settings": json.dumps(self._settings, sort_keys=True),
             "facts": json.dumps(to_values(facts) | {"count": self.frame_count}),
             "shown": json.dumps([astuple(frame) for frame in self._shown]),
+            "questions": json.dumps(choice.by_question),
+            "sizes": json.dumps(self._sizes if choice.by_question else {}),
         }
         self._writer.add_key_value_metadata(metadata)
         self._writer.close()
@@ -312,44 +324,83 @@ class FrameWriter:
             self._pending = []
 
 
-def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> FrameSet:
+def read_frames(
+    store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
+) -> FrameSet:
     """The stored frames of a video under the settings with that fingerprint.
+
+    With `question_id`, they are the frames of that question in the order in which they are sent.
 
     Raises:
         FileNotFoundError: if none are stored.
         DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
             it.
+        ConfigurationError: if no frames are named for the question.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         table = parquet.read_copied_table(path)
-        values = json.loads(parquet.metadata_of(table)["facts"])
-        facts = from_values(values, FrameFacts)
+        metadata = parquet.metadata_of(table)
+        facts = from_values(json.loads(metadata["facts"]), FrameFacts)
         if (facts.video_hash, facts.fingerprint) != (video_hash, settings_fingerprint):
             raise ValueError("it belongs to another video or other settings")
-        return FrameSet(**asdict(facts), frames=tuple(from_table(table, Frame)))
+        frames = _of_question(from_table(table, Frame), metadata, question_id)
+        return FrameSet(**asdict(facts), frames=frames)
 
 
-def read_stored(store: Store, video_hash: str, settings_fingerprint: str) -> StoredFrames:
+def read_stored(
+    store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
+) -> StoredFrames:
     """The stored frame set without its pictures. Only the file's footer is read.
 
-    Errors are those of `read_frames`, but damage outside the footer is not detected.
+    With `question_id`, the numbers are of the frames named for that question, and the CPU time is
+    its part of the time of the video. Errors are those of `read_frames`, but damage outside the
+    footer is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
-        facts = json.loads(parquet.read_metadata(path)["facts"])
-        return from_values(facts | {"bytes": path.stat().st_size}, StoredFrames)
+        metadata = parquet.read_metadata(path)
+        facts = json.loads(metadata["facts"]) | {"bytes": path.stat().st_size}
+        if question_id is not None:
+            numbers, sizes = _numbers(metadata, question_id), json.loads(metadata["sizes"])
+            facts |= {"count": len(numbers), "missing_seconds": ()}
+            facts["bytes"] = sum(sizes.get(str(number), 0) for number in numbers)
+            if facts.get("decode_cpu_seconds") is not None:
+                facts["decode_cpu_seconds"] /= len(json.loads(metadata["questions"]))
+        return from_values(facts, StoredFrames)
 
 
-def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tuple[ShownFrame, ...]:
+def read_shown(
+    store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
+) -> tuple[ShownFrame, ...]:
     """The stored frames without their pictures, in order. Only the file's footer is read.
 
-    Errors are those of `read_frames`, but damage outside the footer is not detected.
+    With `question_id`, they are those of that question. Errors are those of `read_frames`, but
+    damage outside the footer is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
-        shown = json.loads(parquet.read_metadata(path)["shown"])
-        return tuple(ShownFrame(*values) for values in shown)
+        metadata = parquet.read_metadata(path)
+        shown = [ShownFrame(*values) for values in json.loads(metadata["shown"])]
+        return _of_question(shown, metadata, question_id)
+
+
+def _of_question(
+    frames: Sequence[AnyFrame], metadata: Mapping[str, str], question_id: str | None
+) -> tuple[AnyFrame, ...]:
+    if question_id is None:
+        return tuple(frames)
+    by_number = {frame.index: frame for frame in frames}
+    numbers = _numbers(metadata, question_id)
+    return tuple(by_number[number] for number in numbers if number in by_number)
+
+
+def _numbers(metadata: Mapping[str, str], question_id: str) -> Sequence[int]:
+    """The numbers of the frames that are named for a question."""
+    numbers: Sequence[int] | str = json.loads(metadata["questions"])[question_id]
+    if isinstance(numbers, str):
+        raise ConfigurationError(f"question {question_id}: {numbers}")
+    return numbers
 
 
 def stored_sampling(path: UPath) -> str | None:

@@ -308,9 +308,13 @@ def _publish(  # noqa: PLR0913, PLR0917 - the time is not known before the last 
             if writer.frame_count == 0 or fails:
                 problem = damage or "the sampling selects none of its frames"
                 advice = "get the file again, or set `on_damage: use_what_decodes`"
-                errors.append(
-                    VideoUnreadableError(job.video_id, f"{job.path}: {problem}; {advice}")
+                error: VideoError = VideoUnreadableError(
+                    job.video_id, f"{job.path}: {problem}; {advice}"
                 )
+                if not choice.count and choice.by_question:
+                    question, reason = next(iter(choice.by_question.items()))
+                    error = VideoError(job.video_id, f"question {question}: {reason}")
+                errors.append(error)
                 continue
             stored = writer.publish(
                 choice,

@@ -6,8 +6,9 @@ those of the published evaluators. A sampling also has the other settings that c
 a model sees: their size and encoding, the backend, and the handling of damaged videos.
 """
 
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self, get_args
@@ -16,9 +17,10 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.backends import BACKENDS, PYAV
+from videomme_pipeline.frames.frame_files import FrameFile, QuestionFrames
 from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.videos.packets import SAME_INSTANT, Floats, FrameTimes, Integers
 
@@ -67,13 +69,15 @@ class Choice:
     """The chosen frames by number, ascending, and the time at which each was requested.
 
     `asked` is the number of frames that the strategy requests. `limit` is the reason why the choice
-    has fewer, or None.
+    has fewer, or None. If each question has its own frames, `by_question` has their numbers in the
+    order in which they are sent, or the reason why a question has none.
     """
 
     frames: tuple[int, ...]
     requested_seconds: tuple[float, ...]
     asked: int
     limit: Limit | None
+    by_question: Mapping[str, tuple[int, ...] | str] = dataclasses.field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -123,6 +127,7 @@ _WRITTEN_VALUES: Mapping[object, str] = {
     float: r"\d+(?:\.\d+)?",
     int: r"\d+",
     FrameCount | None: r"\d+|all",
+    str: r"[A-Za-z0-9_-]+",
 }
 
 
@@ -186,6 +191,11 @@ class Strategy(Spec):
         if budget is not None:
             changes[self.budgeted_field] = budget
         return type(self).model_validate({**dict(self), **changes})
+
+    def for_questions(self, questions: Sequence[Question]) -> Self:
+        """This sampling with the frames that are named for these questions on one video."""
+        del questions
+        return self
 
     def choose(self, video: FrameTimes, duration: Duration | None = None) -> Choice:
         """Choose frames of a video. `duration` selects the budget.
@@ -426,8 +436,72 @@ class Keyframe(Strategy):
         return _choice(frames, video.seconds[frames], asked=asked)
 
 
+class FromFile(Strategy):
+    """The frames that a file of the configuration names for each question.
+
+    The frames of a video are those of all its questions, and each question gets its own of them in
+    the order of the file. A time names the frame on screen. A question with a frame or time beyond
+    the end of the video has no frames.
+    """
+
+    strategy: Literal["from_file"] = "from_file"
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64)]
+    content: str | None = None
+    """Hash of the entries of the file, or None for the frames of one video."""
+    questions: tuple[QuestionFrames, ...] = ()
+    """The frames of the questions on one video."""
+    entries: FrameFile | None = Field(default=None, exclude=True, repr=False)
+
+    name_syntax: ClassVar[str] = "-{file}"
+    name_examples: ClassVar[tuple[str, ...]] = ("from_file-aks",)
+
+    @model_validator(mode="after")
+    def _no_budgets(self) -> Self:
+        if self.budgets.name_parts:
+            raise ValueError("the file names the frames of each question; remove the budgets")
+        return self
+
+    def for_questions(self, questions: Sequence[Question]) -> Self:
+        """See `Strategy.for_questions`. The entries of other videos change nothing."""
+        own = () if self.entries is None else tuple(map(self.entries.of, questions))
+        return self.model_copy(update={"content": None, "questions": own, "entries": None})
+
+    def _choose(self, video: FrameTimes) -> Choice:
+        by_question = {entry.question_id: _named(entry, video) for entry in self.questions}
+        lists = [numbers for numbers in by_question.values() if not isinstance(numbers, str)]
+        frames = sorted(set().union(*lists))
+        return Choice(
+            frames=tuple(frames),
+            requested_seconds=tuple(video.seconds[frames].tolist()),
+            asked=len(frames),
+            limit=None,
+            by_question=by_question,
+        )
+
+
+def _named(entry: QuestionFrames, video: FrameTimes) -> tuple[int, ...] | str:
+    """The numbers of the frames that a file names for a question, or why it names none."""
+    if entry.error is not None:
+        return entry.error
+    total, end = len(video.seconds), video.duration_seconds
+    if entry.frames and max(entry.frames) >= total:
+        return f"the file names frame {max(entry.frames)}, but the video has 0 to {total - 1}"
+    if entry.seconds and max(entry.seconds) > end + SAME_INSTANT:
+        return f"the file names {max(entry.seconds):g} s, but the video ends at {end:.3f} s"
+    shown = on_screen(video.seconds, np.asarray(entry.seconds, np.float64))
+    return entry.frames or tuple(shown.tolist())
+
+
 Sampling = Annotated[
-    UniformN | FpsBased | QwenVl | QwenSglang | Qwen2Vl | Qwen3Vl | LlavaVideo | Keyframe,
+    UniformN
+    | FpsBased
+    | QwenVl
+    | QwenSglang
+    | Qwen2Vl
+    | Qwen3Vl
+    | LlavaVideo
+    | Keyframe
+    | FromFile,
     Field(discriminator="strategy"),
 ]
 """All strategies. Every list of strategies is derived from this union."""

@@ -7,6 +7,7 @@ each after a dot.
 import difflib
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,8 +16,9 @@ from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.configuration import expectation, nearest, parse_spec, shown
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.backends import BACKENDS, PYAV
+from videomme_pipeline.frames.frame_files import read_frame_file
 from videomme_pipeline.frames.picture import Encoding, Resize
-from videomme_pipeline.frames.sampling import STRATEGIES, OnDamage, Sampling
+from videomme_pipeline.frames.sampling import STRATEGIES, FromFile, OnDamage, Sampling
 
 _OPTION_EXAMPLES = (
     "short_side-336",
@@ -43,6 +45,23 @@ _SIZED = (Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA, Resize.SQUARE)
 
 class _UnknownNameError(Exception):
     pass
+
+
+FRAME_FILES = "samplings"
+"""Folder of the files that name frames, inside the configuration folder."""
+
+
+def configured_sampling(value: str | Mapping[str, Any], configuration: Path) -> Sampling:
+    """The sampling `value`. If it has a file, its entries are read from the configuration folder.
+
+    Raises:
+        ConfigurationError: if there is no such sampling or file, or the file has no usable entry.
+    """
+    sampling = parse_sampling(value)
+    if not isinstance(sampling, FromFile):
+        return sampling
+    file = read_frame_file(configuration / FRAME_FILES, sampling.file)
+    return sampling.model_copy(update={"content": file.content, "questions": (), "entries": file})
 
 
 def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:

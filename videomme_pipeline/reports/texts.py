@@ -199,6 +199,7 @@ def _lines(
             }
         )
         for line in read_rows(path, AlignedLine)
+        if line.question_id is None
     ]
 
 

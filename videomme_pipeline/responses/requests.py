@@ -34,13 +34,15 @@ class VideoRequests:
 
     `frame_digests` identify the frames in the order in which they are sent, so the journal can be
     checked without reading images. `load_frames` reads the frames. It is called at most once, in
-    a thread, and only if a question is not answered yet.
+    a thread, and only if a question is not answered yet. `error` is the reason why it will fail, so
+    that the answer of a request without frames is not taken for these questions.
     """
 
     video_id: str
     questions: Sequence[tuple[Question, Prompt]]
     frame_digests: Sequence[str]
     load_frames: Callable[[], FrameSet]
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def planned_requests(
         model=identity,
         decoding=plan.decoding,
         observation=plan.observation,
-        frames=list(video.frame_digests) if needs_frames else [],
+        frames=[*video.frame_digests, *filter(None, [video.error])] if needs_frames else [],
     )
     return [
         Request(

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from videomme_pipeline.errors import ConfigurationError, SubtitleError
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.frames.cache import Frame
+from videomme_pipeline.frames.cache import Frame, ShownFrame
 from videomme_pipeline.subtitles.cues import Cue, CueFile, SrtParser
 
 ALIGN_VERSION = 1
@@ -170,7 +170,9 @@ class SampledFrames:
             raise ValueError(f"{len(self.seconds)} times but {len(self.indices)} frame numbers")
 
     @classmethod
-    def of(cls, frames: Sequence[Frame], *, fps: float, video_end_seconds: float) -> Self:
+    def of(
+        cls, frames: Sequence[Frame | ShownFrame], *, fps: float, video_end_seconds: float
+    ) -> Self:
         return cls(
             seconds=tuple(frame.pts_seconds for frame in frames),
             indices=tuple(frame.index for frame in frames),
@@ -197,6 +199,8 @@ class AlignedLine:
     """End of the last cue, or of the frame with `vlmevalkit_interleaved`."""
     text: str
     """Text of the line."""
+    question_id: str | None = None
+    """Question that has the frames of the line, or None if all on the video have them."""
 
     @property
     def is_notice(self) -> bool:

@@ -85,6 +85,10 @@ def _evidence(
         name: stored_settings(store.scores(benchmark, name))
         for name in _evaluations(connection, benchmark)
     }
+    videos = {
+        name: _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
+        for name in settings
+    }
     return [
         CitationEvidence(
             benchmark=find_benchmark(benchmark),
@@ -97,10 +101,8 @@ def _evidence(
             question_fingerprints=current,
             answers=_rows(connection, "scored_questions", Answer, benchmark, name),
             specification=specification,
-            videos={
-                video.video_id: video
-                for video in _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
-            },
+            videos={video.video_id: video for video in videos[name]},
+            by_question={v.question_id: v for v in videos[name] if v.question_id is not None},
             media=media,
         )
         for name, specification in settings.items()

@@ -70,7 +70,8 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
 ) -> None:
     def requests(frames_as: FramesAs) -> VideoRequests:
         benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
-        return requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
+        (asked,) = requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
+        return asked
 
     native, images = requests(FramesAs.NATIVE), requests(FramesAs.IMAGES)
     assert native.load_frames().source == copy.video("002")
@@ -91,7 +92,8 @@ def test_requests_with_sound_depend_on_the_content_of_the_video(
 ) -> None:
     def requests(**entry: object) -> VideoRequests:
         benchmark = write_served("http://localhost:1/v1", **entry).benchmarks["videomme"]
-        return requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
+        (asked,) = requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
+        return asked
 
     heard, seen = requests(audio=True), requests()
     assert set(heard.frame_digests).isdisjoint(seen.frame_digests)
@@ -105,7 +107,8 @@ def test_frame_times_change_requests_only_of_models_that_get_times(
 ) -> None:
     def digests(frames_as: FramesAs) -> Sequence[str]:
         benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
-        return requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"])).frame_digests
+        (asked,) = requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
+        return asked.frame_digests
 
     before = {frames_as: digests(frames_as) for frames_as in (FramesAs.IMAGES, FramesAs.VIDEO)}
     project = write_served("http://localhost:1/v1")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -34,8 +35,10 @@ LOCK_CHECK_SECONDS = 10.0
 """Time between two checks that the locks of a run are not lost while it asks a model."""
 
 
-def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> VideoRequests:
+def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> list[VideoRequests]:
     """All requests of an evaluation about a video, with `prompts` or the stored ones.
+
+    Questions with the same frames are asked together.
 
     Raises:
         NotReadyError: if the prompts or frames are missing; the message says why.
@@ -43,19 +46,25 @@ def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> Vide
         VideoError: if the model reads or hears the video, but there is no file to send.
     """
     prompt_of = {prompt.question_id: prompt for prompt in prompts or inputs.prompts()}
-    frames, model = inputs.shown_frames(), inputs.evaluation.model
-    source = inputs.whole_video() if frames and (model.reads_video or model.hears_audio) else None
-    return VideoRequests(
-        video_id=inputs.video_id,
-        questions=[(question, prompt_of[question.question_id]) for question in inputs.questions],
-        frame_digests=[_digest(inputs, frame) for frame in frames],
-        load_frames=lambda: _load(inputs, source),
-    )
+    frames = {part: inputs.shown_frames(part) for part, _ in inputs.parts}
+    model, source = inputs.evaluation.model, None
+    if any(frames.values()) and (model.reads_video or model.hears_audio):
+        source = inputs.whole_video()
+    return [
+        VideoRequests(
+            video_id=inputs.video_id,
+            questions=[(question, prompt_of[question.question_id]) for question in questions],
+            frame_digests=[_digest(inputs, frame) for frame in frames[part]],
+            load_frames=partial(_load, inputs, source, part),
+            error=inputs.frames_error(part),
+        )
+        for part, questions in inputs.parts
+    ]
 
 
-def _load(inputs: Inputs, source: Path | None) -> FrameSet:
-    """The frames of a video, with its file `source` and its sound if the model gets them."""
-    frames, benchmark = inputs.load_frames(), inputs.benchmark
+def _load(inputs: Inputs, source: Path | None, part: str | None) -> FrameSet:
+    """The frames of a part, with the video's file `source` and sound if the model gets them."""
+    frames, benchmark = inputs.load_frames(part), inputs.benchmark
     if not frames.frames:
         return frames
     video, model = benchmark.snapshot.videos[inputs.video_id], inputs.evaluation.model

@@ -90,29 +90,32 @@ def _pending_videos(
             texts = [question.question + "\n".join(question.options) for question in questions]
             requests = len(questions) * evaluation.repeats
             frames = _expected_frames(inputs)
+            parts: list[tuple[int, list[str], int]] = []
             is_certain = True
             try:
-                video = _expected_requests(inputs)
+                for video in _expected_requests(inputs):
+                    texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
+                    requests = len(texts) * evaluation.repeats
+                    if journal is not None:
+                        model = benchmark.server_record.with_server(evaluation.model)
+                        planned = planned_requests(video, model.identity, plan)
+                        requests -= len(journal.settled(item.fingerprint for item in planned))
+                    parts.append((requests, texts, len(video.frame_digests)))
             except VideoMMEError:  # its frames or subtitle lines are not built yet
                 answered = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
                 is_certain = not answered.exists()
-            else:
-                texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
-                frames = len(video.frame_digests)
-                if journal is not None:
-                    model = benchmark.server_record.with_server(evaluation.model)
-                    planned = planned_requests(video, model.identity, plan)
-                    requests -= len(journal.settled(item.fingerprint for item in planned))
-            yield PendingVideo(
-                requests=requests,
-                text_characters=sum(map(len, texts)) // len(texts),
-                frames=frames,
-                frame_tokens=frame_tokens(snapshot.videos.get(video_id), frames, evaluation),
-                is_certain=is_certain,
-            )
+                parts = [(requests, texts, frames)]
+            for requests, texts, frames in parts:
+                yield PendingVideo(
+                    requests=requests,
+                    text_characters=sum(map(len, texts)) // len(texts),
+                    frames=frames,
+                    frame_tokens=frame_tokens(snapshot.videos.get(video_id), frames, evaluation),
+                    is_certain=is_certain,
+                )
 
 
-def _expected_requests(inputs: Inputs) -> VideoRequests:
+def _expected_requests(inputs: Inputs) -> list[VideoRequests]:
     """The requests about a video, with its stored prompts or with prompts that are rendered now."""
     try:
         return requests_of(inputs)
@@ -199,4 +202,6 @@ def _expected_frames(inputs: Inputs) -> int:
         0, timing.frame_count, timing.keyframe_count, endpoint=False, dtype=np.int64
     )
     times = FrameTimes(seconds, keyframes, timing.duration_seconds)
-    return sampling.choose(times, inputs.questions[0].duration).count
+    choice = sampling.for_questions(inputs.questions).choose(times, inputs.questions[0].duration)
+    own = [len(numbers) for numbers in choice.by_question.values() if not isinstance(numbers, str)]
+    return sum(own) // len(own) if own else choice.count

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import NotReadyError, VideoError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet, ShownFrame, read_frames, read_shown
+from videomme_pipeline.frames.sampling import FromFile
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
@@ -44,21 +45,46 @@ class Inputs:
     def questions(self) -> tuple[Question, ...]:
         return self.benchmark.snapshot.questions[self.video_id]
 
-    def load_frames(self) -> FrameSet:
-        """The frames that the evaluation sends; no frames for a blind evaluation."""
-        return self._read(read_frames) or NO_FRAMES
+    @property
+    def parts(self) -> list[tuple[str | None, tuple[Question, ...]]]:
+        """The questions with the same frames: all with None, or each with its id."""
+        if not isinstance(self.evaluation.sampling, FromFile):
+            return [(None, self.questions)]
+        return [(question.question_id, (question,)) for question in self.questions]
 
-    def shown_frames(self) -> Sequence[ShownFrame]:
-        """Digest and time of each frame that the evaluation sends, without reading pictures."""
-        return self._read(read_shown) or ()
+    def load_frames(self, question_id: str | None = None) -> FrameSet:
+        """The frames that the evaluation sends; no frames for a blind evaluation.
 
-    def sampled_frames(self) -> SampledFrames:
-        """The times of the frames that the evaluation sends, for the alignment of subtitles."""
-        frames = self.load_frames()
+        Raises:
+            ConfigurationError: if the question `question_id` of `parts` has no frames.
+        """
+        return self._read(read_frames, question_id) or NO_FRAMES
+
+    def shown_frames(self, question_id: str | None = None) -> Sequence[ShownFrame]:
+        """Digest and time of each frame that the evaluation sends, without reading pictures.
+
+        A question that has no frames gets none.
+        """
+        try:
+            return self._read(read_shown, question_id) or ()
+        except ConfigurationError:
+            return ()
+
+    def frames_error(self, question_id: str | None) -> str | None:
+        """The reason why a question of `parts` has no frames, or None if it has some."""
+        try:
+            self._read(read_shown, question_id)
+        except ConfigurationError as error:
+            return str(error)
+        return None
+
+    def sampled_frames(self, question_id: str | None = None) -> SampledFrames:
+        """The frames that the evaluation sends, in order of time, to align subtitles with."""
+        frames = sorted(self.shown_frames(question_id), key=lambda frame: frame.index)
         self.benchmark.snapshot.versions.video(self.video_id)
         timing = self.benchmark.snapshot.videos[self.video_id].timing
         return SampledFrames.of(
-            frames.frames, fps=timing.average_fps, video_end_seconds=timing.duration_seconds
+            frames, fps=timing.average_fps, video_end_seconds=timing.duration_seconds
         )
 
     def whole_video(self) -> Path:
@@ -117,18 +143,22 @@ class Inputs:
             NotReadyError: if the frames or subtitle lines are missing.
             PromptError: if the template does not fit a question.
         """
-        frame_seconds = [frame.pts_seconds for frame in self.shown_frames()]
         lines, alignment = self.lines(), self.evaluation.alignment
-        return [
-            render(
-                self.evaluation.template,
-                question,
-                lines,
-                frame_seconds=frame_seconds,
-                alignment=alignment,
-            )
-            for question in self.questions
-        ]
+        prompts = []
+        for part, questions in self.parts:
+            frame_seconds = [frame.pts_seconds for frame in self.shown_frames(part)]
+            own = lines and [line for line in lines if line.question_id == part]
+            prompts += [
+                render(
+                    self.evaluation.template,
+                    question,
+                    own,
+                    frame_seconds=frame_seconds,
+                    alignment=alignment,
+                )
+                for question in questions
+            ]
+        return prompts
 
     def responses(self) -> dict[tuple[str, int], Response]:
         """The responses to the current requests, by question id and repeat."""
@@ -142,7 +172,9 @@ class Inputs:
             return {}
         return {(row.question_id, row.repeat): row for row in read_rows(path, Response)}
 
-    def _read(self, read: Callable[[Store, str, str], Stored]) -> Stored | None:
+    def _read(
+        self, read: Callable[[Store, str, str, str | None], Stored], question_id: str | None
+    ) -> Stored | None:
         """The result of `read` for the frame file of the video, or None without frames."""
         if self.evaluation.sampling is None:
             return None
@@ -150,7 +182,7 @@ class Inputs:
         content = versions.video(self.video_id)
         settings = versions.frame_settings(self.video_id, self.evaluation.sampling)
         try:
-            return read(self.benchmark.store, content, settings)
+            return read(self.benchmark.store, content, settings, question_id)
         except FileNotFoundError:
             raise self._not_ready("frames", self.evaluation.sampling_name) from None
 

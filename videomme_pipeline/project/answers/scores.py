@@ -7,7 +7,7 @@ from functools import partial
 
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO, Facets
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_STORED_FRAMES, StoredFrames, read_stored
@@ -94,21 +94,30 @@ def score_response(
 
 
 def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[EvaluatedVideo]:
-    """The inputs from which the scores of an evaluation are computed now, one row per video."""
+    """The inputs from which the scores of an evaluation are computed now.
+
+    One row per video, or per question if each question has its own frames.
+    """
     snapshot = benchmark.snapshot
     selected = snapshot.questions_of(evaluation)
     reads_video = evaluation.sampling is not None or evaluation.alignment is not None
     rows = []
-    for video_id, questions in selected.items():
+    parts = (
+        (video_id, part)
+        for video_id in selected
+        for part, _ in Inputs(benchmark, video_id, evaluation).parts
+    )
+    for video_id, part in parts:
         video = snapshot.videos.get(video_id) if reads_video else None
-        stored = _stored_frames(benchmark, video_id, video, evaluation)
+        stored = _stored_frames(benchmark, (video_id, part), video, evaluation)
         planned = None if stored is None else stored.count + len(stored.missing_seconds)
         rows.append(
             EvaluatedVideo(
                 benchmark=benchmark.name,
                 evaluation=evaluation.name,
                 video_id=video_id,
-                questions_fingerprint=fingerprint(questions),
+                question_id=part,
+                questions_fingerprint=fingerprint(selected[video_id]),
                 video_hash=video.content_hash if video else None,
                 subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
                 planned_frames=planned,
@@ -123,20 +132,24 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
 
 
 def _stored_frames(
-    benchmark: BenchmarkState, video_id: str, video: Video | None, evaluation: Evaluation
+    benchmark: BenchmarkState,
+    part: tuple[str, str | None],
+    video: Video | None,
+    evaluation: Evaluation,
 ) -> StoredFrames | None:
-    """The frames of a video without their pictures; no frames for a model that gets none.
+    """The frames of a video or question without their pictures; no frames if none are sent.
 
-    None if no frames are stored, or their file is unreadable.
+    `part` has the ids of the video and of the question. None if no frames are stored or named, or their file is unreadable.
     """
     if evaluation.sampling is None or not evaluation.model.needs_frames:
         return NO_STORED_FRAMES
     if video is None:
         return None
+    video_id, question_id = part
     settings = benchmark.snapshot.versions.frame_settings(video_id, evaluation.sampling)
     try:
-        return read_stored(benchmark.store, video.content_hash, settings)
-    except (FileNotFoundError, DamagedFileError, StorageError):
+        return read_stored(benchmark.store, video.content_hash, settings, question_id)
+    except (FileNotFoundError, DamagedFileError, StorageError, ConfigurationError):
         return None
 
 

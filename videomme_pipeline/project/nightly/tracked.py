@@ -279,10 +279,10 @@ class TrackedEvaluation:
 
     def _requests(self) -> tuple[list[VideoRequests], dict[str, str]]:
         """The requests, and the reason for each video that cannot be asked about."""
-        requests, reasons = [], {}
+        requests, reasons = list[VideoRequests](), dict[str, str]()
         for video_id in self.videos:
             try:
-                requests.append(requests_of(Inputs(self.benchmark, video_id, self.evaluation)))
+                requests += requests_of(Inputs(self.benchmark, video_id, self.evaluation))
             except VideoMMEError as error:
                 reasons[video_id] = str(error)
         return requests, reasons

@@ -19,7 +19,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fetch.release import Footage
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import PICTURE_VERSION, PLANNER_VERSION, frames_fingerprint
-from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.frames.sampling import FromFile, Sampling
 from videomme_pipeline.models.spec import WithServer
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
@@ -83,6 +83,7 @@ class Versions:
     def frame_settings(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
         duration, clip = self.questions[video_id][0].duration, self._footage(video_id).clip
+        sampling = sampling.for_questions(self.questions[video_id])
         return self._once(
             ("settings", sampling, duration, clip),
             lambda: frames_fingerprint(sampling, duration, clip),
@@ -179,6 +180,7 @@ class Versions:
             evaluation.reader,
             READERS[evaluation.reader].version,
             evaluation.judge and evaluation.judge.served_by(self.with_server).fingerprint,
+            *([evaluation.sampling.content] if isinstance(evaluation.sampling, FromFile) else []),
             {video_id: self._scored(video_id, evaluation) for video_id in selected},
             **({"needs_video": self.scores(blind)} if blind else {}),
         )

@@ -5,17 +5,19 @@ runs are results, which are listed but never removed.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from upath import UPath
 
-from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.frames.cache import frames_fingerprint, stored_sampling
+from videomme_pipeline.frames.sampling import FromFile
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.storage.tables import read_table
@@ -174,13 +176,18 @@ class DataFolder:
     @cached_property
     def _named(self) -> dict[str, str]:
         """The name of each sampling of the configuration, by settings fingerprint."""
-        configuration = self._project.configuration
-        return {
-            frames_fingerprint(sampling, duration): name
-            for benchmark in configuration.benchmarks
-            for name, sampling in configuration.samplings_of(benchmark).items()
-            for duration in (None, *Duration)
-        }
+        named = {}
+        for name, benchmark in self._project.benchmarks.items():
+            videos: Iterable[Sequence[Question]] = ()
+            with suppress(NotReadyError):
+                videos = benchmark.snapshot.questions.values()
+            for sampling in self._project.configuration.samplings_of(name).values():
+                for duration in (None, *Duration):
+                    named[frames_fingerprint(sampling, duration)] = sampling.name
+                for questions in videos if isinstance(sampling, FromFile) else ():
+                    own, clip = sampling.for_questions(questions), questions[0].footage.clip
+                    named[frames_fingerprint(own, None, clip)] = sampling.name
+        return named
 
     def _garbage_frames(self, samplings: Collection[str]) -> Iterator[Garbage]:
         for file in self.frames:

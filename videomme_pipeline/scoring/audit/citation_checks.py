@@ -83,7 +83,10 @@ class CitationFindingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedVideo:
-    """One row per (evaluation, video): the data that the scores of the video were computed from."""
+    """One row per (evaluation, video): the data that the scores of the video were computed from.
+
+    One row per question if each question has its own frames.
+    """
 
     benchmark: str
     """Name of the benchmark."""
@@ -109,6 +112,8 @@ class EvaluatedVideo:
     frame_bytes: int | None = None
     """Size of the pictures that each request has; 0 without frames, None if unknown or if the
     endpoint takes the frames from the video itself."""
+    question_id: str | None = None
+    """Question that has these frames, or None if all on the video have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,8 @@ class CitationEvidence:
 
     `questions`, `question_fingerprints` (of the questions on each video, correct answers included)
     and `media` (by video id) are the current ones. `videos` (by video id) are those that the scores
-    were computed from; it is empty if they are not stored.
+    were computed from; it is empty if they are not stored. `by_question` has those of questions
+    with their own frames.
     """
 
     benchmark: Benchmark
@@ -146,6 +152,7 @@ class CitationEvidence:
     answers: Sequence[Answer]
     specification: Mapping[str, object]
     videos: Mapping[str, EvaluatedVideo] = field(default_factory=dict)
+    by_question: Mapping[str, EvaluatedVideo] = field(default_factory=dict)
     media: Mapping[str, Video] = field(default_factory=dict)
 
     @property
@@ -159,9 +166,13 @@ class CitationEvidence:
         model = self.specification.get("model")
         return isinstance(model, Mapping) and model.get("frames_as") == "native"
 
+    def video_of(self, row: Answer) -> EvaluatedVideo | None:
+        """The data with the frames of `row`, or None if they are not stored."""
+        return self.by_question.get(row.question_id) or self.videos.get(row.video_id)
+
     def seen_frames(self, row: Answer) -> int | None:
         """The number of frames that the model saw by its prompt tokens, or None if unknown."""
-        video = self.videos.get(row.video_id)
+        video = self.video_of(row)
         if video is None or not video.planned_frames or not video.frame_tokens:
             return None
         if row.prompt_tokens is None or row.text_tokens is None:
@@ -266,10 +277,14 @@ def _keys(evidence: CitationEvidence) -> str:
 def sent_planned_frames(evidence: CitationEvidence) -> CheckResult | None:
     """Check that every request had the planned number of frames. None without frames."""
     answered = evidence.answered
-    planned = {video_id: video.planned_frames for video_id, video in evidence.videos.items()}
-    if not any(row.num_frames or planned.get(row.video_id) for row in answered):
+    videos = [(row, evidence.video_of(row)) for row in answered]
+    if not any(row.num_frames or (video and video.planned_frames) for row, video in videos):
         return None
-    stored = [(row, plan) for row in answered if (plan := planned.get(row.video_id)) is not None]
+    stored = [
+        (row, video.planned_frames)
+        for row, video in videos
+        if video is not None and video.planned_frames is not None
+    ]
     if evidence.takes_frames_itself:
         return _took_planned_frames(evidence)
     other = [
@@ -326,9 +341,9 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
     `blocked` if the endpoint counted fewer tokens than frames.
     """
     rows = [
-        (row, evidence.videos[row.video_id])
+        (row, video)
         for row in evidence.answered
-        if row.video_id in evidence.videos and evidence.videos[row.video_id].frame_tokens != 0
+        if (video := evidence.video_of(row)) is not None and video.frame_tokens != 0
     ]
     if not rows:
         return None
@@ -345,11 +360,10 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
             "the endpoint dropped, added or resized frames; compare the sampling with the engine "
             f"(videomme probe, docs/engines.md), and {evidence.run_again}",
         )
-    least = {video.video_id: _least_tokens(video) for _, video in rows}
     few = [
-        f"{row.question_id} ({row.prompt_tokens:,} of {least[row.video_id]:,})"
-        for row, _ in rows
-        if row.prompt_tokens is not None and row.prompt_tokens < least[row.video_id]
+        f"{row.question_id} ({row.prompt_tokens:,} of {_least_tokens(video):,})"
+        for row, video in rows
+        if row.prompt_tokens is not None and row.prompt_tokens < _least_tokens(video)
     ]
     if few:
         return CheckResult(

@@ -13,9 +13,10 @@ with frames as (
                as decode_cpu_seconds_per_question,
            sum(frame_bytes * asked) / nullif(sum(asked) filter (frame_bytes is not null), 0)
                as frame_bytes_per_question
-    from evaluated_videos
-    join (select benchmark, evaluation, video_id, count(distinct question_id) as asked
-          from scored_questions group by all) using (benchmark, evaluation, video_id)
+    from (select *, case when question_id is null then on_video else 1 end as asked
+          from evaluated_videos
+    join (select benchmark, evaluation, video_id, count(distinct question_id) as on_video
+          from scored_questions group by all) using (benchmark, evaluation, video_id))
     group by benchmark, evaluation
 )
 select benchmark, evaluation,
