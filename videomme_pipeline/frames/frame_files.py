@@ -125,12 +125,20 @@ def _table(path: Path) -> Sequence[Cells]:
     is_object = path.suffix == ".json" and isinstance(
         json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=keep), dict
     )
-    if not is_object or not all(isinstance(entry, list | dict) for _, entry in outer):
+    if not is_object or not all(map(_is_entry, outer)):
         return read_rows(path)
     return [
         {"id": key} | (entry if isinstance(entry, dict) else {"list": entry})
         for key, entry in outer
     ]
+
+
+def _is_entry(pair: tuple[str, Any]) -> bool:
+    """True for an id with its list or object, and not for the name of a list of rows."""
+    _, entry = pair
+    return isinstance(entry, dict) or (
+        isinstance(entry, list) and not any(isinstance(item, dict) for item in entry)
+    )
 
 
 def _entry(cells: Cells, where: str) -> QuestionFrames:
