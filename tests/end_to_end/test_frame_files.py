@@ -116,7 +116,7 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
                 "select frames_per_question, frame_bytes_per_question, decode_cpu_seconds "
                 "from usage"
             ).fetchall()
-        assert checks["sent_planned_frames"] == "6 requests had the planned 1 to 3 frames"
+        assert checks["frames"] == "6 requests had the planned 1 to 3 frames"
         assert usage[0] == 2
         sizes = [received.body_bytes for received in server.requests]
         assert usage[1] > 0

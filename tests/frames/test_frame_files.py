@@ -128,7 +128,7 @@ def test_a_file_without_a_usable_entry_is_an_error(
 
 
 def test_the_key_of_the_frames_depends_on_the_entries_of_their_video_only(tmp_path: Path) -> None:
-    def keys(entries: Mapping[str, object]) -> tuple[str, str, str]:
+    def keys(entries: Mapping[str, object]) -> tuple[str, ...]:
         write(tmp_path, "a.json", json.dumps(entries))
         sampling = configured_sampling("from_file-a", tmp_path)
         assert isinstance(sampling, FromFile)

@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from videomme_pipeline.benchmarks.question import Duration, Question
@@ -446,11 +447,11 @@ class FromFile(Strategy):
 
     strategy: Literal["from_file"] = "from_file"
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64)]
-    content: str | None = None
+    content: SkipJsonSchema[str | None] = None
     """Hash of the entries of the file, or None for the frames of one video."""
-    questions: tuple[QuestionFrames, ...] = ()
+    questions: SkipJsonSchema[tuple[QuestionFrames, ...]] = ()
     """The frames of the questions on one video."""
-    entries: FrameFile | None = Field(default=None, exclude=True, repr=False)
+    entries: SkipJsonSchema[FrameFile | None] = Field(default=None, exclude=True, repr=False)
 
     name_syntax: ClassVar[str] = "-{file}"
     name_examples: ClassVar[tuple[str, ...]] = ("from_file-aks",)
