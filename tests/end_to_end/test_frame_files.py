@@ -55,8 +55,14 @@ def write_chosen(root: Path, entries: Mapping[str, object]) -> None:
 
 def pictures(body: Mapping[str, Any]) -> list[NDArray[np.uint8]]:
     parts = [part for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
-    urls = [part["image_url"]["url"].partition("base64,")[2] for part in parts]
-    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
+    urls = [part["image_url"]["url"] for part in parts]
+    data = [
+        Path(url.removeprefix("file://")).read_bytes()
+        if url.startswith("file://")
+        else base64.b64decode(url.partition("base64,")[2])
+        for url in urls
+    ]
+    return [np.asarray(Image.open(io.BytesIO(encoded))) for encoded in data]
 
 
 def arrived(server: ModelServer, project: Project) -> dict[str, list[list[NDArray[np.uint8]]]]:
@@ -139,6 +145,20 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
         project = write_served(server.base_url, {"served": EVALUATION}, VIDEOS)
         assert refresh_project(project, instance, ["served"]).built["videomme/responses"] == 0
         assert server.request_count == asked + 1
+
+
+def test_frames_of_questions_on_a_shared_disk_are_different_files(
+    write_served: WriteServed, root: Path, instance: dg.DagsterInstance
+) -> None:
+    write_chosen(root, CHOSEN)
+    shared = {"frames_as": FramesAs.FILES.value, "shared_folder": str(root / "shared")}
+    with ModelServer() as server:
+        project = write_served(
+            server.base_url, {"served": EVALUATION}, VIDEOS, profile="vllm", **shared
+        )
+        assert refresh_project(project, instance, ["served"]).not_fresh == []
+        sent = arrived(server, project)
+    assert {name: numbers(of_one) for name, of_one in sent.items()} == CHOSEN
 
 
 def test_a_question_without_usable_frames_fails_alone_and_is_never_answered(

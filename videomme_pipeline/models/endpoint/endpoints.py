@@ -127,7 +127,8 @@ def video_sampling(frames: FrameSet) -> dict[str, Any]:
     It computes their times as `index / fps`, with a default fps of 1. With the source's frame
     numbers and frame rate, every frame has its real time.
     """
-    first, last = frames.frames[0], frames.frames[-1]
+    ordered = sorted(frames.frames, key=lambda frame: frame.index)
+    first, last = ordered[0], ordered[-1]
     shown_seconds = last.pts_seconds - first.pts_seconds
     fps = (last.index - first.index) / shown_seconds if shown_seconds > 0 else 1.0
     length = frames.length
