@@ -20,6 +20,7 @@ from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.upkeep.data_folder import DataFolder
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
@@ -133,6 +134,11 @@ def test_a_video_that_benchmarks_share_is_decoded_once(project: Project) -> None
     assert sampling is not None
     frames = read_frames(project.store, shared, settings_of("own-a", sampling))
     assert len(frames.frames) == 2
+
+
+def test_frames_of_clips_are_in_use(project: Project) -> None:
+    garbage = DataFolder(project).garbage()
+    assert [item.why for item in garbage if item.why.startswith("frames")] == []
 
 
 def test_scores_of_several_benchmarks_are_side_by_side(project: Project) -> None:

@@ -16,8 +16,9 @@ from upath import UPath
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.cache import frames_fingerprint, stored_sampling
-from videomme_pipeline.frames.sampling import FromFile
+from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.storage.tables import read_table
@@ -176,17 +177,19 @@ class DataFolder:
     @cached_property
     def _named(self) -> dict[str, str]:
         """The name of each sampling of the configuration, by settings fingerprint."""
-        named = {}
+        named: dict[str, str] = {}
         for name, benchmark in self._project.benchmarks.items():
             videos: Iterable[Sequence[Question]] = ()
             with suppress(NotReadyError):
                 videos = benchmark.snapshot.questions.values()
             for sampling in self._project.configuration.samplings_of(name).values():
-                for duration in (None, *Duration):
-                    named[frames_fingerprint(sampling, duration)] = sampling.name
-                for questions in videos if isinstance(sampling, FromFile) else ():
-                    own, clip = sampling.for_questions(questions), questions[0].footage.clip
-                    named[frames_fingerprint(own, None, clip)] = sampling.name
+                keys: set[tuple[Sampling, Duration | None, Clip | None]]
+                keys = {(sampling, duration, None) for duration in (None, *Duration)}
+                keys |= {
+                    (sampling.for_questions(asked), asked[0].duration, asked[0].footage.clip)
+                    for asked in videos
+                }
+                named |= {frames_fingerprint(*key): sampling.name for key in keys}
         return named
 
     def _garbage_frames(self, samplings: Collection[str]) -> Iterator[Garbage]:
