@@ -66,9 +66,7 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
                 values = {"question_id": keys[-1], **values}
             yield {**shared, **(entry if isinstance(entry, Mapping) else {}), **values}
     for name in columns.keys() - reached:
-        offered = [
-            ".".join(parts) for parts in sorted({*zip(existing), *_values_by_path(objects[0])})
-        ]
+        offered = sorted({*map(str, existing), *map(".".join, _values_by_path(objects[0]))})
         raise ScoringError(
             f"{path}: no row has the column {columns[name]!r}; {nearest(columns[name], offered)}"
         )
@@ -188,7 +186,7 @@ def _values_by_path(row: Row) -> dict[_Parts, Any]:
     while level and len(next(iter(level))) <= _DEEPEST:
         values_by_path |= level
         level = {
-            (*parts, key): inner
+            (*parts, str(key)): inner
             for parts, value in level.items()
             if _is_open(value)
             for key, inner in _columns_in(value)
