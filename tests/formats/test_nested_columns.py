@@ -1,6 +1,7 @@
 """Columns inside of objects and lists, in made-up files of every structure that real files have."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,8 @@ def test_the_advice_for_a_nested_file_works(
     dataset = annotations if structure in STRUCTURES else None
     with pytest.raises(ScoringError, match="would probably work: ") as failed:
         scored(path, [], dataset)
-    advised = str(failed.value).rpartition("work: ")[2].replace("--columns ", "").split()
+    words = shlex.split(str(failed.value).rpartition("work: ")[2])
+    advised = [word for word in words if word != "--columns"]
     assert scored(path, advised, dataset) == RIGHT, advised
 
 

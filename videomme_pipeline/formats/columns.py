@@ -6,6 +6,7 @@ each entry of an object or a list, and each entry is a row. A path that ends in 
 `{"submission": {"<question id>": "<response>"}}`.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -78,7 +79,8 @@ def advice(row: Row) -> str:
     shown = [".".join(parts) for parts, value in values_by_path.items() if not _is_open(value)]
     recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
     guesses = _guesses(row)
-    line = " ".join(f"--columns {name}={'.'.join(parts)}" for name, parts in guesses.items())
+    named = [shlex.quote(f"{name}={'.'.join(parts)}") for name, parts in guesses.items()]
+    line = " ".join(f"--columns {words}" for words in named)
     available = {*guesses, *(parts[-1] for parts in values_by_path)}
     is_by_id = guesses.get("prediction", ())[-1:] == (_EACH,) or "question_id" in available
     if line and not is_by_id and not available >= {"video_id", "options"}:
