@@ -183,7 +183,7 @@ def test_a_path_that_leads_nowhere_is_explained(tmp_path: Path) -> None:
 def test_a_column_without_a_name_is_no_error_of_the_program(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps([{"": 1, "a.b": "A"}, {"c": {"d": []}}, {"e": [[{"f": 1}], 2]}]))
-    with pytest.raises(ScoringError, match="The first row has , a.b; recognized: none"):
+    with pytest.raises(ScoringError, match=r"The first row has , a\.b; recognized: none"):
         score_file(path, ScoreOptions())
     with pytest.raises(ScoringError, match=r"no row has the column 'c\.\*\.x'"):
         score_file(path, ScoreOptions(columns={"answer": "c.*.x"}))
