@@ -28,8 +28,8 @@ def whole(question_id: str, **others: Any) -> dict[str, Any]:
     """The columns of a question with all that is needed to score an answer to it."""
     answer = ANSWERS[question_id]
     question = {"question_id": question_id, "video_id": "v1", "question": f"What is {question_id}?"}
-    row = {**question, "options": OPTIONS, "answer": answer, **others}
-    return {name: value for name, value in row.items() if value is not None}
+    row = {**question, "options": OPTIONS, "answer": answer}
+    return {name: value for name, value in {**row, **others}.items() if value is not None}
 
 
 STRUCTURES: Mapping[str, tuple[Any, str]] = {
@@ -187,3 +187,28 @@ def test_a_column_without_a_name_is_no_error_of_the_program(tmp_path: Path) -> N
         score_file(path, ScoreOptions())
     with pytest.raises(ScoringError, match=r"no row has the column 'c\.\*\.x'"):
         score_file(path, ScoreOptions(columns={"answer": "c.*.x"}))
+
+
+@pytest.mark.parametrize(
+    ("answers", "read"),
+    [
+        ([0, 3], ["A", "D"]),
+        ([1, 4], ["A", "D"]),
+        (["a", "(d)"], ["A", "D"]),
+        (["news ", "(D) TV show"], ["A", "D"]),
+        ([1, 3], None),
+        (["9" * 5_000, 0], None),
+        (["Talk show", "Talk"], None),
+    ],
+)
+def test_a_correct_answer_is_a_letter_an_option_or_an_index(
+    answers: Sequence[object], read: Sequence[str] | None, tmp_path: Path
+) -> None:
+    rows = [whole(name, answer=given) for name, given in zip(IDS, answers, strict=False)]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps([{**row, "prediction": "A"} for row in rows]))
+    if read is None:
+        with pytest.raises(ScoringError, match="`answer` is "):
+            score_file(path, ScoreOptions())
+    else:
+        assert [row.answer for row in score_file(path, ScoreOptions()).rows] == read

@@ -120,12 +120,12 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
     answers = [text_of(row, "answer") or "" for row in rows]
     if not all(map(str.isdecimal, answers)) or not all(map(has_options, rows)):
         return rows
+    first = 0 if "0" in answers else 1
     try:
+        indices = [int(answer) - first for answer in answers]
         options = [_options(row) for row in rows]
     except ValueError:
         return rows
-    first = 0 if "0" in answers else 1
-    indices = [int(answer) - first for answer in answers]
     sizes = [len(texts) for texts in options]
     are_texts = any(map(letters_of, answers, options))
     is_known = first == 0 or any(map(eq, indices, (size - 1 for size in sizes)))
