@@ -68,7 +68,7 @@ WorkByStage: TypeAlias = Mapping[AnyStage, Mapping[PartitionState, Work]]
 
 
 def planned_work(states: Iterable[PartitionState]) -> WorkByStage:
-    """What a refresh would do about `states`, which must be ordered upstream first."""
+    """The work of a refresh on `states`, which must be ordered upstream first."""
     by_stage: dict[AnyStage, dict[PartitionState, Work]] = defaultdict(dict)
     work_on: dict[dg.AssetKey, set[Work]] = defaultdict(set)
     for state in states:

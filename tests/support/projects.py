@@ -193,7 +193,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 def expected_costs(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
 ) -> list[CostEstimate]:
-    """What a run of `evaluations` would ask."""
+    """The estimated costs of a run of `evaluations`."""
     states = plan_project(project, instance, evaluations)
     return estimate_costs(pending_requests(planned_work(states)))
 
