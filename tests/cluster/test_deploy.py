@@ -135,8 +135,8 @@ def test_the_image_installs_the_lock_that_its_extras_need() -> None:
 
 def test_kubernetes_accepts_the_manifest() -> None:
     pytest.importorskip("kubernetes_validate")
-    command = [sys.executable, "-m", "kubernetes_validate", "--strict", DEPLOY / "kubernetes.yaml"]
-    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, "-m", "kubernetes_validate", "--strict"]
+    subprocess.run([*command, str(DEPLOY / "kubernetes.yaml")], check=True, capture_output=True)
 
 
 def test_a_restarted_code_location_ends_the_runs_of_its_container(
@@ -147,7 +147,7 @@ def test_a_restarted_code_location_ends_the_runs_of_its_container(
     @dg.job
     def idle() -> None: ...
 
-    def start_run(instance: dg.DagsterInstance, **change: str) -> str:
+    def start_run(instance: dg.DagsterInstance, **change: Any) -> str:
         run_id = str(uuid4())
         process = replace(RunProcess.here(run_id=run_id), **change)
         instance.create_run_for_job(
