@@ -168,6 +168,10 @@ def test_the_command_reads_several_columns_in_one_option(tmp_path: Path, annotat
     path.write_text("".join(json.dumps(row) + "\n" for row in content))
     ended = videomme("score", str(path), "--columns", columns, "--annotations", str(annotations))
     assert (ended.status, "66.7" in ended.out) == (0, True), ended
+    named = tmp_path / "columns.yaml"
+    named.write_text(columns.replace("=", ": ").replace(",", "\n"))
+    again = videomme("score", str(path), "--columns", str(named), "--annotations", str(annotations))
+    assert (again.status, again.out) == (0, ended.out)
 
 
 def test_a_path_that_leads_nowhere_is_explained(tmp_path: Path) -> None:

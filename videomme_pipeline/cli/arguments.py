@@ -79,7 +79,8 @@ Columns = Annotated[
     typer.Option(
         help="NAME=COLUMN: a file has NAME (prediction, answer, options, …) in COLUMN, for example "
         "prediction=GPT-4o in a table with one column per model, or "
-        "id=lvb_acc.id,response=submission.* in nested objects. Repeatable."
+        "id=lvb_acc.id,response=submission.* in nested objects. Repeatable. Or a YAML file of "
+        "such pairs (`prediction: GPT-4o`)."
     ),
 ]
 ColumnsOfSecond = Annotated[
@@ -137,15 +138,23 @@ def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
     """The file's columns by the names that they stand for. One text may have several.
 
     Raises:
-        ConfigurationError: if a text is not NAME=COLUMN.
+        ConfigurationError: if a text is neither NAME=COLUMN nor a YAML file of such pairs.
     """
-    parts = chain.from_iterable(re.split(r",(?=\w+=)", text) for text in columns or ())
-    pairs = {part: part.partition("=") for part in parts}
-    if wrong := [column for column, pair in pairs.items() if not pair[2]]:
-        raise ConfigurationError(
-            f"--columns {wrong[0]}: write NAME=COLUMN, for example prediction=GPT-4o"
-        )
-    return {_SHORT_NAMES.get(name, name): column for name, _, column in pairs.values()}
+    from videomme_pipeline.configuration import read_yaml
+
+    named: dict[str, str] = {}
+    for part in chain.from_iterable(re.split(r",(?=\w+=)", text) for text in columns or ()):
+        name, equals, column = part.partition("=")
+        if equals:
+            named[name] = column
+        elif part.endswith(".yaml"):
+            named |= {key: str(value) for key, value in read_yaml(Path(part)).items()}
+        else:
+            raise ConfigurationError(
+                f"--columns {part}: write NAME=COLUMN, for example prediction=GPT-4o, or name a "
+                "YAML file of such pairs"
+            )
+    return {_SHORT_NAMES.get(name, name): column for name, column in named.items()}
 
 
 def check_output(output: Path | None) -> None:
