@@ -84,13 +84,14 @@ class Subtitles(BenchmarkStage[VideoVariant]):
             frames += len(shown)
             # Policies need ascending times. A file may name the frames of a question in any order.
             order = sorted(range(len(shown)), key=lambda position: shown[position].index)
+            sampled = inputs.sampled_frames([shown[position] for position in order])
             aligned = [
                 replace(
                     line,
                     frame=None if line.frame is None else order[line.frame],
                     question_id=part,
                 )
-                for line in align(evaluation.alignment, file, inputs.sampled_frames(part))
+                for line in align(evaluation.alignment, file, sampled)
             ]
             with_lines += len({line.frame for line in aligned if line.frame is not None})
             lines += aligned

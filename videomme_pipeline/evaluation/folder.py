@@ -112,7 +112,7 @@ def read_configuration(folder: Path) -> Configuration:
 
 
 def _register_needs_video(name: str, configuration: Configuration) -> None:
-    """Register the benchmark `name` with the facet `needs_video` if its settings have the key."""
+    """Keep the facet `needs_video` only for benchmarks whose settings name a blind evaluation."""
     benchmark, blind = find_benchmark(name), configuration.benchmarks[name].needs_video
     facets = tuple(facet for facet in benchmark.facets if facet != NEEDS_VIDEO)
     if blind is not None:
@@ -128,7 +128,8 @@ def _register_needs_video(name: str, configuration: Configuration) -> None:
                 f"{key}: the benchmark declares this facet itself; remove one of the two"
             )
         facets += (NEEDS_VIDEO,)
-    register(benchmark.model_copy(update={"facets": facets}), replaces=True)
+    if facets != benchmark.facets:
+        register(benchmark.model_copy(update={"facets": facets}), replaces=True)
 
 
 def _register_own(folder: Path) -> list[str]:

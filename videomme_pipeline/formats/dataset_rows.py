@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import eq, ge
+from operator import eq, gt
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
@@ -126,10 +126,10 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
         options = [_options(row) for row in rows]
     except ValueError:
         return rows
-    sizes = [len(texts) for texts in options]
+    lasts = [len(texts) - 1 for texts in options]
     are_texts = any(map(letters_of, answers, options))
-    is_known = first == 0 or any(map(eq, indices, (size - 1 for size in sizes)))
-    if are_texts or not is_known or any(map(ge, indices, sizes)):
+    is_known = first == 0 or any(map(eq, indices, lasts))
+    if are_texts or not is_known or any(map(gt, indices, lasts)):
         return rows
     return [
         {**row, "answer": tuple(Letter)[index]} for index, row in zip(indices, rows, strict=True)

@@ -46,17 +46,17 @@ def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> list
         VideoError: if the model reads or hears the video, but there is no file to send.
     """
     prompt_of = {prompt.question_id: prompt for prompt in prompts or inputs.prompts()}
-    frames = {part: inputs.shown_frames(part) for part, _ in inputs.parts}
+    shown = {part: inputs.shown_or_error(part) for part, _ in inputs.parts}
     model, source = inputs.evaluation.model, None
-    if any(frames.values()) and (model.reads_video or model.hears_audio):
+    if (model.reads_video or model.hears_audio) and any(frames for frames, _ in shown.values()):
         source = inputs.whole_video()
     return [
         VideoRequests(
             video_id=inputs.video_id,
             questions=[(question, prompt_of[question.question_id]) for question in questions],
-            frame_digests=[_digest(inputs, frame) for frame in frames[part]],
+            frame_digests=[_digest(inputs, frame) for frame in shown[part][0]],
             load_frames=partial(_load, inputs, source, part),
-            error=inputs.frames_error(part),
+            error=shown[part][1],
         )
         for part, questions in inputs.parts
     ]

@@ -65,22 +65,17 @@ class Inputs:
 
         A question that has no frames gets none.
         """
-        try:
-            return self._read(read_shown, question_id) or ()
-        except ConfigurationError:
-            return ()
+        return self.shown_or_error(question_id)[0]
 
-    def frames_error(self, question_id: str | None) -> str | None:
-        """The reason why a question of `parts` has no frames, or None if it has some."""
+    def shown_or_error(self, question_id: str | None) -> tuple[Sequence[ShownFrame], str | None]:
+        """The result of `shown_frames`, and the reason if a question of `parts` has no frames."""
         try:
-            self._read(read_shown, question_id)
+            return self._read(read_shown, question_id) or (), None
         except ConfigurationError as error:
-            return str(error)
-        return None
+            return (), str(error)
 
-    def sampled_frames(self, question_id: str | None = None) -> SampledFrames:
-        """The frames that the evaluation sends, in order of time, to align subtitles with."""
-        frames = sorted(self.shown_frames(question_id), key=lambda frame: frame.index)
+    def sampled_frames(self, frames: Sequence[ShownFrame]) -> SampledFrames:
+        """Shown frames of the video, in order of time, to align subtitles with."""
         self.benchmark.snapshot.versions.video(self.video_id)
         timing = self.benchmark.snapshot.videos[self.video_id].timing
         return SampledFrames.of(

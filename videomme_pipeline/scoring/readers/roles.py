@@ -51,9 +51,7 @@ def _is_article(written: WrittenLetter) -> bool:
 
 
 def _is_doubted(written: WrittenLetter) -> bool:
-    """True if the letter is negated, in a question or in a condition, the answer of a person in
-    the video, or if its verb is cut off.
-    """
+    """True if a letter is denied, asked for, conditional, a person's choice, or cut off."""
     clause, tail = written.clause, written.tail
     if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
