@@ -119,15 +119,13 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
                 connection.execute("select check_name, summary from citation_findings").fetchall()
             )
             (usage,) = connection.execute(
-                "select frames_per_question, frame_bytes_per_question, decode_cpu_seconds "
-                "from usage"
+                "select frames_per_question, frame_bytes_per_question from usage"
             ).fetchall()
         assert checks["frames"] == "6 requests had the planned 1 to 3 frames"
         assert usage[0] == 2
         sizes = [received.body_bytes for received in server.requests]
         assert usage[1] > 0
         assert sum(sizes) > 6 * usage[1]
-        assert usage[2] > 0
 
         asked = server.request_count
         write_chosen(root, {**CHOSEN, "002-1": [3, 20], "999-1": [1]})

@@ -443,33 +443,31 @@ def test_usage_per_question_counts_shared_frames_in_each_evaluation_and_unknown_
         replace(row, outcome=Outcome.INCORRECT, is_correct=False, num_frames=8, usage=sent)
         for row in (*on_001, on_002)
     ]
-    facts: dict[str, Sequence[tuple[float | None, int | None]]] = {
-        "known": [(4.0, 800), (2.0, 500)],
-        "shared": [(4.0, 800), (2.0, 500)],
-        "partly": [(4.0, 800), (None, None)],
-        "unknown": [(None, None), (None, None)],
-        "blind": [(0.0, 0), (0.0, 0)],
+    sizes: dict[str, Sequence[int | None]] = {
+        "known": [800, 500],
+        "shared": [800, 500],
+        "partly": [800, None],
+        "unknown": [None, None],
+        "blind": [0, 0],
     }
-    for name, of_videos in facts.items():
+    for name, of_videos in sizes.items():
         put(store, [replace(row, evaluation=name) for row in rows])
         videos = [
-            replace(video(video_id), evaluation=name, decode_cpu_seconds=seconds, frame_bytes=size)
-            for video_id, (seconds, size) in zip(("001", "002"), of_videos, strict=True)
+            replace(video(video_id), evaluation=name, frame_bytes=size)
+            for video_id, size in zip(("001", "002"), of_videos, strict=True)
         ]
         path = store.evaluated_videos("videomme", name)
         write_rows(path, videos, EvaluatedVideo, fingerprint="f")
     put(store, [replace(row, evaluation="imported", usage=Usage()) for row in rows])
     with database.connect(store) as connection:
         usage = {row["evaluation"]: row for row in rows_of(connection, "select * from usage")}
-    decode = "decode_cpu_seconds"
-    of_frames = (decode, f"{decode}_per_question", "frame_bytes_per_question")
-    assert {name: tuple(row[column] for column in of_frames) for name, row in usage.items()} == {
-        "known": (6.0, 2.0, 700.0),
-        "shared": (6.0, 2.0, 700.0),
-        "partly": (None, 2.0, 800.0),
-        "unknown": (None, None, None),
-        "blind": (0.0, 0.0, 0.0),
-        "imported": (None, None, None),
+    assert {name: row["frame_bytes_per_question"] for name, row in usage.items()} == {
+        "known": 700.0,
+        "shared": 700.0,
+        "partly": 800.0,
+        "unknown": None,
+        "blind": 0.0,
+        "imported": None,
     }
     reported, imported = usage["known"], usage["imported"]
     assert reported["prompt_tokens_per_question"] == 900

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -110,8 +110,6 @@ class FrameFacts:
     are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
     `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
     backend that was used: PyAV if the sampling's backend would return wrong frames.
-    `decode_cpu_seconds` is the CPU time of reading, decoding and encoding the frames. The time of
-    a pass over a video for several samplings is divided by their numbers of frames.
     """
 
     video_hash: str
@@ -123,7 +121,6 @@ class FrameFacts:
     missing_seconds: tuple[float, ...] = ()
     damage: str | None = None
     decoded_by: str = PYAV
-    decode_cpu_seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +197,7 @@ class FrameSet(FrameFacts):
 NO_FRAMES = FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
 """The frame set of a model that is asked without frames."""
 NO_STORED_FRAMES = StoredFrames(
-    video_hash="", fingerprint="", media_type="image/jpeg", decode_cpu_seconds=0.0, count=0, bytes=0
+    video_hash="", fingerprint="", media_type="image/jpeg", count=0, bytes=0
 )
 """The same frame set as `StoredFrames`."""
 
@@ -283,7 +280,6 @@ class FrameWriter:
         missing_seconds: Sequence[float] = (),
         damage: str | None = None,
         decoded_by: str = PYAV,
-        decode_cpu_seconds: float | None = None,
     ) -> StoredFrames:
         """Move the file to its final path, with the facts of the choice in its footer."""
         self._flush()
@@ -297,7 +293,6 @@ class FrameWriter:
             missing_seconds=tuple(missing_seconds),
             damage=damage,
             decoded_by=decoded_by,
-            decode_cpu_seconds=decode_cpu_seconds,
         )
         metadata = {
             "fingerprint": self.fingerprint,
@@ -358,9 +353,8 @@ def read_stored(
 ) -> StoredFrames:
     """The stored frame set without its pictures. Only the file's footer is read.
 
-    With `question_id`, the numbers are of the frames named for that question, and the CPU time is
-    its part of the time of the video. Errors are those of `read_frames`, but damage outside the
-    footer is not detected.
+    With `question_id`, the numbers are of the frames named for that question. Errors are those of
+    `read_frames`, but damage outside the footer is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
@@ -370,8 +364,6 @@ def read_stored(
             numbers, sizes = _numbers(metadata, question_id), json.loads(metadata["sizes"])
             facts |= {"count": len(numbers), "missing_seconds": ()}
             facts["bytes"] = sum(sizes.get(str(number), 0) for number in numbers)
-            if facts.get("decode_cpu_seconds") is not None:
-                facts["decode_cpu_seconds"] /= len(json.loads(metadata["questions"]))
         return from_values(facts, StoredFrames)
 
 

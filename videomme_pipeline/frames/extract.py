@@ -139,8 +139,7 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
             selections = _selections(local, index)
         except VideoError as error:
             return FrameResult(job=job, error=error)
-        items = _pictures(local, index, selections)
-        result = _publish(store, local, index, selections, items, started)
+        result = _publish(store, local, index, selections, _pictures(local, index, selections))
     return replace(result, job=job, cpu_seconds=time.process_time() - started)
 
 
@@ -270,18 +269,14 @@ def _in_order(
             done += 1
 
 
-def _publish(  # noqa: PLR0913, PLR0917 - the time is not known before the last frame
+def _publish(
     store: Store,
     job: FrameJob,
     index: PacketIndex,
     selections: Sequence[_Selection],
     items: Iterable[_Extracted | Missing],
-    started: float,
 ) -> FrameResult:
-    """Store the frames as they arrive, and publish each frame set that has no fatal damage.
-
-    `started` is the CPU time of the process at which the work on the frames began.
-    """
+    """Store the frames as they arrive, and publish each frame set that has no fatal damage."""
     missing: dict[int, Missing] = {}
     frame_sets: list[StoredFrames] = []
     errors: list[VideoError] = []
@@ -298,8 +293,6 @@ def _publish(  # noqa: PLR0913, PLR0917 - the time is not known before the last 
             else:
                 fingerprint, frame = item
                 writers[fingerprint].add(frame)
-        cpu_seconds = time.process_time() - started
-        frames = sum(writer.frame_count for writer in writers.values())
         for selection in selections:
             choice, writer = selection.choice, writers[selection.fingerprint]
             lost = [missing[number] for number in choice.frames if number in missing]
@@ -321,7 +314,6 @@ def _publish(  # noqa: PLR0913, PLR0917 - the time is not known before the last 
                 missing_seconds=[float(index.seconds[item.number]) for item in lost],
                 damage=damage,
                 decoded_by=selection.backend,
-                decode_cpu_seconds=cpu_seconds * writer.frame_count / frames,
             )
             frame_sets.append(replace(stored, wrong_backend=selection.wrong_backend))
     return FrameResult(job=job, frame_sets=tuple(frame_sets), error=errors[0] if errors else None)
@@ -460,16 +452,14 @@ def _join(parts: Sequence[tuple[Path, FrameResult]], job: FrameJob, store: Store
     """Publish the frames of a video from the files of its parts."""
     files, errors = sorted(file for file, _ in parts), [part.error for _, part in parts]
     result = FrameResult(job=job, error=next(filter(None, errors), None))
-    of_parts = sum(part.cpu_seconds for _, part in parts)
     if result.error is None:
-        started = time.process_time() - of_parts
         with _fetched(job) as local:
             index = packet_index(store, local)
             items = chain.from_iterable(map(_unpickle, files))
-            result = _publish(store, local, index, _selections(local, index), items, started)
+            result = _publish(store, local, index, _selections(local, index), items)
     for file in files:
         file.unlink(missing_ok=True)
-    return replace(result, job=job, cpu_seconds=of_parts)
+    return replace(result, job=job, cpu_seconds=sum(part.cpu_seconds for _, part in parts))
 
 
 def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:

@@ -122,7 +122,6 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
                 subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
                 planned_frames=planned,
                 frame_tokens=frame_tokens(video, planned, evaluation),
-                decode_cpu_seconds=None if stored is None else stored.decode_cpu_seconds,
                 frame_bytes=(
                     None if stored is None or evaluation.model.reads_video else stored.bytes
                 ),

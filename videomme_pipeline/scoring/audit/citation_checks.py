@@ -106,9 +106,6 @@ class EvaluatedVideo:
     frame_tokens: int | None
     """Prompt tokens that these frames need at the endpoint by the published rule of the model: 0 if
     no endpoint gets frames, None if there is no rule."""
-    decode_cpu_seconds: float | None = None
-    """CPU seconds in which the frames were decoded and encoded, also if other evaluations use the
-    same frames; 0 without frames, None if unknown."""
     frame_bytes: int | None = None
     """Size of the pictures that each request has; 0 without frames, None if unknown or if the
     endpoint takes the frames from the video itself."""

@@ -1,16 +1,10 @@
 -- grain: one row per (benchmark, evaluation)
 -- Usage of the requests. Sums are over the responses that report a value, and null if no response does.
 -- Latencies are of answers only. `cached_share` is over the responses that report both numbers.
--- `decode_cpu_seconds` counts frames in full for each evaluation that uses them, although they are
--- decoded once. It is null if the time of any video is unknown. Values per question are of the
--- questions or responses with a known value, and null if there are none. The visual tokens of a
--- prompt are known if the endpoint reports the tokens of its text.
+-- Values per question are of the questions or responses with a known value, and null if there are
+-- none. The visual tokens of a prompt are known if the endpoint reports the tokens of its text.
 with frames as (
     select benchmark, evaluation,
-           case when count(decode_cpu_seconds) = count(*) then sum(decode_cpu_seconds) end
-               as decode_cpu_seconds,
-           sum(decode_cpu_seconds) / nullif(sum(asked) filter (decode_cpu_seconds is not null), 0)
-               as decode_cpu_seconds_per_question,
            sum(frame_bytes * asked) / nullif(sum(asked) filter (frame_bytes is not null), 0)
                as frame_bytes_per_question
     from (select *, case when question_id is null then on_video else 1 end as asked
@@ -33,8 +27,6 @@ select benchmark, evaluation,
        sum(cost_dollars) as cost_dollars,
        quantile_disc(latency_seconds, 0.50) filter (outcome <> 'failed') as latency_p50_seconds,
        quantile_disc(latency_seconds, 0.95) filter (outcome <> 'failed') as latency_p95_seconds,
-       any_value(decode_cpu_seconds) as decode_cpu_seconds,
-       any_value(decode_cpu_seconds_per_question) as decode_cpu_seconds_per_question,
        avg(num_frames) filter (outcome <> 'failed') as frames_per_question,
        any_value(frame_bytes_per_question) as frame_bytes_per_question,
        avg(prompt_tokens) filter (outcome <> 'failed') as prompt_tokens_per_question,
