@@ -140,6 +140,17 @@ Image 2 (B) is the most similar to image 1 (A).
 <think>It runs.\nAnswer: B?
 <think>It runs.\nAnswer: B or C.
 <think>It runs.\nIt is B.\n</think>
+The arrow points to B.
+The needle of the compass slowly points towards C.
+She points to D.
+x = 'E'
+color = 'C'
+y = B
+犬ならA、猫ならB。
+雨の場合はC、雪の場合はD。
+The answer on the slide is C.
+The correct answer written on the board is B
+The possible choices are Option A and Option D.
 """
 
 WITH_OPTIONS = r"""
@@ -170,6 +181,11 @@ point A | point B | point C | point D => From point A, the ball rolls to point B
 A is closer | B is closer => A dog is closer. The cat is far away.
 A is closer | B is closer => A is closer at first. Later B is closer.
 It is red | It is blue => It is red, or it is blue. Both are seen.
+farms | a mill | a shop => The town has farms, mills and shops.
+Team A | Team B => Team A is better at home. Team B is better abroad.
+Team A | Team B => It is raining. Team A is most likely older. Both look tired.
+Team A | Team B => I cannot tell who wins. Team B is better dressed.
+1 May 2001 | 2 May 2001 | 3 May 2001 => It rained. It is unclear whether it was 3 May 2001.
 """
 
 

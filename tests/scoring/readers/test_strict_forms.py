@@ -1543,6 +1543,16 @@ B | <think>The car is blue.  Answer: B </think>
 B | <thinking>The car is blue. Answer: B
 B | <think>The car is blue and\n答案\nB
 B | <think>Is it C?</think>\n<think>No, the car is blue.\n(B)
+B | The model selects B.
+C | The model therefore picks option C.
+D | Everything points to D.
+B | The evidence points clearly to option B.
+C | The best description is:\n**Option (C)**. The cat sleeps.
+D | The dog barks, making (D) the best answer.
+A | The only answer choice that fits is (A), as (B) shows a cat.
+A | The answer is A, as B shows a cat.
+A | The best choice is (A) as in option (B) the cat is missing.
+B | The answer is known as B.
 """
 
 TABLES = {

@@ -39,6 +39,7 @@ FIRST_PERSON = _WORD_SETS["first_person"]
 VISIBLE = _WORD_SETS["visible"]
 PLACES = _WORD_SETS["places"]
 POINTING_VERBS = _WORD_SETS["pointing_verbs"]
+POINTERS = _WORD_SETS["pointers"]
 CONCLUSIONS = _WORD_SETS["conclusions"]
 FILLERS = _WORD_SETS["fillers"]
 NOUN_JOINTS = _WORD_SETS["noun_joints"]
@@ -106,7 +107,7 @@ GOES_ON = re.compile(r"[ \t]*\n[a-z]+[ ]")
 NEGATED = _phrases("negates", after=r"\W*$")
 CONDITION = _phrases("condition", after="[^,;]*$")
 _CASE = r"(?:(?:if|wenn|falls|si)\b|如果|若|假如)"
-CASE = re.compile(rf"(?:^|[;,])\s*(?:{_CASE}|when\b)[^;]*$", re.IGNORECASE)
+CASE = re.compile(rf"(?:^|[;,])\s*(?:{_CASE}|when\b|[^;,]+(?:なら|場合))[^;]*$", re.IGNORECASE)
 OTHER_CASE = re.compile(
     rf"{_CASE}[^\n]*?(?:[;,]\s*{_CASE}|\botherwise\b|否则)[^;]*$", re.IGNORECASE
 )
@@ -116,6 +117,8 @@ OF_ANOTHER = re.compile(
     \s(?:\w+\s)?(?:answer|choice|option|selection|guess)s?\s(?:is|was)\s$
     |(?:屏幕|黑板)上[^;,]{0,6}(?:答案|字母)[^;]{0,3}$
     |\bshown\sas\s$
+    |\banswers?\s(?:\w+\s){0,2}(?:on|in)\s(?:the|his|her|their|a)\s(?:slide|(?:black|white)?board|screen|paper
+      |card|sheet|poster|wall|sign|(?:note|text)?book)\s(?:is|was|says|reads)\s$
     |\b(?:seine|ihre|su|sa)\s(?:antwort|respuesta|réponse)\s(?:ist|es|est)\s$
     |(?:[他她彼](?:们|們)?的?|彼女?の)(?:最终|最終)?(?:答案|答え|选择|選擇)[^;]{0,3}$
     |(?:[人孩生者手員员友师師]|他们?|她们?)(?:选|選)(?:择|擇)?了?$
@@ -198,7 +201,7 @@ _CONNECTOR = (
 )
 _QUALIFIED = (
     r"[\s*_(\[\"'`<]*(?:(?:(?:it|this|that)\s)?(?:could|might|may)\s(?:also\s)?be\s)?"
-    r"(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*(?:选项|選項|選択肢)?[*_(\[\"'`]*"
+    r"(?i:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*(?:选项|選項|選択肢)?[*_(\[\"'`]*"
 )
 _REMARK = r"(?:[ ]?\([^()\n]{1,20}\))?"
 ANOTHER_BEFORE = re.compile(

@@ -229,9 +229,11 @@ class _Surroundings:
         if clause.endswith(("-", "=")) and gap.startswith(">"):
             clause += ">"
         clause += " " if clause and gap else ""
-        if clause or (clause_start > 0 and text[clause_start - 1] != "\n"):
+        is_noun = clause.strip().lower() in words_of.OPTION_NOUNS  # "is:\nOption C"
+        if (clause and not is_noun) or (clause_start > 0 and text[clause_start - 1] != "\n"):
             return clause, gap
-        return _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start]), gap
+        above = _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start])
+        return f"{above} {clause}" if above and clause else above or clause, gap
 
 
 def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:

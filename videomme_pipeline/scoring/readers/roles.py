@@ -194,7 +194,7 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     if not label:
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
-    is_short = phrase.announcing in (":", "=") and len(label) <= 3
+    is_short = phrase.announcing == ":" and len(label) <= 3
     is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
     if is_direct and is_value and (is_short or phrase.announcing in words_of.ARROWS):
         return Role.CHOSEN
@@ -259,7 +259,8 @@ def _names_no_answer(written: WrittenLetter, phrase: _Phrase) -> bool:
     """True for "points A and B", for the choice of a person and for the instruction: answer "A"."""
     word, subject = phrase.announcing, phrase.subject
     if word in words_of.POINTING_VERBS:
-        return not {*phrase.between[:1]} & {"to", "toward", "towards"}
+        is_direct = {*phrase.between} & {"to", "toward", "towards"}
+        return not is_direct or not words_of.POINTERS.isdisjoint(subject)
     if word == "answer" and written.quoted:
         nouns = words_of.QUALITIES | words_of.ANSWER_NOUNS | {"the", "my"}
         return nouns.isdisjoint(subject[-1:])

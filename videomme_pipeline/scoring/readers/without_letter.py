@@ -37,6 +37,9 @@ class _Occurrence:
         is_shorter = self.end - self.start < other.end - other.start
         return is_shorter and other.start <= self.start and self.end <= other.end
 
+    def overlaps(self, other: "_Occurrence") -> bool:
+        return self.start < other.end and other.start < self.end
+
     @property
     def reading(self) -> Reading:
         return Reading(letter=self.letter, rule="option_text", span=(self.start, self.end))
@@ -108,6 +111,11 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     letters = {occurrence.letter for occurrence in occurrences}
     if len(letters) != 1 or not letters.issuperset(words_of.BRACKETED.findall(answer, start, end)):
         return None
+    alike = _written(
+        list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
+    )
+    if any(not any(other.overlaps(own) for own in occurrences) for other in alike):
+        return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
     words = blank_spans(answer[:end], spans)[start:]
@@ -140,7 +148,6 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     """The option in the conclusion of `answer`, in its first sentence if the second one gives the
     reason, in its only sentence with a letter, or in its last one if no other option is named.
 
-    An option that is a clause ("B is closer") may also begin `answer` if no other one is named.
     An answer that does not end with a sentence was cut off, so its last sentence is not read.
     """
     sentences = _sentences(answer)
@@ -156,14 +163,28 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
             return values[0].reading if values else _read_statement(answer, texts, last)
     if words_of.EXPLAINS.match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
+    if preferred := _preferred(answer, texts, sentences):
+        return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
     lettered = [sentence for sentence in sentences if words_of.BRACKETED.search(answer, *sentence)]
     if lettered:
         return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
+    return _read_last_sentence(answer, texts, sentences) if is_finished else None
+
+
+def _read_last_sentence(
+    answer: str, texts: OptionTexts, sentences: Sequence[Span]
+) -> Reading | None:
+    """The option in the last sentence that ends with it as a value or is the only one to name one.
+
+    An option that is a clause ("B is closer") may also begin the first one.
+    """
+    last = sentences[-1]
     before_last = sentences[-2][0]
     doubts = ((words_of.REFUSAL, 0), (words_of.WRONG, before_last), (words_of.HEDGES, last[0]))
-    is_sure = is_finished and not any(doubt.search(answer, start) for doubt, start in doubts)
-    if not is_sure:
+    if any(doubt.search(answer, start) for doubt, start in doubts):
         return None
+    if _ends_with_value(answer, texts, last):
+        return _read_statement(answer, texts, last)
     named = _occurrences(answer, texts, 0, len(answer))
     is_only = len({occurrence.letter for occurrence in named}) == 1
     begins = is_only and _begins_with_clause(answer, texts[named[0].letter], sentences[0])
@@ -171,6 +192,30 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
     stated = sentences[0] if begins else last
     return _read_statement(answer, texts, stated) if begins or (is_only and is_stated) else None
+
+
+def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> list[_Occurrence]:
+    """The options that begin a sentence which calls them better: "Box B more closely …"."""
+    if words_of.REFUSAL.search(answer):
+        return []
+    return [
+        _Occurrence(letter, *own)
+        for start, end in sentences
+        for letter, text in texts.items()
+        if (own := text.match(answer, start))
+        and _PREFERRED.match(answer, own[1], end)
+        and not words_of.CORRECTION.search(answer, own[1])
+    ]
+
+
+def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
+    """True for the option with numbers that ends "A month earlier was 03/07/2016."."""
+    start, end = sentence
+    named = _occurrences(answer, texts, *sentence) or _values(answer, texts, sentence)
+    if len(named) != 1 or answer[named[0].end : end].strip(" .!*\"')\n"):
+        return False
+    is_value = any(map(str.isdigit, answer[named[0].start : named[0].end]))
+    return is_value and _BEFORE_VALUE.search(answer[start : named[0].start]) is not None
 
 
 def _begins_with_clause(answer: str, option: OptionText, sentence: Span) -> bool:
@@ -181,13 +226,21 @@ def _begins_with_clause(answer: str, option: OptionText, sentence: Span) -> bool
 
 # --- Texts and values of options in a statement
 
+_PREFERRED = re.compile(
+    r"""(?ix)\s(?:(?:more|most)\s(?!likely)\w+ly|better|best
+      |(?:is|seems|appears)\s(?:to\sbe\s)?(?:clearly\s)?(?:the\s)?(?:better|best|correct|right
+        |(?:more|most)\s(?:accurate|appropriate|consistent|plausible|similar|suitable))
+    )\b(?![^.]*\b(?:but|although)\b)"""
+)
 _CLAUSE_END = re.compile(
     r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
 )
+_DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _BEFORE_VALUE = re.compile(
-    r"(?i)(?:^|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
+    r"(?i)(?:^|^\s*(?:based\son|according\sto)\b[^,]*,"
+    r"|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
 )
 _GOES_ON = re.compile(r"[°%]?\s?(?:[√π^*/·×+−-]|(?:x|times|or|and)\s?\d)")
@@ -215,9 +268,9 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
     forms = {
         letter: core if len(core) > 1 else [f"{word}ly" for word in core]
         for letter, text in texts.items()
-        for core in [[word for word in text.core if word not in ARTICLES]]
+        for core in [[word for word in text.core if word not in _DETERMINERS]]
     }
-    written = _written([word for word in words if word.text not in ARTICLES], forms, _stem)
+    written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
     several = len({occurrence.letter for occurrence in written}) > 1
     return [option for option in written if several or _CLAUSE_END.match(answer, option.end)]
 
