@@ -3,8 +3,8 @@
     python -m perf.sweep [--quick] [--json]
 
 Both runs use the drawn and real clips of the smoke benchmark and start without frames. The settings
-are three samplings × with and without subtitles × two prompts. `--quick` compares once, else the
-median of three turns is shown.
+are three samplings × with and without subtitles × two prompts. The medians of three turns are
+shown; `--quick` compares once, with three videos.
 """
 
 import argparse
@@ -28,11 +28,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="one turn instead of three")
+    parser.add_argument("--quick", action="store_true", help="one turn with three videos")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), turns=1 if arguments.quick else TURNS)
+        project = Path(folder)
+        videomme(project, "init", "--demo")
+        if arguments.quick:
+            (project / "assets" / "benchmarks.yaml").write_text("smoke: {limit: 3}\n")
+        result = measure(project, turns=1 if arguments.quick else TURNS)
     for name, value in result.items():
         print(f"{name:28} {value:.2f}")
     if arguments.json:
@@ -41,7 +45,6 @@ def main() -> None:
 
 def measure(folder: Path, turns: int) -> dict[str, float]:
     """The medians of the CPU seconds, and of the ratio of both."""
-    videomme(folder, "init", "--demo")
     videomme(folder, "sweep", "smoke-longest-option", "--sampling", "uniform_n-1")  # the videos
     expensive: list[float] = []
     twelve: list[float] = []

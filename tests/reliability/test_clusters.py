@@ -233,69 +233,73 @@ def _cpu_seconds(event: dict[str, Any]) -> float:
     return float(values.get("decode_cpu_seconds", {}).get("value", 0))
 
 
-@needs_postgres
-@pytest.mark.parametrize("concurrent_runs", [1, 3])
-def test_three_hosts_that_run_the_same_evaluations_do_everything_once(
-    tmp_path: Path, concurrent_runs: int
-) -> None:
-    with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
-        hosts = Hosts(tmp_path, database.url, server, concurrent_runs=concurrent_runs)
-        commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
-        ended = [command.finish() for command in commands]
-        assert [ended_run.status for ended_run in ended] == [0, 0, 0], ended
-        assert (server.request_count, len(server.request_counts)) == (REQUESTS, REQUESTS)
-        assert set(hosts.extractions().values()) == {1}
-        assert len(hosts.extractions()) == 3
-        assert "Everything is fresh." in hosts.start(3, "run").finish().err
-        assert not list(tmp_path.rglob("journal.sqlite"))
+class TestHosts:
+    """Several hosts at once. Another process can run the other tests of this file."""
 
+    @needs_postgres
+    @pytest.mark.parametrize("concurrent_runs", [1, 3])
+    def test_three_hosts_that_run_the_same_evaluations_do_everything_once(
+        self, tmp_path: Path, concurrent_runs: int
+    ) -> None:
+        with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
+            hosts = Hosts(tmp_path, database.url, server, concurrent_runs=concurrent_runs)
+            commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
+            ended = [command.finish() for command in commands]
+            assert [ended_run.status for ended_run in ended] == [0, 0, 0], ended
+            assert (server.request_count, len(server.request_counts)) == (REQUESTS, REQUESTS)
+            assert set(hosts.extractions().values()) == {1}
+            assert len(hosts.extractions()) == 3
+            assert "Everything is fresh." in hosts.start(3, "run").finish().err
+            assert not list(tmp_path.rglob("journal.sqlite"))
 
-@needs_postgres
-def test_three_hosts_spend_one_cost_limit(tmp_path: Path) -> None:
-    with postgres_server() as database, ModelServer(delay_seconds=0.1) as server:
-        hosts = Hosts(tmp_path, database.url, server, max_cost_dollars=0.055)
-        commands = [hosts.start(n, "run", "served") for n in range(3)]
-        ended = [command.finish() for command in commands]
-        assert server.request_count == 5, ended
+    @needs_postgres
+    def test_three_hosts_spend_one_cost_limit(self, tmp_path: Path) -> None:
+        with postgres_server() as database, ModelServer(delay_seconds=0.1) as server:
+            hosts = Hosts(tmp_path, database.url, server, max_cost_dollars=0.055)
+            commands = [hosts.start(n, "run", "served") for n in range(3)]
+            ended = [command.finish() for command in commands]
+            assert server.request_count == 5, ended
 
+    @needs_postgres
+    def test_a_killed_host_and_cut_connections_cost_only_requests_in_flight(
+        self, tmp_path: Path
+    ) -> None:
+        with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
+            hosts = Hosts(tmp_path, database.url, server, concurrent_runs=3)
+            commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
+            assert commands[0].wait_until(lambda: server.answered.total() >= 4)
+            commands[0].send(signal.SIGKILL)
+            database.stop()
+            time.sleep(3)
+            database.start()
+            ended = [command.finish() for command in commands]
+            assert [ended_run.status for ended_run in ended[1:]] == [0, 0], ended
+            assert len(server.request_counts) == REQUESTS
+            assert server.request_count <= REQUESTS + CONCURRENCY
 
-@needs_postgres
-def test_a_killed_host_and_cut_connections_cost_only_requests_in_flight(tmp_path: Path) -> None:
-    with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
-        hosts = Hosts(tmp_path, database.url, server, concurrent_runs=3)
-        commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
-        assert commands[0].wait_until(lambda: server.answered.total() >= 4)
-        commands[0].send(signal.SIGKILL)
-        database.stop()
-        time.sleep(3)
-        database.start()
-        ended = [command.finish() for command in commands]
-        assert [ended_run.status for ended_run in ended[1:]] == [0, 0], ended
-        assert len(server.request_counts) == REQUESTS
-        assert server.request_count <= REQUESTS + CONCURRENCY
-
-
-@needs_postgres
-def test_two_hosts_with_their_own_disks_share_a_folder_and_a_database(tmp_path: Path) -> None:
-    """Each host has its own name and Dagster home. Data and PostgreSQL are shared."""
-    with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
-        write_served_project(tmp_path, server)
-        names = ("served", "served-subtitles")
-        hosts = [
-            Command(
-                tmp_path,
-                "run",
-                name,
-                shell=OWN_NAME.format(number=number),
-                VIDEOMME_LOCAL_DISK=str(tmp_path / f"disk{number}"),
-                DAGSTER_HOME=str(tmp_path / f"home{number}"),
-                **{POSTGRES_VARIABLE: database.url},
-            )
-            for number, name in enumerate(names)
-        ]
-        ended = [host.finish() for host in hosts]
-        assert [ended_run.status for ended_run in ended] == [0, 0], ended
-        assert server.request_count == REQUESTS
-        assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
-        environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}
-        assert "Everything is fresh." in run(tmp_path, "run", *names, **environment).err
+    @needs_postgres
+    def test_two_hosts_with_their_own_disks_share_a_folder_and_a_database(
+        self, tmp_path: Path
+    ) -> None:
+        """Each host has its own name and Dagster home. Data and PostgreSQL are shared."""
+        with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
+            write_served_project(tmp_path, server)
+            names = ("served", "served-subtitles")
+            hosts = [
+                Command(
+                    tmp_path,
+                    "run",
+                    name,
+                    shell=OWN_NAME.format(number=number),
+                    VIDEOMME_LOCAL_DISK=str(tmp_path / f"disk{number}"),
+                    DAGSTER_HOME=str(tmp_path / f"home{number}"),
+                    **{POSTGRES_VARIABLE: database.url},
+                )
+                for number, name in enumerate(names)
+            ]
+            ended = [host.finish() for host in hosts]
+            assert [ended_run.status for ended_run in ended] == [0, 0], ended
+            assert server.request_count == REQUESTS
+            assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
+            environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}
+            assert "Everything is fresh." in run(tmp_path, "run", *names, **environment).err

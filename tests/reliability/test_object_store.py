@@ -141,20 +141,51 @@ def test_the_tables_in_a_bucket_equal_the_tables_on_disk(team: Team) -> None:
     assert not list(machine.root.joinpath("data").rglob("*.parquet"))
 
 
-def test_a_run_survives_rejected_slow_and_broken_requests(team: Team, proxy: FaultyProxy) -> None:
-    machine = team.machine("disturbed")
-    proxy.delay_seconds = 0.02
-    command, faults = machine.start("run"), proxy.faults
-    while command.is_running:
-        for fault in Fault:
-            proxy.fail(fault, 2)
-            enough = proxy.requests + 10
-            command.wait_until(lambda: proxy.requests >= enough)  # noqa: B023
-    finished = command.finish()
-    assert finished.status == 0, finished.err
-    assert proxy.faults - faults > 20
-    proxy.fail(Fault.REJECT, 0)
-    assert_same(team, machine)
+class TestDisturbedRuns:
+    """These take minutes, so another process can run the other tests of this file."""
+
+    def test_a_run_survives_rejected_slow_and_broken_requests(
+        self, team: Team, proxy: FaultyProxy
+    ) -> None:
+        machine = team.machine("disturbed")
+        proxy.delay_seconds = 0.02
+        command, faults = machine.start("run"), proxy.faults
+        while command.is_running:
+            for fault in Fault:
+                proxy.fail(fault, 2)
+                enough = proxy.requests + 10
+                command.wait_until(lambda: proxy.requests >= enough)  # noqa: B023
+        finished = command.finish()
+        assert finished.status == 0, finished.err
+        assert proxy.faults - faults > 20
+        proxy.fail(Fault.REJECT, 0)
+        assert_same(team, machine)
+
+    @pytest.mark.parametrize("kind", ["frames", "videomme/scores"])
+    def test_a_killed_run_is_resumed(self, team: Team, kind: str) -> None:
+        machine = team.machine(f"killed-{kind.replace('/', '-')}")
+        command = machine.start("run")
+        if command.wait_until(lambda: bool(list_objects(machine.store.path(kind)))):
+            command.send(signal.SIGKILL)
+        command.finish()
+        assert verify(machine.store.tables())[1] == []
+        assert_same(team, machine)
+
+    def test_a_server_that_is_killed_during_a_run_loses_nothing(
+        self, team: Team, server: S3Server
+    ) -> None:
+        machine = team.machine("server")
+        command = machine.start("run")
+        assert command.wait_until(lambda: bool(list_objects(machine.store.path("frames"))))
+        server.stop()
+        try:
+            stopped = command.finish()
+            down = machine.start("status").finish()
+        finally:
+            server.start()
+        assert stopped.status == 1, stopped.err
+        assert_one_sentence(down)
+        assert_same(team, machine)
 
 
 def test_videos_can_be_in_a_bucket(team: Team) -> None:
@@ -180,32 +211,6 @@ def test_videos_can_be_in_a_bucket(team: Team) -> None:
 def _without_paths(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     paths = {"path", "subtitle_path"}
     return [{name: value for name, value in row.items() if name not in paths} for row in rows]
-
-
-@pytest.mark.parametrize("kind", ["frames", "videomme/scores"])
-def test_a_killed_run_is_resumed(team: Team, kind: str) -> None:
-    machine = team.machine(f"killed-{kind.replace('/', '-')}")
-    command = machine.start("run")
-    if command.wait_until(lambda: bool(list_objects(machine.store.path(kind)))):
-        command.send(signal.SIGKILL)
-    command.finish()
-    assert verify(machine.store.tables())[1] == []
-    assert_same(team, machine)
-
-
-def test_a_server_that_is_killed_during_a_run_loses_nothing(team: Team, server: S3Server) -> None:
-    machine = team.machine("server")
-    command = machine.start("run")
-    assert command.wait_until(lambda: bool(list_objects(machine.store.path("frames"))))
-    server.stop()
-    try:
-        stopped = command.finish()
-        down = machine.start("status").finish()
-    finally:
-        server.start()
-    assert stopped.status == 1, stopped.err
-    assert_one_sentence(down)
-    assert_same(team, machine)
 
 
 def test_a_wrong_secret_is_one_sentence(team: Team) -> None:
