@@ -3,7 +3,7 @@
 import io
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from time import monotonic
 
@@ -23,7 +23,9 @@ from videomme_pipeline.assets.stages.refresh import FILE_BYTES
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMMEError
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import (
+    DecodedFrames,
     Frame,
     FrameSet,
     StoredFrames,
@@ -38,6 +40,7 @@ from videomme_pipeline.project.runs.leases import leased
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant, partition_of
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
+from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.videos.probe import video_hash
 
 SHEETS_PER_RUN = 50
@@ -88,10 +91,13 @@ class Frames(BenchmarkStage[VideoVariant]):
                 for target in of_video:
                     yield Failed(partition=target.partition, reason=str(error))
         by_video = {job.video_id: by_video[job.video_id] for job in jobs}
+        decoded: list[DecodedFrames] = []
         with (
+            ExitStack() as stack,
             self.project.workers() as workers,
             closing(self._extract([] if objection else jobs, workers)) as results,
         ):
+            stack.callback(self._store_cpu_seconds, decoded)  # of a stopped run, too
             began = monotonic()
             for number, result in enumerate(results, start=1):
                 now = monotonic()
@@ -102,14 +108,27 @@ class Frames(BenchmarkStage[VideoVariant]):
                     yield self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                 stored = f"The frames of {number} of {len(jobs)} videos are stored."
                 self.show("frames", number, len(jobs), stored, workers.description)
-                new = (item.bytes for item in result.frame_sets if not item.reused)
-                budget.stored_bytes += sum(new)
+                new = [item for item in result.frame_sets if not item.reused]
+                decoded += [
+                    DecodedFrames(
+                        video_hash=item.video_hash,
+                        frames_fingerprint=item.fingerprint,
+                        decode_cpu_seconds=result.cpu_seconds / len(new),
+                    )
+                    for item in new
+                ]
+                budget.stored_bytes += sum(item.bytes for item in new)
                 objection = budget.objection()
                 if objection:
                     break
         for of_video in by_video.values():
             for target in of_video:
                 yield Failed(partition=target.partition, reason=str(objection))
+
+    def _store_cpu_seconds(self, decoded: Sequence[DecodedFrames]) -> None:
+        if decoded:
+            name = fingerprint(decoded)
+            write_rows(self.store.decoding(name), decoded, DecodedFrames, fingerprint=name)
 
     def _extract(self, jobs: Sequence[FrameJob], workers: Workers) -> Generator[FrameResult]:
         """Extract the frames of `jobs`, each of them by one run if several machines share them."""

@@ -416,6 +416,7 @@ def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
     (value,) = ended.json["values"]
     assert (value["published"], value["is_consistent"]) == (84.8, False)
     assert ended.json["not_proven"] == ["reader: string match"]
+    assert ended.json["notes"] == ["frames and sizes were not compared with the authors' code"]
     again = videomme("reproduce", "gemini-2.5-pro", "--model", "random")
     assert "Everything is fresh" in again.err
     assert "published 84.8, here" in again.out

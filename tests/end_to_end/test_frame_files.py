@@ -119,10 +119,17 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
                 connection.execute("select check_name, summary from citation_findings").fetchall()
             )
             (usage,) = connection.execute(
-                "select frames_per_question, frame_bytes_per_question from usage"
+                "select frames_per_question, frame_bytes_per_question, "
+                "decode_cpu_seconds_per_question from usage"
+            ).fetchall()
+            ((decoded_seconds,),) = connection.execute(
+                "select sum(decode_cpu_seconds) from decoding"
             ).fetchall()
         assert checks["frames"] == "6 requests had the planned 1 to 3 frames"
         assert usage[0] == 2
+        assert decoded_seconds == pytest.approx(project.compute.cpu_seconds)
+        assert usage[2] == pytest.approx(decoded_seconds / 6)
+        assert usage[2] > 0
         sizes = [received.body_bytes for received in server.requests]
         assert usage[1] > 0
         assert sum(sizes) > 6 * usage[1]

@@ -23,8 +23,9 @@ from tests.support.paths import ROOT
 from videomme_pipeline.frames.cache import Frame, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract_here
 from videomme_pipeline.frames.picture import Patches
-from videomme_pipeline.frames.sampling import Placement, place
+from videomme_pipeline.frames.sampling import Placement, QwenVl, place
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.recipes.recipe import find_recipe, recipe_names
 from videomme_pipeline.storage.layout import Store
 
 pytestmark = pytest.mark.slow
@@ -128,6 +129,33 @@ def test_published_rules_have_equal_sizes(environment: str, table: list[str]) ->
         f"| `patches-28` | `Qwen2VLVideoProcessor` with `cap_pixels_per_frame`: {videos} | all |",
         f"| `patches-32-video` | `Qwen3VLVideoProcessor`: {videos} | all |",
     ]
+
+
+def test_certified_recipes_have_the_frames_and_sizes_of_the_packages(environment: str) -> None:
+    chance = random.Random(3)
+    recipes = [recipe for name in recipe_names() if (recipe := find_recipe(name)).certified]
+    assert len(recipes) >= 5
+    numbers: list[tuple[int, float, float, int, int]] = []
+    sizes: list[tuple[str, int, int, int, int, dict[str, int]]] = []
+    ours: list[tuple[tuple[int, ...], tuple[int, int]]] = []
+    for recipe in recipes:
+        sampling = parse_sampling(recipe.evaluation["sampling"])
+        patches = sampling.picture.patches
+        assert isinstance(sampling, QwenVl)
+        assert isinstance(patches, Patches)
+        limits = patches.model_dump(include={"min_pixels", "max_pixels", "total_pixels"})
+        for _ in range(CASES // 10):
+            total, rate = chance.randint(2, MOST_FRAMES), chance.choice((23.976, 25.0, 29.97))
+            size = chance.randint(120, 2000), chance.randint(120, 2000)
+            frames = sampling.choose(steady(total, rate)).frames
+            numbers.append((total, rate, sampling.fps, sampling.min_frames, sampling.max_frames))
+            sizes.append(("qwen_vl_utils", *size, len(frames), patches.side, limits))
+            ours.append((frames, patches.size(*size, len(frames))))
+    result = published(environment, numbers={"qwen_vl": numbers}, sizes=sizes)
+    theirs = zip(result["numbers"]["qwen_vl"], result["sizes"], strict=True)
+    assert [[list(frames), list(size)] for frames, size in ours] == [list(pair) for pair in theirs]
+    package = f"qwen-vl-utils {result['versions']['qwen-vl-utils']}"
+    assert {recipe.certified for recipe in recipes} == {package}
 
 
 def odd_videos(folder: Path) -> dict[str, Path]:

@@ -99,3 +99,17 @@ def test_nothing_is_compared_without_an_answer() -> None:
         reproduce("gpt-4o", rows, "without_subtitles")
     with pytest.raises(ScoringError, match="no question was answered"):
         reproduce("qwen3-vl-8b-768-frames", rows, "without_subtitles")
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-7b", "internvl2-26b"])
+def test_frames_of_an_evaluation_are_certified_or_not(name: str) -> None:
+    rows = [scored(f"{number:03d}-1", Outcome.CORRECT) for number in range(1, 20)]
+    evaluated = reproduce(name, rows, "without_subtitles", is_evaluated=True)
+    certified = [note for note in evaluated.notes if "as a test compares" in note]
+    assert bool(certified) is (name == "qwen2.5-vl-7b")
+    assert ("frames and sizes were not compared with the authors' code" in evaluated.notes) is (
+        name == "internvl2-26b"
+    )
+    assert not any(
+        "frames and sizes" in note for note in reproduce(name, rows, "without_subtitles").notes
+    )

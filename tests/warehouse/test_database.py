@@ -27,6 +27,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.evaluation.folder import reserved_columns
+from videomme_pipeline.frames.cache import DecodedFrames
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
@@ -453,18 +454,40 @@ def test_usage_per_question_counts_shared_frames_in_each_evaluation_and_unknown_
     for name, of_videos in sizes.items():
         put(store, [replace(row, evaluation=name) for row in rows])
         videos = [
-            replace(video(video_id), evaluation=name, frame_bytes=size)
+            replace(
+                video(video_id),
+                evaluation=name,
+                frame_bytes=size,
+                planned_frames=8 if name != "blind" else 0,
+                frames_fingerprint="frames" if size else None,
+            )
             for video_id, size in zip(("001", "002"), of_videos, strict=True)
         ]
         path = store.evaluated_videos("videomme", name)
         write_rows(path, videos, EvaluatedVideo, fingerprint="f")
     put(store, [replace(row, evaluation="imported", usage=Usage()) for row in rows])
+    for run, (video_id, seconds) in enumerate([("001", 0.2), ("001", 0.4), ("002", 0.9)]):
+        decoded = DecodedFrames(
+            video_hash=f"video {video_id}", frames_fingerprint="frames", decode_cpu_seconds=seconds
+        )
+        write_rows(store.decoding(str(run)), [decoded], DecodedFrames, fingerprint="f")
     with database.connect(store) as connection:
         usage = {row["evaluation"]: row for row in rows_of(connection, "select * from usage")}
     assert {name: row["frame_bytes_per_question"] for name, row in usage.items()} == {
         "known": 700.0,
         "shared": 700.0,
         "partly": 800.0,
+        "unknown": None,
+        "blind": 0.0,
+        "imported": None,
+    }
+    seconds_per_question = {
+        name: row["decode_cpu_seconds_per_question"] for name, row in usage.items()
+    }
+    assert seconds_per_question == {
+        "known": pytest.approx((0.3 + 0.9) / 3),
+        "shared": pytest.approx((0.3 + 0.9) / 3),
+        "partly": pytest.approx(0.3 / 2),
         "unknown": None,
         "blind": 0.0,
         "imported": None,

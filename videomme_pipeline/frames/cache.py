@@ -138,6 +138,19 @@ class StoredFrames(FrameFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedFrames:
+    """One row per frame set that a run decoded."""
+
+    video_hash: str
+    """Content hash of the video."""
+    frames_fingerprint: str
+    """Hash of the settings of the frames."""
+    decode_cpu_seconds: float
+    """CPU time of reading, decoding, encoding and writing, split evenly between the frame sets
+    that were decoded in one pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VideoLength:
     frames: int
     seconds: float

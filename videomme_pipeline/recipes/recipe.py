@@ -63,6 +63,8 @@ class Recipe(Spec):
     """The published settings in words. What is not here, nobody published."""
     evaluation: Mapping[str, Any] = Field(default_factory=dict)
     """The keys of an evaluation file that are the same as the published settings."""
+    certified: str | None = None
+    """The authors' package whose frames and sizes equal those of `sampling`, as a test compares."""
     note: str | None = None
 
     @property

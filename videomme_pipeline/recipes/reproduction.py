@@ -86,6 +86,10 @@ def reproduce(
     if recipe.questions is not None:
         counted = f"the published value counts {recipe.questions:,} questions, not {len(rows):,}"
         notes = [counted, *notes]
+    if is_evaluated and recipe.certified:
+        notes = [*notes, f"frames and sizes equal those of {recipe.certified}, as a test compares"]
+    elif is_evaluated:
+        notes = [*notes, "frames and sizes were not compared with the authors' code"]
     if recipe.counts_answered_only:
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]

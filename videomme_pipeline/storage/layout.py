@@ -111,6 +111,11 @@ class Store:
         """One file per video content and frame settings, shared by all benchmarks."""
         return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
+    def decoding(self, name: str) -> UPath:
+        """The CPU time of the frames that one run decoded, which the files of frames do not have:
+        two machines write the same bytes."""
+        return self.path("decoding", f"{name}.parquet")
+
     def sound(self, video_hash: str, version: int) -> UPath:
         """One file per video content, shared by all benchmarks."""
         return self.path("sound", video_hash, f"{version}.parquet")
@@ -218,6 +223,9 @@ class Store:
     def frame_files(self) -> list[UPath]:
         return self._files("frames", "*", "*.parquet")
 
+    def decoding_files(self) -> list[UPath]:
+        return self._files("decoding", "*.parquet")
+
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
         kept = {"media", "nightly_runs", "findings", "baselines", "checkpoints", "races"}
@@ -254,6 +262,7 @@ class Store:
             *self.video_files(),
             *self.packet_files(),
             *self.frame_files(),
+            *self.decoding_files(),
             *(file for kind in _KINDS for file in self.variant_files(kind)),
             *self.score_files(),
             *self.evaluated_video_files(),

@@ -16,7 +16,9 @@ from videomme_pipeline.storage.objects import (
     object_state,
 )
 
-NO_BENCHMARKS = ("checkpoints", "failures", "frames", "packets", "races", "servers", "sound")
+NO_BENCHMARKS = (
+    *("checkpoints", "decoding", "failures", "frames", "packets", "races", "servers", "sound"),
+)
 """The folders in a data folder that do not belong to one benchmark."""
 
 

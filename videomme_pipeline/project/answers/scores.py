@@ -125,6 +125,7 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
                 frame_bytes=(
                     None if stored is None or evaluation.model.reads_video else stored.bytes
                 ),
+                frames_fingerprint=(stored and stored.fingerprint) or None,
             )
         )
     return rows

@@ -109,6 +109,8 @@ class EvaluatedVideo:
     frame_bytes: int | None = None
     """Size of the pictures that each request has; 0 without frames, None if unknown or if the
     endpoint takes the frames from the video itself."""
+    frames_fingerprint: str | None = None
+    """Hash of the settings of the frames, or None if none are stored."""
     question_id: str | None = None
     """Question that has these frames, or None if all on the video have them."""
 

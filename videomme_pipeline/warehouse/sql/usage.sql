@@ -3,12 +3,20 @@
 -- Latencies are of answers only. `cached_share` is over the responses that report both numbers.
 -- Values per question are of the questions or responses with a known value, and null if there are
 -- none. The visual tokens of a prompt are known if the endpoint reports the tokens of its text.
-with frames as (
+with decoded as (
+    select video_hash, frames_fingerprint, avg(decode_cpu_seconds) as decode_cpu_seconds
+    from decoding group by all
+), frames as (
     select benchmark, evaluation,
            sum(frame_bytes * asked) / nullif(sum(asked) filter (frame_bytes is not null), 0)
-               as frame_bytes_per_question
-    from (select *, case when question_id is null then on_video else 1 end as asked
+               as frame_bytes_per_question,
+           sum(cpu_seconds * asked / on_video)
+               / nullif(sum(asked) filter (cpu_seconds is not null), 0)
+               as decode_cpu_seconds_per_question
+    from (select *, case when question_id is null then on_video else 1 end as asked,
+                 case when planned_frames = 0 then 0 else decode_cpu_seconds end as cpu_seconds
           from evaluated_videos
+    left join decoded using (video_hash, frames_fingerprint)
     join (select benchmark, evaluation, video_id, count(distinct question_id) as on_video
           from scored_questions group by all) using (benchmark, evaluation, video_id))
     group by benchmark, evaluation
@@ -29,6 +37,7 @@ select benchmark, evaluation,
        quantile_disc(latency_seconds, 0.95) filter (outcome <> 'failed') as latency_p95_seconds,
        avg(num_frames) filter (outcome <> 'failed') as frames_per_question,
        any_value(frame_bytes_per_question) as frame_bytes_per_question,
+       any_value(decode_cpu_seconds_per_question) as decode_cpu_seconds_per_question,
        avg(prompt_tokens) filter (outcome <> 'failed') as prompt_tokens_per_question,
        avg(prompt_tokens - text_tokens) filter (outcome <> 'failed') as visual_tokens_per_question,
        avg(reasoning_tokens) filter (outcome <> 'failed') as reasoning_tokens_per_question,
