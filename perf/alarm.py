@@ -47,11 +47,11 @@ CASES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the histories")
+    parser.add_argument("--quick", action="store_true", help="a thirtieth of the histories")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--thresholds", action="store_true", help="only the table of thresholds")
     arguments = parser.parse_args()
-    scale = 10 if arguments.quick else 1
+    scale = 30 if arguments.quick else 1
     if arguments.thresholds:
         show_thresholds(histories=30_000 // scale)
         return

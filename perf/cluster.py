@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -30,20 +31,26 @@ from videomme_pipeline.storage.layout import Store
 
 TASKS = 500
 VIDEOS = 8
+QUICK_TASKS = 50
+QUICK_VIDEOS = 2
 LIMITS = TaskLimits(seconds=600)
 SAMPLING = parse_sampling("uniform_n-64")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one turn with the smallest clip")
+    parser.add_argument(
+        "--quick", action="store_true", help="one turn, few tasks, the smallest clip"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     names = [clip.name for clip in CLIPS]
     parser.add_argument("--clip", choices=names, default="60s_720p30", help="which clip to copy")
     parser.add_argument("--workers", type=int, default=2, help="number of workers and of children")
     arguments = parser.parse_args()
-    name, turns = (QUICK[0].name, 1) if arguments.quick else (arguments.clip, 5)
-    result = measure(name, arguments.workers, turns)
+    if arguments.quick:
+        result = measure(QUICK[0].name, arguments.workers, 1, QUICK_TASKS, QUICK_VIDEOS)
+    else:
+        result = measure(arguments.clip, arguments.workers, 5, TASKS, VIDEOS)
     for name, value in result.items():
         print(f"{name:32} {value:.4g}")
     if arguments.json:
@@ -72,7 +79,9 @@ class Least:
     cpu_seconds: float
 
 
-def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
+def measure(
+    clip_name: str, workers: int, turns: int, task_count: int, videos: int
+) -> dict[str, float]:
     """Seconds of both ways, and what follows from them."""
     with (
         tempfile.TemporaryDirectory() as name,
@@ -84,13 +93,14 @@ def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
             "local": Way(LocalWorkers(workers)),
             "cluster": Way(cluster, processes),
         }
-        tasks = least(ways, run_empty_tasks, turns)
-        jobs = copies(Path(name), clip_name)
+        tasks = least(ways, partial(run_empty_tasks, task_count), turns)
+        jobs = copies(Path(name), clip_name, videos)
         frames = least(ways, lambda workers: extract_all(jobs, workers), turns)
+    local, on_cluster = (1000 * tasks[way].seconds / task_count for way in ("local", "cluster"))
     return {
-        "local_task_ms": 1000 * tasks["local"].seconds / TASKS,
-        "cluster_task_ms": 1000 * tasks["cluster"].seconds / TASKS,
-        "overhead_per_task_ms": 1000 * (tasks["cluster"].seconds - tasks["local"].seconds) / TASKS,
+        "local_task_ms": local,
+        "cluster_task_ms": on_cluster,
+        "overhead_per_task_ms": on_cluster - local,
         "local_frames_seconds": frames["local"].seconds,
         "cluster_frames_seconds": frames["cluster"].seconds,
         "efficiency": frames["local"].seconds / frames["cluster"].seconds,
@@ -113,14 +123,14 @@ def least(ways: Mapping[str, Way], work: Callable[[Workers], None], turns: int) 
     return {name: Least(min(seconds[name][1:]), min(cpu_seconds[name][1:])) for name in ways}
 
 
-def run_empty_tasks(workers: Workers) -> None:
-    assert sum(1 for _ in run_tasks(double, range(TASKS), workers=workers, limits=LIMITS)) == TASKS
+def run_empty_tasks(count: int, workers: Workers) -> None:
+    assert sum(1 for _ in run_tasks(double, range(count), workers=workers, limits=LIMITS)) == count
 
 
-def copies(folder: Path, clip_name: str) -> list[FrameJob]:
+def copies(folder: Path, clip_name: str, count: int) -> list[FrameJob]:
     """Several videos of the same content, of which each counts as another one."""
     original = clip(clip_name)
-    paths = [folder / f"{number}.mp4" for number in range(VIDEOS)]
+    paths = [folder / f"{number}.mp4" for number in range(count)]
     for path in paths:
         shutil.copy(original, path)
     return [

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
 SCRIPTS = {
     path.stem: text
     for path in sorted((ROOT / "perf").glob("*.py"))
-    if f"    python -m perf.{path.stem} [" in (text := path.read_text(encoding="utf-8"))
+    if path.stem != "cluster_demo"  # it has a test of its own
+    and f"    python -m perf.{path.stem} [" in (text := path.read_text(encoding="utf-8"))
 }
 MOST_SECONDS = 900
 NEEDS = {"report": shutil.which("chromium") is not None, "engine": is_installed()}

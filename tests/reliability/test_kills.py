@@ -20,7 +20,7 @@ from tests.support.dagster_ui import wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, write_project_in
 
-KILLS = 25
+KILLS = 20
 CHANGING = {"answered_at", "latency_seconds", "attempts"}
 """Columns that depend on when and how often a question was asked."""
 
