@@ -20,6 +20,7 @@ from videomme_pipeline.cli.context import (
     name_programs,
     note,
     open_project,
+    showing_progress,
 )
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
@@ -171,7 +172,8 @@ def doctor(
         project = open_project()
         findings = [*examine(project, is_deep=deep), check_instance()]
     else:
-        findings = list(examine_model(open_project(), model))
+        with showing_progress() as show:
+            findings = list(examine_model(open_project(), model, show))
     end_with_findings(findings, as_json=as_json)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from operator import methodcaller
@@ -14,13 +14,11 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
-from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.journal import journal_of
-from videomme_pipeline.project.runs.progress import ignore
+from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
-from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
@@ -51,8 +49,12 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
             yield from map(_endpoint, model.members)
 
 
-def examine_model(project: Project, name: str) -> Iterator[Finding]:
+def examine_model(
+    project: Project, name: str, on_progress: Callable[[StageProgress], None]
+) -> Iterator[Finding]:
     """Yield a check that the endpoint serves the model, and a check that it answers a request.
+
+    `on_progress` gets what a server of the model does until it answers.
 
     Raises:
         ModelError: if there is no such model.
@@ -60,8 +62,15 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
     model = project.configuration.catalog.find(name)
     if isinstance(model, RemoteSpec):
         yield _endpoint(model)
+    samplings = project.configuration.samplings_of_model(name)
+    check = f"request to {name}"
     with project.servers as servers:
-        yield _request(model, servers, project.configuration.samplings_of_model(name))
+        try:
+            served = servers.start(model, on_progress)
+            finding = asyncio.run(probe_once(served, build_model(served), samplings))
+            yield replace(finding, check=check)
+        except VideoMMEError as error:
+            yield Finding.failed(check, str(error))
 
 
 def _versions() -> Finding:
@@ -165,17 +174,6 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
         yield Finding.ok(name, message)
     for finding in findings:
         yield replace(finding, check=f"{name} {finding.check}")
-
-
-def _request(model: ModelSpec, servers: ModelServers, samplings: Sequence[str]) -> Finding:
-    """Send one small request, without a retry. `videomme probe` sends more."""
-    check = f"request to {model.name}"
-    try:
-        served = servers.start(model, ignore)
-        finding = asyncio.run(probe_once(served, build_model(served), samplings))
-        return replace(finding, check=check)
-    except VideoMMEError as error:
-        return Finding.failed(check, str(error))
 
 
 def _endpoint(model: RemoteSpec) -> Finding:
