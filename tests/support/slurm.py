@@ -16,13 +16,13 @@ CAN_RUN = os.geteuid() == 0 and all(
     shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in PROGRAMS
 )
 
-_MUNGE_FOLDERS = ("/run/munge", "/var/lib/munge", "/var/log/munge")
 _CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
 SlurmdPort={node_port}
 AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
@@ -61,7 +61,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
     file.write_text(_CONFIGURATION.format(host=host, folder=folder, port=port, node_port=node_port))
     environment = {"SLURM_CONF": str(file), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
     with ExitStack() as stack:
-        stack.enter_context(_munge())
+        stack.enter_context(_munge(folder))
         for daemon in ("slurmctld", "slurmd"):
             stack.enter_context(_running([daemon, "-D"], folder / f"{daemon}.out", environment))
         _wait_until_idle(environment)
@@ -77,32 +77,25 @@ def jobs(*, ended: bool = False) -> list[str]:
 
 
 @contextmanager
-def _munge() -> Iterator[None]:
-    """The service that authenticates users of Slurm. One that runs already is used."""
-    if Path("/run/munge/munge.socket.2").is_socket() and _munge_answers():
-        yield
-        return
-    for name in _MUNGE_FOLDERS:
-        Path(name).mkdir(parents=True, exist_ok=True)
-        shutil.chown(name, "munge", "munge")
-    with _running(["munged", "--foreground", "--force"], Path(os.devnull), {}, user="munge"):
+def _munge(folder: Path) -> Iterator[None]:
+    """The service that authenticates users, for this cluster only. It runs as root with --force."""
+    (folder / "munge.key").write_bytes(os.urandom(128))
+    (folder / "munge.key").chmod(0o600)
+    files = {"key-file": "key", "pid-file": "pid", "seed-file": "seed", "socket": "socket"}
+    options = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
+    command = ["munged", "--foreground", "--force", *options]
+    with _running(command, folder / "munged.out", {}):
         end = time.monotonic() + 30
-        while not _munge_answers() and time.monotonic() < end:
-            time.sleep(0.2)
+        while not (folder / "munge.socket").is_socket() and time.monotonic() < end:
+            time.sleep(0.1)
         yield
-
-
-def _munge_answers() -> bool:
-    return subprocess.run(["munge", "-n"], capture_output=True, check=False).returncode == 0
 
 
 @contextmanager
-def _running(
-    command: list[str], output: Path, environment: dict[str, str], user: str | None = None
-) -> Iterator[None]:
+def _running(command: list[str], output: Path, environment: dict[str, str]) -> Iterator[None]:
     variables = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin"} | environment
     with output.open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, user=user)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=variables)
     try:
         yield
     finally:
