@@ -33,7 +33,7 @@ _VARIANT_STAGES = {
     "nightly_runs": Dimension.EVALUATION,
     "baselines": Dimension.EVALUATION,
 }
-_ONE_FILE_OF_ALL_VIDEOS = ("scores", "evaluated_videos", "nightly_runs", "baselines")
+_ONE_FILE_OF_ALL_VIDEOS = ("decoding", "scores", "evaluated_videos", "nightly_runs", "baselines")
 _REBUILT_FOR_FREE = ("subtitles", "prompts")
 
 
@@ -111,11 +111,14 @@ class DataFolder:
             )
             for sampling, files in sorted(by_sampling.items())
         ]
-        packets, sound = self._store.packet_files(), self._store.sound_files()
+        shared = {
+            "decoding": self._store.decoding_files(),
+            "packets": self._store.packet_files(),
+            "sound": self._store.sound_files(),
+        }
         return [
             *frames,
-            *([_shelf("packets", "", packets)] if packets else []),
-            *([_shelf("sound", "", sound)] if sound else []),
+            *(_shelf(kind, "", files) for kind, files in shared.items() if files),
             *(shelf for name in self.benchmarks for shelf in self._of_benchmark(name)),
         ]
 
