@@ -210,6 +210,7 @@ def test_a_question_without_usable_frames_fails_alone_and_is_never_answered(
     assert [(line.question_id, line.frame, line.text) for line in lines] == [("002-1", 0, "hello")]
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_with_the_frames_that_are_stored(root: Path, copy: Copy) -> None:
     write_chosen(root, CHOSEN)
     with ModelServer(delay_seconds=0.3) as server:

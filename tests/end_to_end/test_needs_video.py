@@ -51,7 +51,7 @@ def write(
     (folder / "evaluations" / "blind.txt").write_text(prompt)
     served = {"base_url": server.base_url, "limits": {"max_attempts": 1}}
     (folder / "models.yaml").write_text(yaml.safe_dump({"served": served}))
-    smoke = {"limit": 3} | ({"needs_video": needs_video} if needs_video else {})
+    smoke = {"limit": 2} | ({"needs_video": needs_video} if needs_video else {})
     (folder / "benchmarks.yaml").write_text(yaml.safe_dump({"smoke": smoke}))
     return open_project(folder, str(root / "data"))
 

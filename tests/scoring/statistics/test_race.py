@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.made_up_results import v1_questions
@@ -23,6 +23,7 @@ from videomme_pipeline.scoring.statistics.race import (
 QUESTIONS = group_by_video(v1_questions(90))
 
 
+@settings(max_examples=25)  # each plan integrates its boundaries
 @given(st.integers(1, 1000))
 def test_looks_grow_to_all_videos_at_levels_that_grow(videos: int) -> None:
     looks = plan_looks(videos)
