@@ -154,6 +154,14 @@ class DeclaredSource(Source):
         Raises:
             ConfigurationError: if the user's folder does not exist.
         """
+        return self._roots
+
+    def invalidate(self) -> None:
+        super().invalidate()
+        self.__dict__.pop("_roots", None)
+
+    @cached_property
+    def _roots(self) -> tuple[Path | UPath, ...]:
         given = self.settings.folder
         if self.is_fetched:
             # Videos that the hub does not have are in the user's own folder.
