@@ -81,6 +81,20 @@ def test_a_run_that_does_not_exist_is_explained() -> None:
     assert "there is no folder no" in ended.failed_with
 
 
+def test_an_unreadable_file_does_not_stop_the_others() -> None:
+    for name in ("a.json", "b.json"):
+        Path(name).write_text(json.dumps(rows(*"ABCD" * 3)))
+    Path("bad.json").write_text('[{"question_id": "001-1", "pred')
+    ended = videomme("audit", "bad.json", "a.json", "b.json", "missing.json", "--json")
+    findings = [(row["run"], row["finding"], row["severity"]) for row in ended.json["findings"]]
+    assert ended.status == 1
+    assert findings[0] == ("bad.json", "unreadable", "error")
+    assert findings[-1] == ("missing.json", "unreadable", "error")
+    read = {run for run, finding, _ in findings if finding == "missing_questions"}
+    assert read == {"a.json", "b.json"}
+    assert "not readable as JSON" in videomme("audit", "missing.json", "bad.json").failed_with
+
+
 @pytest.mark.parametrize(
     ("text", "is_failure"),
     [

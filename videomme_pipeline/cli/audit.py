@@ -22,6 +22,7 @@ from videomme_pipeline.cli.stored_scores import (
     names_files,
     open_findings,
 )
+from videomme_pipeline.errors import VideoMMEError
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.audit.findings import Finding
@@ -58,7 +59,7 @@ def audit(
     announce("Checking…")
     from videomme_pipeline.reports.audit import audit_page, show_findings
     from videomme_pipeline.reports.published import published_cells
-    from videomme_pipeline.scoring.audit.findings import Audit, Severity
+    from videomme_pipeline.scoring.audit.findings import Audit, Finding, Severity
     from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
 
     check_output(output)
@@ -71,13 +72,23 @@ def audit(
         track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
         columns=renamed_columns(columns),
     )
-    audited = [audited_run(name, store, options) for name in runs]
+    audited, findings = [], list[Finding]()
+    for name in runs:
+        try:
+            audited.append(audited_run(name, store, options))
+        except VideoMMEError as error:
+            if name == runs[-1] and not audited:
+                raise
+            fact = str(error).removeprefix(f"{name}: ")
+            findings.append(
+                Finding(severity=Severity.ERROR, fact=fact, finding="unreadable", run=name)
+            )
     audit_of_all = Audit(
         runs=audited,
         blind=audited_run(blind, store, options) if blind else None,
         published=published_cells(audited[0].benchmark.name),
     )
-    findings = [*audit_of_all.findings()]
+    findings += audit_of_all.findings()
     if store:
         stored = open_findings(store, [name for name in runs if not names_files(name, store)])
         findings += [f for row in stored if (f := _of_citation(row)) is not None]
