@@ -420,6 +420,7 @@ def test_the_variables_of_an_equation_are_no_options() -> None:
 
 PLACES = ("the barn", "the harbor", "the attic", "the bakery")
 MAPS = ("Map A", "Map B")
+TALLER = ("A is taller", "B is taller")
 CHORES = ("feeding the ducks", "painting a fence", "folding paper", "washing dishes")
 EGGS = ("12", "24", "36", "None of these")
 AREAS_IN_CM = ("6", "12", "18", "24")
@@ -780,6 +781,12 @@ def test_values_beside_letters_and_lists_with_gaps(
         ("The mark is at Gate 2. You can tell by the sign.", ("Gate 1", "Gate 2", "Gate 3"), "B"),
         ("A and B", ("A only", "B only", "A and B"), "C"),
         ("A cat is here. It sleeps.", ("A dog is here", "A cat is here"), "B"),
+        ("Dot B is taller. It is near the gate.", TALLER, "B"),
+        ("In the photo, dot B is taller. It is near the gate.", TALLER, "B"),
+        ("Dot B, which is near the gate, is taller.", TALLER, "B"),
+        ("Dot A, which is near the gate, appears to be taller.", TALLER, "A"),
+        ("It seems that dot A is taller. Dot B is near the gate.", TALLER, "A"),
+        ("Based on the plan, the entrance is Gate 2. A sign is there.", ("Gate 1", "Gate 2"), "B"),
         ("Two maps. Map B more precisely shows the lake. Map A ends here.", MAPS, "B"),
         ("Map A is clearly the better match. Its roads are wide.", MAPS, "A"),
         ("Map B is most similar to the sketch. Map A shows a hill.", MAPS, "B"),

@@ -116,7 +116,6 @@ OF_ANOTHER = re.compile(
     r"""\b(?:his|her|their|(?!question|problem|video|image|that|it|here|what|let)\w+'s)
     \s(?:\w+\s)?(?:answer|choice|option|selection|guess)s?\s(?:is|was)\s$
     |(?:屏幕|黑板)上[^;,]{0,6}(?:答案|字母)[^;]{0,3}$
-    |\bshown\sas\s$
     |\banswers?\s(?:\w+\s){0,2}(?:on|in)\s(?:the|his|her|their|a)\s(?:slide|(?:black|white)?board|screen|paper
       |card|sheet|poster|wall|sign|(?:note|text)?book)\s(?:is|was|says|reads)\s$
     |\b(?:seine|ihre|su|sa)\s(?:antwort|respuesta|réponse)\s(?:ist|es|est)\s$

@@ -9,7 +9,6 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_texts import (
     ARTICLES,
-    OptionText,
     OptionTexts,
     Word,
     without_article,
@@ -33,12 +32,7 @@ class _Occurrence:
     end: int
 
     def is_within(self, other: "_Occurrence") -> bool:
-        """True if `other` is longer and contains this one."""
-        is_shorter = self.end - self.start < other.end - other.start
-        return is_shorter and other.start <= self.start and self.end <= other.end
-
-    def overlaps(self, other: "_Occurrence") -> bool:
-        return self.start < other.end and other.start < self.end
+        return other.start <= self.start and self.end <= other.end
 
     @property
     def reading(self) -> Reading:
@@ -81,6 +75,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     if not texts or len(answer.strip()) > _LONGEST_READ:
         return None
     statement = set_markup_aside(answer).rstrip()
+    if any(len(text.core[0]) == 1 for text in texts.values() if text.core):  # "A is closer"
+        statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
+        statement = _SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
     *declared, begin = _starts(answer)
     start = declared[0] if declared else begin
     is_short = len(_sentences(statement, start)) <= (2 if declared else 1)
@@ -114,7 +111,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     alike = _written(
         list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
     )
-    if any(not any(other.overlaps(own) for own in occurrences) for other in alike):
+    if not all(any(other.is_within(own) for own in occurrences) for other in alike):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
@@ -187,7 +184,7 @@ def _read_last_sentence(
         return _read_statement(answer, texts, last)
     named = _occurrences(answer, texts, 0, len(answer))
     is_only = len({occurrence.letter for occurrence in named}) == 1
-    begins = is_only and _begins_with_clause(answer, texts[named[0].letter], sentences[0])
+    begins = is_only and _begins_with_clause(answer, texts, named[0], sentences[0][0])
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
     is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
     stated = sentences[0] if begins else last
@@ -218,10 +215,11 @@ def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
     return is_value and _BEFORE_VALUE.search(answer[start : named[0].start]) is not None
 
 
-def _begins_with_clause(answer: str, option: OptionText, sentence: Span) -> bool:
-    """True if the sentence begins with the option's text, and the text has a verb."""
-    is_clause = not words_of.COPULAS.isdisjoint(option.core[1:])
-    return is_clause and option.match(answer, sentence[0]) is not None
+def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, start: int) -> bool:
+    """True for "In the image, point B is closer" and "Based on the image, the best match is B"."""
+    if words_of.COPULAS.isdisjoint(texts[option.letter].core[1:]):
+        return _BASED_ON.fullmatch(answer, start, option.start) is not None
+    return _BEFORE_CLAUSE.fullmatch(answer, start, option.start) is not None
 
 
 # --- Texts and values of options in a statement
@@ -234,6 +232,12 @@ _PREFERRED = re.compile(
 )
 _CLAUSE_END = re.compile(
     r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
+)
+_OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
+_SEEMS = re.compile(r"\b(?:appears|seems|looks)(?:\sto\sbe)?\b")
+_BASED_ON = re.compile(r"\s*(?:based\son|according\sto)\b[^.!?\n]*\b(?:is|be)\s", re.IGNORECASE)
+_BEFORE_CLAUSE = re.compile(
+    r"\s*(?:(?:in|on|from|based\son)\s[^,.]*,\s|it\sis\s+that\s)?(?:\w+\s)?", re.IGNORECASE
 )
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
@@ -256,7 +260,9 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
     return [
         occurrence
         for occurrence in stated
-        if not any(occurrence.is_within(other) for other in stated)
+        if not any(
+            occurrence.is_within(other) and not other.is_within(occurrence) for other in stated
+        )
     ]
 
 
@@ -269,6 +275,7 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
         letter: core if len(core) > 1 else [f"{word}ly" for word in core]
         for letter, text in texts.items()
         for core in [[word for word in text.core if word not in _DETERMINERS]]
+        if text.core[:1] != ("a",)  # "A is closer"
     }
     written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
     several = len({occurrence.letter for occurrence in written}) > 1
