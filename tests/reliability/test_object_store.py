@@ -108,7 +108,7 @@ def tables_of(store: Store) -> Tables:
     return {
         str(path.relative_to(store.root)): _rows(parquet.read_table(path))
         for path in store.tables()
-        if "attempts" not in path.parts
+        if not {"attempts", "decoding"}.intersection(path.parts)
     }
 
 
