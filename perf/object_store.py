@@ -125,10 +125,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 def planning(folder: Path, videos: int) -> dict[str, Any]:
     """The cost of a plan with all tables in the store."""
-    if not (folder / "prepared").exists():
-        folder.mkdir(parents=True)
-        prepare(folder, videos)
-        (folder / "prepared").touch()
+    prepare(folder, videos)
     costs: dict[str, Cost] = {}
     with timed(costs, "push"):
         _copied(Store.at(folder / "data"), Store.at(URL))

@@ -28,6 +28,7 @@ from typing import Any
 import dagster as dg
 import psutil
 import yaml
+from filelock import FileLock
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
@@ -78,12 +79,19 @@ def best(costs: dict[str, Cost], name: str, work: Callable[[], object], times: i
 
 
 def prepare(folder: Path, videos: int) -> None:
-    """Write the project and build all of it."""
-    write_project(folder, videos, EVALUATIONS)
-    with dg.DagsterInstance.ephemeral() as instance:
-        project = opened(folder)
-        run_everything(project, instance)
-        assert_fresh(project, instance)
+    """Write the project and build all of it, if no other process has."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if (folder / "prepared").exists():
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        write_project(folder, videos, EVALUATIONS)
+        with dg.DagsterInstance.ephemeral() as instance:
+            project = opened(folder)
+            run_everything(project, instance)
+            assert_fresh(project, instance)
+        (folder / "prepared").touch()
 
 
 def write_project(folder: Path, videos: int, evaluations: Mapping[str, Mapping[str, str]]) -> None:
@@ -224,11 +232,7 @@ def main() -> None:
     arguments = parser.parse_args()
     videos = QUICK_VIDEOS if arguments.quick else VIDEOS
     folder = (arguments.folder or DEFAULT_FOLDER / f"planning-{videos}").resolve()
-    if not (folder / "prepared").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        prepare(folder, videos)
-        (folder / "prepared").touch()
+    prepare(folder, videos)
     with storage(arguments.storage) as instance:
         result = measure(folder, videos, instance)
     print(f"{arguments.storage}: {result['partitions']:,} partitions")
