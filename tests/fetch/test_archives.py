@@ -159,7 +159,11 @@ def test_a_damaged_member_leaves_no_file(compression: int, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("data", [b"", b"<html>not found</html>", zip_bytes({"a": VIDEO})[:2000]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"<html>not found</html>", zip_bytes({"a": VIDEO})[:2000]],  # with the time of its making
+    ids=["empty", "page", "half"],
+)
 def test_the_error_names_a_file_that_is_not_an_archive(data: bytes) -> None:
     with pytest.raises(ArchiveError, match=r"some\.zip: not a readable zip archive"):
         members_of(data)
