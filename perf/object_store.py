@@ -146,7 +146,9 @@ def planning(folder: Path, videos: int) -> dict[str, Any]:
 def main() -> None:
     """Print the figures; `--json` prints one object as the last line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_VIDEOS} videos, not {VIDEOS}")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_VIDEOS} videos, not {VIDEOS}, fewer files"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--folder", type=Path, help="where the project is built and kept")
     arguments = parser.parse_args()

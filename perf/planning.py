@@ -6,8 +6,8 @@ The first run builds everything in FOLDER, which takes some minutes: 900 tiny vi
 under 2 samplings (1,800 partitions) and three evaluations with constant answers. Each run then
 starts with an empty Dagster instance. Every partition has to be planned, looked up in the store and
 reported, but none has to be built, so only orchestration is measured. For comparison, the script
-also measures Dagster runs of one partition each. PostgreSQL is a temporary server on the loopback
-interface. Wall time includes its work, CPU time does not.
+also measures Dagster runs of one partition each, and the creation of a run of a range. PostgreSQL
+is a temporary server on the loopback interface. Wall time includes its work, CPU time does not.
 """
 
 import argparse
