@@ -73,10 +73,12 @@ bench: .venv/installed-dev ## List the performance scripts
 docs: .venv/installed-dev ## Build the documentation site into site/ and check its links
 	$(BIN)/zensical build --clean --strict
 
+# With rfc3987-syntax, jsonschema builds a grammar in each process that draws a chart (2.5 s of CPU).
 lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra demo --group build --output-file requirements.lock
 	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra decord --extra postgres --extra s3 \
-	  --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	  --group build --group dev --no-emit-package rfc3987-syntax --no-emit-package lark \
+	  --constraint requirements.lock --output-file requirements-dev.lock
 	$(UV_COMPILE) --extra kubernetes --extra postgres --extra s3 --group build \
 	  --constraint requirements.lock --output-file deploy/requirements.lock
 
