@@ -1,6 +1,7 @@
 """The command lines of engines, and the versions of installed ones."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,13 @@ def test_the_command_of_each_engine(engine: str, expected: str) -> None:
         args={"max-model-len": 4096},
     )
     assert " ".join(serve.command_line("org/m", "mine", 8000)) == expected
+
+
+def test_transformers_with_one_gpu_does_not_use_the_cpu_instead() -> None:
+    serve = LocalServers(engine=EngineName.TRANSFORMERS, weights="org/m", args={"device": "xpu"})
+    command = serve.command_line("org/m", "mine", 8000)
+    devices = [after for name, after in pairwise(command) if name == "--device"]
+    assert devices == ["cuda", "xpu"], "the last one is used"
 
 
 def test_every_engine_is_declared() -> None:

@@ -1,5 +1,6 @@
 """Servers that are started, die, and end with the process that started them."""
 
+import re
 import subprocess
 import sys
 import time
@@ -46,6 +47,16 @@ def test_a_server_that_cannot_start_is_an_error_with_its_last_output(tmp_path: P
         replicas.wait_until_healthy(60, lambda _healthy, _total, _output: None)
     with pytest.raises(ModelError, match="is not installed"):
         start(tmp_path, command=["no-such-engine"])
+
+
+@pytest.mark.parametrize("prefix", ["", "(EngineCore_0 pid=12) torch."])
+def test_an_error_of_several_lines_is_shown_from_its_start(tmp_path: Path, prefix: str) -> None:
+    error = f"{prefix}AcceleratorError: CUDA error: out of memory\n\nFor debugging, set it to 1.\n"
+    (tmp_path / "broken").write_text(f"ValueError: earlier\n{error}")
+    replicas = start(tmp_path, replicas=1)
+    shown = f"was '{prefix}AcceleratorError: CUDA error: out of memory For debugging, set it to 1.'"
+    with pytest.raises(ModelError, match=re.escape(shown)):
+        replicas.wait_until_healthy(60, lambda _healthy, _total, _output: None)
 
 
 def test_each_replica_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
     python tests/support/engine.py WEIGHTS --served-model-name NAME --host HOST --port PORT …
 
-Its weights are a folder. It ends at once if the folder has a file `broken`, and answers once it has
-started a second process, as engines do, and the folder has no file `slow`.
+Its weights are a folder. It ends at once if the folder has a file `broken`, whose content is its
+last output, and answers once it has started a second process, as engines do, and the folder has no
+file `slow`.
 """
 
 import argparse
@@ -22,8 +23,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     arguments, _ = parser.parse_known_args()
     print(f"loading {arguments.weights}", flush=True)  # noqa: T201
-    if (arguments.weights / "broken").exists():
-        sys.exit("out of memory")
+    broken = arguments.weights / "broken"
+    if broken.exists():
+        sys.exit(broken.read_text("utf-8") or "out of memory")
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     while (arguments.weights / "slow").exists():
         time.sleep(0.05)

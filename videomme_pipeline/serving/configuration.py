@@ -81,6 +81,7 @@ class LocalServers(ServeSpec):
 
     def check(self) -> str:
         self._require_program()
+        self._gpus_of_replicas()
         weights = find_weights(self.weights)
         started = f"runs start {self.replicas} × {self.engine.value} with {weights}"
         if self.slurm is None:
@@ -100,8 +101,9 @@ class LocalServers(ServeSpec):
         Raises:
             ModelError: if the engine is not installed, or there are too few GPUs.
         """
-        self._require_program(f"model {name}: ")
-        gpus = self._gpus_of_replicas(name)
+        where = f"model {name}: "
+        self._require_program(where)
+        gpus = self._gpus_of_replicas(where)
         ports = free_ports(self.replicas)
         launches = [
             Launch(
@@ -128,6 +130,7 @@ class LocalServers(ServeSpec):
             engine.name_option: name,
             engine.revision_option: self.revision,
             engine.gpus_option: self.gpus_per_replica if self.gpus_per_replica > 1 else None,
+            engine.device_option: "cuda" if self.gpus_per_replica == 1 else None,
             engine.host_option: LOOPBACK if self.slurm is None else ALL_ADDRESSES,
             engine.port_option: port,
         }
@@ -178,21 +181,29 @@ class LocalServers(ServeSpec):
                 "`serve: command` to its path"
             )
 
-    def _gpus_of_replicas(self, name: str) -> list[str]:
+    def _gpus_of_replicas(self, where: str = "") -> list[str]:
         """The value of `CUDA_VISIBLE_DEVICES` for each replica. In its jobs, Slurm sets it."""
         count = self.gpus_per_replica if self.slurm is None else 0
         needed = count * self.replicas
         visible = os.environ.get(_GPUS_VARIABLE)
-        gpus = [str(number) for number in range(needed)]
         if visible is not None:
             gpus = [gpu for gpu in visible.split(",") if gpu]
+            limit = f"{_GPUS_VARIABLE}={visible}"
+        else:
+            # Without files of the NVIDIA driver, the number of GPUs is unknown.
+            gpus = [str(number) for number in range(_nvidia_gpus() or needed)]
+            limit = "this machine"
         if len(gpus) < needed:
             raise ModelError(
-                f"model {name}: {self.replicas} replicas need {needed} GPUs, but "
-                f"{_GPUS_VARIABLE}={visible} has {len(gpus)}; reduce `replicas` or "
-                "`gpus_per_replica`"
+                f"{where}{self.replicas} replicas need {needed} GPUs, but {limit} has {len(gpus)}; "
+                "reduce `replicas` or `gpus_per_replica`"
             )
         return [",".join(gpus[i * count : (i + 1) * count]) for i in range(self.replicas)]
+
+
+def _nvidia_gpus() -> int:
+    """The number of GPUs of the NVIDIA driver that this machine or container has."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def _file_stem(name: str) -> str:

@@ -44,6 +44,9 @@ class Engine(Spec):
     port_option: str = "--port"
     revision_option: str | None = None
     gpus_option: str | None = None
+    device_option: str | None = None
+    """With this option, a replica of one GPU ends if it finds no GPU, or too little memory on it.
+    Without it, the engine would use the CPU."""
     trusting_option: str | None = None
     """With this option, versions from `trusting_since` on accept settings of frames in requests.
     Earlier versions always do and do not know the option."""

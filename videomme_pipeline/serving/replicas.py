@@ -6,6 +6,7 @@ by the process that submitted the job (`slurm.py`).
 """
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 from socket import create_server
+from textwrap import shorten
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.served import get
@@ -30,6 +32,9 @@ LOST = 75
 _POLL_SECONDS = 0.5
 _HEALTH_SECONDS = 2.0
 _LOG_TAIL_BYTES = 4096
+_ERROR = re.compile(r"^(?:\(.* pid=\d+\) )?[\w.]*(?:Error|Exception):", re.MULTILINE)
+"""Start of the error that ended a Python program. vLLM writes the process before it."""
+_ERROR_CHARACTERS = 500
 
 _log = getLogger(__name__)
 
@@ -98,20 +103,26 @@ class Replica:
     @property
     def last_output(self) -> str:
         """The last line of its log that is not empty, or ""."""
-        with suppress(OSError), self.launch.log.open("rb") as log:
-            log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
-            # A progress bar writes all its states in one line.
-            text = log.read().decode(errors="replace").replace("\r", "\n")
-            return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
-        return ""
+        lines = (line.strip() for line in reversed(self._end_of_log().split("\n")))
+        return next(filter(None, lines), "")
 
     @property
     def exit_report(self) -> str:
-        """Exit status, last output line and path of the log."""
+        """Exit status, last error or output line, and path of the log."""
+        end = self._end_of_log()
+        starts = [error.start() for error in _ERROR.finditer(end)]
+        error = shorten(end[starts[-1] :], _ERROR_CHARACTERS) if starts else self.last_output
         return (
             f"{self.launch.title} ended with status {self._group.exit_status}; its last output "
-            f"was {self.last_output!r} (log: {self.launch.log})"
+            f"was {error!r} (log: {self.launch.log})"
         )
+
+    def _end_of_log(self) -> str:
+        with suppress(OSError), self.launch.log.open("rb") as log:
+            log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
+            # A progress bar writes all its states in one line.
+            return log.read().decode(errors="replace").replace("\r", "\n")
+        return ""
 
     def keep_running(self) -> None:
         """Start the replica again after a pause if its process has ended. Call this often."""
