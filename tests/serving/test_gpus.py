@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from typing import Any
@@ -87,9 +87,13 @@ def gpu_values(*arguments: str) -> list[tuple[int, int]]:
 
 def engines(weights: Path) -> list[psutil.Process]:
     """The processes on the GPUs that serve these weights."""
-    on_gpus = [process for process, _ in gpu_values("--query-compute-apps=pid,used_memory")]
-    running = [psutil.Process(number) for number in on_gpus if psutil.pid_exists(number)]
-    return [process for process in running if str(weights) in process.cmdline()]
+    serving = []
+    for number, _ in gpu_values("--query-compute-apps=pid,used_memory"):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            process = psutil.Process(number)
+            if str(weights) in process.cmdline():
+                serving.append(process)
+    return serving
 
 
 def used_mib() -> int:
@@ -139,7 +143,7 @@ def test_a_run_asks_an_engine_on_its_gpu_and_leaves_nothing_there(
     with connect(open_project(root / "configuration", str(root / "data")).store) as connection:
         sql = "select evaluation, question_id, prompt_tokens from scored_questions order by all"
         rows = query(connection, sql)
-    tokens = {name: [] for name in ("four", "eight")}
+    tokens: dict[str, list[int]] = {name: [] for name in ("four", "eight")}
     for row in rows:
         tokens[row["evaluation"]].append(row["prompt_tokens"])
     assert len(tokens["four"]) == 9
