@@ -80,6 +80,13 @@ def test_a_command_runs_without_dagster(run: Run, command: tuple[str, ...]) -> N
     assert ended.returncode == 0, ended.stderr
 
 
+def test_a_query_needs_no_package_that_builds_what_it_reads(run: Run) -> None:
+    query = ("sql", "select count(*) from leaderboard")
+    assert run(*query, without="dagster").returncode == 0
+    ended = run(*query, without="altair dagster openai pandas scipy.special sqlalchemy")
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_help_needs_no_large_package(run: Run) -> None:
     ended = run("--help", without="dagster duckdb jinja2 numpy pyarrow pydantic")
     assert ended.returncode == 0, ended.stderr

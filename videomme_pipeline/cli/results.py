@@ -1,6 +1,5 @@
 """Commands that show or publish stored results: report, leaderboard, sql, export, publish."""
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -80,6 +79,8 @@ def report(
     for evaluation in evaluations or ():
         scores_file(store, evaluation)
     if serve:
+        import asyncio
+
         from videomme_pipeline.reports.server import PageServer
 
         server = PageServer(store, port)

@@ -27,7 +27,12 @@ from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, sql_files, views
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
 from videomme_pipeline.warehouse.quoting import identifier, literal
-from videomme_pipeline.warehouse.reference import benchmarks_table, group_outcomes, t_quantiles
+from videomme_pipeline.warehouse.reference import (
+    benchmark_rows,
+    benchmarks_table,
+    group_outcomes,
+    t_quantiles,
+)
 from videomme_pipeline.warehouse.segments import add_segments
 
 _log = logging.getLogger(__name__)
@@ -196,7 +201,7 @@ def _fingerprint(store: Store) -> str:
         digest.update(f"{name}\n{sql}\n".encode())
     digest.update(scalar_macros().encode())
     listing = Listing(store.root)
-    digest.update(repr((benchmarks_table().to_pylist(), facet_types())).encode())
+    digest.update(repr((benchmark_rows(), facet_types())).encode())
     for _, list_files in TABLES.values():
         for path in list_files(store):
             state = listing.state(path)

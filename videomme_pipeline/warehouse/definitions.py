@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from statistics import NormalDist
 from string import Template
 from typing import Any
 
 import duckdb
-from scipy.special import ndtri
 
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
@@ -33,7 +33,7 @@ def scalar_macros() -> str:
     """The SQL that creates the macros for errors and intervals."""
     text = Path(__file__).with_name("scalar_macros.sql").read_text(encoding="utf-8")
     return Template(text).substitute(
-        z=f"{ndtri(0.5 + CONFIDENCE / 2)}e0",  # with an exponent, not a decimal
+        z=f"{NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)}e0",  # with an exponent, not a decimal
         confidence=f"{CONFIDENCE}e0",
         small_cell=SMALL_CELL_CLUSTERS,
         few_differences=FEW_DIFFERENCES,

@@ -1,10 +1,12 @@
 """Tables of constants that views join: benchmarks, quantiles, and the scores of groups."""
 
+from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
+import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -14,8 +16,21 @@ _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
 
 
-def benchmarks_table() -> pa.Table:
+def benchmark_rows() -> Sequence[Mapping[str, Any]]:
     """The registered benchmarks: title, headline metric, and declared numbers of questions."""
+    return [
+        {
+            "benchmark": benchmark.name,
+            "title": benchmark.title,
+            "headline": benchmark.headline,
+            "declared_questions": benchmark.size.questions,
+            "group_size": benchmark.grouping.size if benchmark.grouping else None,
+        }
+        for benchmark in registered_benchmarks()
+    ]
+
+
+def benchmarks_table() -> pa.Table:
     types: dict[str, pa.DataType] = {
         "benchmark": pa.string(),
         "title": pa.string(),
@@ -23,24 +38,12 @@ def benchmarks_table() -> pa.Table:
         "declared_questions": pa.int64(),
         "group_size": pa.int64(),
     }
-    return pa.Table.from_pylist(
-        [
-            {
-                "benchmark": benchmark.name,
-                "title": benchmark.title,
-                "headline": benchmark.headline,
-                "declared_questions": benchmark.size.questions,
-                "group_size": benchmark.grouping.size if benchmark.grouping else None,
-            }
-            for benchmark in registered_benchmarks()
-        ],
-        schema=pa.schema(types),
-    )
+    return pa.Table.from_pylist(list(benchmark_rows()), schema=pa.schema(types))
 
 
 def t_quantiles() -> pa.Table:
     degrees = np.arange(1, _LONGEST_T_TABLE + 1)
-    quantiles = stdtrit(degrees, 0.975)
+    quantiles = scipy.special.stdtrit(degrees, 0.975)
     return pa.table({"degrees_of_freedom": pa.array(degrees), "t_975": pa.array(quantiles)})
 
 

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 import scipy  # submodules are imported on first use: scipy.stats alone takes most of a second
@@ -202,7 +203,7 @@ def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tup
     """
     if trials < 1:
         raise ValueError("no trials: the proportion is undefined")
-    z_squared = float(scipy.special.ndtri(0.5 + confidence / 2)) ** 2
+    z_squared = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
     center, total = successes + z_squared / 2, trials + z_squared
     half = sqrt(z_squared * (successes * (trials - successes) / trials + z_squared / 4))
     low = 0.0 if successes == 0 else (center - half) / total
