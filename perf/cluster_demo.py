@@ -40,7 +40,7 @@ COMMANDS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep data and logs in this folder")
-    parser.add_argument("--quick", action="store_true", help="3 videos instead of 24")
+    parser.add_argument("--quick", action="store_true", help="2 videos instead of 24")
     parser.add_argument("--no-slurm", action="store_true", help="do without Slurm")
     arguments = parser.parse_args()
     with ExitStack() as stack:
@@ -56,7 +56,7 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool, uses_slurm: b
     """Start the services, run the commands, and return the status of the first that fails."""
     shutil.copytree(ROOT / "assets" / "offline", folder / "configuration", dirs_exist_ok=True)
     if is_quick:
-        (folder / "configuration" / "benchmarks.yaml").write_text("smoke: {limit: 3}\n")
+        (folder / "configuration" / "benchmarks.yaml").write_text("smoke: {limit: 2}\n")
     environment = dict(environment_of(folder))
     if find_postgres() is None:
         print("PostgreSQL: not installed, so runs and answers are in SQLite")

@@ -4,7 +4,7 @@
 
 Both runs use the drawn and real clips of the smoke benchmark and start without frames. The settings
 are three samplings × with and without subtitles × two prompts. The medians of three turns are
-shown; `--quick` compares once, with three videos.
+shown; `--quick` compares once, with one video.
 """
 
 import argparse
@@ -28,14 +28,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="one turn with three videos")
+    parser.add_argument("--quick", action="store_true", help="one turn with one video")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         videomme(project, "init", "--demo")
         if arguments.quick:
-            (project / "assets" / "benchmarks.yaml").write_text("smoke: {limit: 3}\n")
+            (project / "assets" / "benchmarks.yaml").write_text("smoke: {limit: 1}\n")
         result = measure(project, turns=1 if arguments.quick else TURNS)
     for name, value in result.items():
         print(f"{name:28} {value:.2f}")
