@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.builders import write_video
 from tests.support.child_tasks import log_and_wait
-from tests.support.commands import CONCURRENCY, Command, run, write_served_project
+from tests.support.commands import CONCURRENCY, Command, Finished, run, write_served_project
 from tests.support.folder_workers import FolderWorkers, folder_workers
 from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
@@ -233,6 +233,10 @@ def _cpu_seconds(event: dict[str, Any]) -> float:
     return float(values.get("decode_cpu_seconds", {}).get("value", 0))
 
 
+def errors_of(ended: Sequence[Finished]) -> str:
+    return "\n".join(f"{number}: {run.err}" for number, run in enumerate(ended))
+
+
 class TestHosts:
     """Several hosts at once. Another process can run the other tests of this file."""
 
@@ -245,7 +249,7 @@ class TestHosts:
             hosts = Hosts(tmp_path, database.url, server, concurrent_runs=concurrent_runs)
             commands = [hosts.start(n, "run", "served", "served-subtitles") for n in range(3)]
             ended = [command.finish() for command in commands]
-            assert [ended_run.status for ended_run in ended] == [0, 0, 0], ended
+            assert [ended_run.status for ended_run in ended] == [0, 0, 0], errors_of(ended)
             assert (server.request_count, len(server.request_counts)) == (REQUESTS, REQUESTS)
             assert set(hosts.extractions().values()) == {1}
             assert len(hosts.extractions()) == 3
@@ -258,7 +262,7 @@ class TestHosts:
             hosts = Hosts(tmp_path, database.url, server, max_cost_dollars=0.055)
             commands = [hosts.start(n, "run", "served") for n in range(3)]
             ended = [command.finish() for command in commands]
-            assert server.request_count == 5, ended
+            assert server.request_count == 5, errors_of(ended)
 
     @needs_postgres
     def test_a_killed_host_and_cut_connections_cost_only_requests_in_flight(
@@ -273,7 +277,7 @@ class TestHosts:
             time.sleep(3)
             database.start()
             ended = [command.finish() for command in commands]
-            assert [ended_run.status for ended_run in ended[1:]] == [0, 0], ended
+            assert [ended_run.status for ended_run in ended[1:]] == [0, 0], errors_of(ended)
             assert len(server.request_counts) == REQUESTS
             assert server.request_count <= REQUESTS + CONCURRENCY
 
@@ -298,7 +302,7 @@ class TestHosts:
                 for number, name in enumerate(names)
             ]
             ended = [host.finish() for host in hosts]
-            assert [ended_run.status for ended_run in ended] == [0, 0], ended
+            assert [ended_run.status for ended_run in ended] == [0, 0], errors_of(ended)
             assert server.request_count == REQUESTS
             assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
             environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}
