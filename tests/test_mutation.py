@@ -15,6 +15,7 @@ from tests.support.mutation import (
     drawn,
     statuses_of,
     table,
+    tried_again,
     try_changes,
 )
 from tests.support.paths import ROOT
@@ -88,3 +89,6 @@ def test_changes_are_tried_through_a_link(root: Path, tmp_path: Path) -> None:
         name: status == "no tests" for name, status in statuses.items()
     }
     assert "killed" in statuses.values()
+    for name in changes:
+        again = tried_again(folder, name, ROOM)
+        assert again == statuses[name].replace("no tests", "survived")
