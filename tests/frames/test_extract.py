@@ -129,6 +129,8 @@ def test_use_what_decodes_records_the_missing_frames(tmp_path: Path, store: Stor
     assert isinstance(result.error, VideoUnreadableError)
     assert "decoded" in str(result.error)
     assert "of 60 frames" in str(result.error)
+    advice = "get the file again, or set `on_damage: use_what_decodes`"
+    assert str(result.error).endswith(advice)
     (frame_set,) = result.frame_sets
     missing = len(frame_set.missing_seconds)
     assert 0 < missing < 60

@@ -275,9 +275,9 @@ def test_the_examples_of_a_registered_strategy_are_valid_names(strategy: str) ->
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
-        ("uniform-16", "uniform_n-16"),
-        ("keyframes-all", "keyframe-all"),
-        ("fps-1-max-512", "fps_based-1-max-512"),
+        ("uniform-16", "did you mean 'uniform_n-16'"),
+        ("keyframes-all", "did you mean 'keyframe-all'"),
+        ("fps-1-max-512", "did you mean 'fps_based-1-max-512'"),
         ("uniform_n-16.gif", "not an option"),
         ("uniform_n-16.jpeg-95.webp", "no meaning"),
         ("uniform_n-16.patches-14", "choose 28 or 32"),

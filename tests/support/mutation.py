@@ -48,7 +48,9 @@ ROOMS: Mapping[str, Room] = {
     "scoring": Room(
         code=f"{PACKAGE}/scoring", tests=("tests/scoring", "tests/formats/test_official.py")
     ),
-    "frames": Room(code=f"{PACKAGE}/frames", tests=("tests/frames",)),
+    "frames": Room(
+        code=f"{PACKAGE}/frames", tests=("tests/frames", "tests/end_to_end/test_frame_files.py")
+    ),
     "subtitles": Room(code=f"{PACKAGE}/subtitles", tests=("tests/subtitles",)),
     "responses": Room(code=f"{PACKAGE}/responses", tests=("tests/responses",)),
     "planning": Room(
