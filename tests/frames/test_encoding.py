@@ -86,6 +86,19 @@ def test_scaled_pictures_match_a_reference_of_equal_quality(colorspace: int) -> 
     assert psnr(pixels(picture.data), reference) >= 40
 
 
+def test_a_smaller_picture_has_the_means_of_all_pixels() -> None:
+    """Noise, of which an interpolation between few pixels keeps more than the mean."""
+    gray = np.random.default_rng(1).integers(60, 200, (480, 640, 1), dtype=np.uint8)
+    noise = np.repeat(gray, 3, axis=2)
+    frame = av.VideoFrame.from_ndarray(noise, format="rgb24").reformat(
+        format="yuv420p", dst_colorspace=BT601, dst_color_range=FULL
+    )
+    frame.colorspace, frame.color_range = BT601, FULL
+    spec = PictureSpec(resize=Resize.SHORT_SIDE, pixels=120, jpeg_quality=95)
+    means = Image.fromarray(noise).resize((160, 120), Image.Resampling.BOX)
+    assert psnr(pixels(encode(frame, 0, spec, 1).data), np.asarray(means)) > 37
+
+
 @pytest.mark.parametrize("size", [(161, 121), (1, 1), (33, 50), (160, 120)])
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_odd_sizes_keep_every_row_and_column(size: tuple[int, int], encoding: Encoding) -> None:
