@@ -258,7 +258,9 @@ def test_commands_know_the_file(
         two = [text for text in texts if "<0.2 s" in text and "<1.0 s" in text]
         assert [text.index("<1.0 s") < text.index("<0.2 s") for text in two] == [True, True]
     assert videomme("status", "--json").json["failures"] == []
-    shown = videomme("frames", "show", "002", "--sampling", "from_file-chosen", "-o", "a.jpg")
+    shown = videomme(
+        "frames", "show", "002", "--sampling", "from_file-chosen", "-o", str(root / "a.jpg")
+    )
     assert "3 of 3 requested frames" in shown.err
     gone = videomme("cache", "gc", "--dry-run")
     assert "from_file-chosen.native.png" not in gone.out + gone.err
