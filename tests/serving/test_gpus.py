@@ -6,8 +6,7 @@ with torchvision.
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 from tests.support.commands import Command, run
+from tests.support.dagster_ui import wait_until
 from tests.support.paths import ROOT
 from tests.support.projects import SERVED, Copy, write_project_in
 from videomme_pipeline.models.endpoint.endpoints import Profile
@@ -101,13 +101,6 @@ def used_mib() -> int:
     return sum(used for _, used in gpu_values("--query-gpu=index,memory.used"))
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
 def is_answering(root: Path) -> bool:
     """True if the engine of a project has answered a question."""
     logs = (root / "data" / "servers" / "logs").glob("*.log")
@@ -139,7 +132,7 @@ def test_a_run_asks_an_engine_on_its_gpu_and_leaves_nothing_there(
     ended = command.finish()
     assert (ended.status, ended.survivors) == (0, ()), ended.err
     assert not engine.is_running()
-    wait_for(lambda: used_mib() < before + ENGINE_MIB)
+    wait_until(lambda: used_mib() < before + ENGINE_MIB, seconds=60)
     with connect(open_project(root / "configuration", str(root / "data")).store) as connection:
         sql = "select evaluation, question_id, prompt_tokens from scored_questions order by all"
         rows = query(connection, sql)
@@ -162,8 +155,8 @@ def test_a_run_that_is_stopped_leaves_nothing_on_the_gpu(
     (engine,) = engines(weights)
     command.send(number)
     assert command.finish().status in (-number, 128 + number)
-    wait_for(lambda: not engine.is_running())
-    wait_for(lambda: used_mib() < before + ENGINE_MIB)
+    wait_until(lambda: not engine.is_running(), seconds=60)
+    wait_until(lambda: used_mib() < before + ENGINE_MIB, seconds=60)
 
 
 def test_replicas_without_a_gpu_are_an_error_before_weights_load(

@@ -3,14 +3,13 @@
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.support.dagster_ui import wait_until
 from tests.support.paths import ROOT
 from tests.support.servers import is_answering, server_at
 from videomme_pipeline.errors import ModelError
@@ -26,13 +25,6 @@ def start(folder: Path, **changes: object) -> Replicas:
     spec = {"engine": EngineName.VLLM, "weights": str(folder), "replicas": 2, "command": ENGINE}
     serve = LocalServers.model_validate(spec | changes)
     return serve.launch("mine", str(folder), folder / "logs")
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def with_children(servers: list[psutil.Process]) -> list[psutil.Process]:
@@ -84,9 +76,9 @@ def test_a_replica_that_dies_is_started_again_at_its_address(
     assert len(processes) == 4
     assert [process.environ()["CUDA_VISIBLE_DEVICES"] for process in processes[:2]] == ["3", "5"]
     processes[0].kill()
-    wait_for(lambda: not is_answering(first))
+    wait_until(lambda: not is_answering(first), seconds=60)
     assert is_answering(second)
-    wait_for(lambda: is_answering(first))
+    wait_until(lambda: is_answering(first), seconds=60)
     assert replicas.failure is None
     processes += with_children([server_at(first), server_at(second)])
     replicas.close()

@@ -1,6 +1,5 @@
 """Tables of constants that views join: benchmarks, quantiles, and the scores of groups."""
 
-from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,7 +15,7 @@ _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
 
 
-def benchmark_rows() -> Sequence[Mapping[str, Any]]:
+def benchmark_rows() -> list[dict[str, Any]]:
     """The registered benchmarks: title, headline metric, and declared numbers of questions."""
     return [
         {
@@ -38,7 +37,7 @@ def benchmarks_table() -> pa.Table:
         "declared_questions": pa.int64(),
         "group_size": pa.int64(),
     }
-    return pa.Table.from_pylist(list(benchmark_rows()), schema=pa.schema(types))
+    return pa.Table.from_pylist(benchmark_rows(), schema=pa.schema(types))
 
 
 def t_quantiles() -> pa.Table:
