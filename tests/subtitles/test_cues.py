@@ -1,6 +1,7 @@
 """Subtitle files, well-formed and damaged."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,12 @@ the year was
 2001
 """
     assert [cue.text for cue in read_srt(text.encode()).cues] == ["the year was 1984", "2001"]
+
+
+@pytest.mark.parametrize("end", ["1984", "it was\n\n1984\n"])
+def test_a_number_at_the_end_of_the_file_is_spoken_text(end: str) -> None:
+    text = TWO_CUES.replace("second\n", end)
+    assert read_srt(text.encode()).cues[-1].text == " ".join(end.split())
 
 
 def test_an_index_without_a_blank_line_before_it_is_not_text() -> None:
@@ -549,3 +556,12 @@ def test_the_error_of_json_without_a_cue_has_the_first_problem(text: str, proble
 def test_text_directly_before_a_timing_line_is_not_an_index() -> None:
     text = "00:00:01,000 --> 00:00:02,000\nfirst\n00:00:03,000 --> 00:00:04,000\nsecond\n"
     assert [cue.text for cue in read_srt(text.encode()).cues] == ["first", "second"]
+
+
+def test_only_the_parser_that_is_named_pysrt_needs_the_package_pysrt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pysrt", None)
+    assert contents(cues.read_srt(TWO_CUES.encode(), SrtParser.PYSUBS2)) == FIRST_AND_SECOND
+    with pytest.raises(SubtitleError, match="pysrt is not installed"):
+        cues.read_srt(TWO_CUES.encode(), SrtParser.PYSRT)

@@ -116,6 +116,11 @@ def copy_of(root: Path, folder: Path, room: Room) -> Path:
         "pytest_add_cli_args": PYTEST_OPTIONS,
         "pytest_add_cli_args_test_selection": list(room.tests),
         "track_dependencies": False,
+        # Forks of a process that ran tests may hang, because those tests left threads.
+        "process_isolation": "forkserver",
+        # Seconds until tests are ended: 3 * (10 + the seconds that they need without a change).
+        "timeout_constant": 10.0,
+        "timeout_multiplier": 3.0,
     }
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     with (folder / "pyproject.toml").open("a") as file:
