@@ -269,6 +269,9 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("The angle ADE is 36.", ("30 cm", "36 cm"), "B"),
         ("The angle ADE is 36.", ("36 cm", "36 m", "40 cm"), None),
         ("The angle ADE is 36.", ("30 cm", "unknown", "36 cm"), "C"),
+        ("The angle is 36°.", ("36°.", "36 °.", "40°.", "12°."), None),
+        ("We get 36°. So the angle is 36°.", ("30°", "the sum", "36°"), None),
+        ("We get 36°. So the angle is 36°.", ("30°", "unknown", "36°"), "C"),
     ],
 )
 def test_words_of_the_answer_are_not_the_text_of_an_option(
