@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.builders import write_video
@@ -15,7 +16,12 @@ from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
 from tests.support.stored_events import materializations
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.planning.estimate import RefreshEstimate, estimate, planned_work
+from videomme_pipeline.assets.planning.estimate import (
+    RefreshEstimate,
+    estimate,
+    pending_requests,
+    planned_work,
+)
 from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
 from videomme_pipeline.assets.planning.freshness import failure_groups, plan_project
 from videomme_pipeline.assets.run import refresh_project
@@ -87,17 +93,35 @@ def test_a_changed_setting_is_shown_with_both_values(
     assert why(f"videomme/{partition}", changed)[0] == reason
 
 
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        ("right option, and write no other words.", "right option, and write no other words.⏎"),
+        ("right option, and write no other words!!", "right option, and write no other words!!…"),
+    ],
+)
 def test_a_changed_template_is_shown_where_it_begins_to_differ(
-    why: Why, write_project: WriteProject, root: Path
+    why: Why, write_project: WriteProject, root: Path, end: str, shown: str
 ) -> None:
-    own = parse_template("contract_v1").text.replace("the correct option", "the right option")
+    own = parse_template("contract_v1").text.replace("correct option.", end)
     (root / "configuration" / "evaluations" / "own.txt").write_text(own)
     few = dict(EVALUATIONS["few"]) | {"prompt": "own.txt"}
     changed = write_project(dict(EVALUATIONS) | {"few": few})
     assert why("videomme/prompts few|003", changed) == [
         "changed setting: template.name: contract_v1 → own",
         "changed setting: template.text: …h the letter of the correct option.⏎ → "
-        "…h the letter of the right option.⏎",
+        f"…h the letter of the {shown}",
+    ]
+
+
+def test_a_changed_setting_without_the_earlier_value_is_named_as_that(
+    why: Why, project: Project, write_project: WriteProject
+) -> None:
+    path = project.store.prompts("videomme", "few", "003")
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+    few = dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}
+    assert why("videomme/prompts few|003", write_project(dict(EVALUATIONS) | {"few": few})) == [
+        "changed setting: the settings changed; the earlier values are not stored"
     ]
 
 
@@ -242,6 +266,16 @@ def test_estimates_use_comparable_partitions_only(
     assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
 
 
+def test_requests_are_those_of_partitions_that_are_built(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
+    (pending,) = pending_requests(planned_work(plan_project(new, instance)))
+    assert (pending.videos, pending.scores) == ({"new": ["002", "003", "004"]}, ["new"])
+    with dg.DagsterInstance.ephemeral() as other, project.predicted():  # everything is stored
+        assert pending_requests(planned_work(plan_project(project, other))) == []
+
+
 def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
     """Partitions to build by asset in a dry run, and True if the number is an upper bound."""
     with project.predicted():
@@ -321,6 +355,12 @@ def test_an_already_stored_partition_is_estimated_as_free(project: Project) -> N
     with dg.DagsterInstance.ephemeral() as other:
         questions = estimates(project, other)["videomme/questions"]
         assert (questions.partitions, questions.already_stored, questions.seconds) == (0, 1, 0)
+
+
+def test_a_video_without_its_file_counts_as_one_to_build(project: Project, copy: Copy) -> None:
+    copy.video("003").unlink()
+    with dg.DagsterInstance.ephemeral() as other:
+        assert work(project, other)["videomme/videos"] == (1, False)
 
 
 def test_without_a_built_partition_time_and_size_are_unknown(
