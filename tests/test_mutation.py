@@ -13,10 +13,9 @@ from tests.support.mutation import (
     changes_of,
     copy_of,
     drawn,
-    statuses_of,
     table,
     tried_again,
-    try_changes,
+    try_sample,
 )
 from tests.support.paths import ROOT
 
@@ -83,8 +82,7 @@ def test_changes_are_tried_through_a_link(root: Path, tmp_path: Path) -> None:
         "videomme_pipeline.room.add.x_add",
         "videomme_pipeline.room.add.x_unused",
     }
-    try_changes(folder, sorted(changes), children=1)
-    statuses = statuses_of(folder, changes)
+    statuses = try_sample(folder, changes, sorted(changes), children=1)
     assert {name: "unused" in name for name in statuses} == {
         name: status == "no tests" for name, status in statuses.items()
     }
@@ -92,3 +90,21 @@ def test_changes_are_tried_through_a_link(root: Path, tmp_path: Path) -> None:
     for name in changes:
         again = tried_again(folder, name, ROOM)
         assert again == statuses[name].replace("no tests", "survived")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_second_call_tries_survivors_and_changes_of_new_code(root: Path, tmp_path: Path) -> None:
+    def statuses() -> set[str]:
+        folder = copy_of(root, tmp_path / "copy", ROOM)
+        changes = changes_of(folder, ROOM.code)
+        tried = try_sample(folder, changes, sorted(changes), children=1)
+        return {status for change, status in tried.items() if "x_add" in change}
+
+    assert statuses() == {"killed"}
+    (root / "tests" / "test_add.py").write_text(TEST.replace("== 3", "!= 2"))
+    assert statuses() == {"killed"}, "a change that was killed is not tried again"
+    (root / "room" / "add.py").write_text(ADD.replace("a + b", "b + a"))
+    assert statuses() == {"survived"}
+    (root / "tests" / "test_add.py").write_text(TEST)
+    assert statuses() == {"killed"}

@@ -7,7 +7,8 @@ call the changed function. Each room has tens of thousands of test runs, so a ra
 changes is tried. The same seed draws the same sample from the same code.
 
 The rooms are copied to `mutants/`, because mutmut does not follow the link
-`videomme_pipeline/assets`. The copies keep the results, so a second call tries only what is new.
+`videomme_pipeline/assets`. The copies keep the results: a second call tries only changes that were
+not killed before, and changes of new code. Delete `mutants/` to try all again.
 """
 
 import argparse
@@ -148,6 +149,20 @@ def try_changes(folder: Path, names: Sequence[str], children: int) -> None:
     subprocess.run(command, cwd=folder, stdout=sys.stderr, check=True)
 
 
+def try_sample(
+    folder: Path, changes: Mapping[str, Path], sample: Sequence[str], children: int
+) -> dict[str, str]:
+    """The status of every change, after those of `sample` that were not killed before are tried."""
+    before = statuses_of(folder, changes)
+    left = [change for change in sample if before.get(change) != "killed"]
+    # mutmut tries all changes if none is named. When it runs, it forgets results about new code.
+    try_changes(folder, left or sample[:1], children)
+    statuses = statuses_of(folder, changes)
+    if forgotten := [change for change in sample if change not in statuses]:
+        try_changes(folder, forgotten, children)
+    return statuses_of(folder, changes)
+
+
 def tried_again(folder: Path, name: str, room: Room) -> str:
     """The status of a change whose tests did not end, from tests in a process of their own.
 
@@ -217,8 +232,7 @@ def main() -> None:
         folder = copy_of(ROOT, ROOT / "mutants" / name, ROOMS[name])
         changes = changes_of(folder, ROOMS[name].code)
         sample = drawn(changes, arguments.sample, arguments.seed)
-        try_changes(folder, sample, arguments.children)
-        statuses = statuses_of(folder, changes)
+        statuses = try_sample(folder, changes, sample, arguments.children)
         for change in sample:
             if statuses[change] == "timeout":
                 statuses[change] = tried_again(folder, change, ROOMS[name])
