@@ -117,7 +117,7 @@ def test_a_changed_template_is_shown_where_it_begins_to_differ(
 def test_a_changed_setting_without_the_earlier_value_is_named_as_that(
     why: Why, project: Project, write_project: WriteProject
 ) -> None:
-    path = project.store.prompts("videomme", "few", "003")
+    path = str(project.store.prompts("videomme", "few", "003"))
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
     few = dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}
     assert why("videomme/prompts few|003", write_project(dict(EVALUATIONS) | {"few": few})) == [
