@@ -109,6 +109,14 @@ def test_a_few_broken_bytes_do_not_change_the_encoding_of_the_rest() -> None:
     assert read_srt(data).encoding == "damaged utf-8"
 
 
+@pytest.mark.parametrize(("accents", "encoding"), [(4, "cp1252"), (5, "damaged utf-8")])
+def test_utf8_is_damaged_if_more_than_four_fifths_of_the_other_characters_are_whole(
+    accents: int, encoding: str
+) -> None:
+    data = TWO_CUES.replace("first", "é" * accents).encode().replace(b"second", b"\xe9")
+    assert read_srt(data).encoding == encoding
+
+
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
 def test_line_ends_of_other_systems_are_read(line_end: str) -> None:
     assert contents(read_srt(TWO_CUES.replace("\n", line_end).encode())) == FIRST_AND_SECOND
@@ -192,6 +200,11 @@ the year was
 def test_a_number_at_the_end_of_the_file_is_spoken_text(end: str) -> None:
     text = TWO_CUES.replace("second\n", end)
     assert read_srt(text.encode()).cues[-1].text == " ".join(end.split())
+
+
+def test_a_cue_may_have_blank_rows_only() -> None:
+    text = TWO_CUES.replace("first\n\n2", "\n")
+    assert [cue.text for cue in read_srt(text.encode()).cues] == ["", "second"]
 
 
 def test_an_index_without_a_blank_line_before_it_is_not_text() -> None:
@@ -479,6 +492,7 @@ JSON_LAYOUTS = {
 def test_common_json_layouts_are_read(layout: str) -> None:
     file = read_json(json.dumps(JSON_LAYOUTS[layout]).encode())
     assert contents(file) == [(0.5, 2.0, "one"), (3.0, 4.5, "two")]
+    assert [cue.number for cue in file.cues] == [0, 1]
     assert not file.problems
 
 
@@ -524,6 +538,7 @@ def test_the_cues_of_a_part_have_times_from_its_start() -> None:
         (0.0, 1.0, "two"),
         (1.0, 1.5, "three"),
     ]
+    assert part.raw.startswith("1\n00:00:00,000 --> 00:00:01,000\ntwo\n")
     # Policies that parse the text as a published evaluator does find the same cues.
     again = read_srt(part.raw.encode())
     assert [replace(cue, number=0) for cue in again.cues] == [
