@@ -23,11 +23,11 @@ from videomme_pipeline.assets.planning.estimate import (
     planned_work,
 )
 from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
-from videomme_pipeline.assets.planning.freshness import failure_groups, plan_project
+from videomme_pipeline.assets.planning.freshness import Freshness, failure_groups, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
 from videomme_pipeline.reports.terminal.runs import estimate_rows
@@ -239,6 +239,20 @@ def test_partitions_are_found_by_every_part_of_their_name(
         matching(states, "uniform_n4")
 
 
+@pytest.mark.usefixtures("project")
+def test_a_benchmark_without_questions_leaves_the_others_fresh(
+    write_project: WriteProject, instance: dg.DagsterInstance, root: Path
+) -> None:
+    other = {"benchmark": "lvbench", "model": "constant-A", "sampling": "uniform_n-4"}
+    folder = write_project(dict(EVALUATIONS) | {"other": other}).configuration.folder
+    with (folder / "benchmarks.yaml").open("a") as file:
+        file.write("lvbench: {accept_license: true}\n")
+    states = plan_project(open_project(folder, str(root / "data")), instance)
+    changing = {state.stage.label for state in states if state.freshness is not Freshness.FRESH}
+    assert "lvbench/questions" in changing
+    assert not any(label.startswith("videomme/") for label in changing)
+
+
 def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
     states = plan_project(project, instance)
     return {item.asset: item for item in estimate(planned_work(states), instance)}
@@ -270,7 +284,12 @@ def test_requests_are_those_of_partitions_that_are_built(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
-    (pending,) = pending_requests(planned_work(plan_project(new, instance)))
+    states = plan_project(new, instance)
+    assert {state.reason for state in states if state.stage.label == "videomme/responses"} == {
+        "",
+        "its parent in videomme/prompts is not fresh",
+    }
+    (pending,) = pending_requests(planned_work(states))
     assert (pending.videos, pending.scores) == ({"new": ["002", "003", "004"]}, ["new"])
     with dg.DagsterInstance.ephemeral() as other, project.predicted():  # everything is stored
         assert pending_requests(planned_work(plan_project(project, other))) == []
