@@ -292,7 +292,9 @@ def test_requests_are_those_of_partitions_that_are_built(
     (pending,) = pending_requests(planned_work(states))
     assert (pending.videos, pending.scores) == ({"new": ["002", "003", "004"]}, ["new"])
     with dg.DagsterInstance.ephemeral() as other, project.predicted():  # everything is stored
-        assert pending_requests(planned_work(plan_project(project, other))) == []
+        states = plan_project(project, other)
+        assert pending_requests(planned_work(states)) == []
+        assert (states[0].freshness, states[0].reason) == (Freshness.MISSING, "never materialized")
 
 
 def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
