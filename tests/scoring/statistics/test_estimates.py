@@ -15,6 +15,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     LEAST_P_VALUE,
     IntervalKind,
     accuracy_interval,
+    adjusted_p_values,
     clustered_mean,
     group_score_interval,
     mcnemar,
@@ -258,9 +259,20 @@ def test_comparisons_of_equal_models_reject_at_the_nominal_level(seed: int) -> N
     assert rejected <= stats.binom.ppf(0.9999, 300, 0.05)
 
 
-def test_mcnemar_is_the_exact_binomial_test() -> None:
-    assert mcnemar(5, 1) == pytest.approx(stats.binomtest(1, 6).pvalue)
+@given(only_a=st.integers(0, 60), only_b=st.integers(1, 60))
+def test_mcnemar_is_the_exact_binomial_test(only_a: int, only_b: int) -> None:
+    theirs = stats.binomtest(only_a, only_a + only_b).pvalue
+    assert mcnemar(only_a, only_b) == pytest.approx(theirs, rel=1e-9)
+
+
+def test_mcnemar_of_equal_answers_is_one() -> None:
     assert mcnemar(0, 0) == 1.0
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_adjusted_p_values_equal_those_of_scipy(p_values: list[float]) -> None:
+    theirs = stats.false_discovery_control(p_values)
+    assert adjusted_p_values(p_values) == pytest.approx(theirs, rel=1e-12)
 
 
 def test_wilson_intervals_have_known_values() -> None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.scoring.nightly.alarm import AlarmState, Counts, Mask, exchangeability_test
 from videomme_pipeline.scoring.nightly.history import History
+from videomme_pipeline.scoring.statistics.estimates import adjusted_p_values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def marginal_tests(
                 most = float(selected.sum() / videos.sum())
             cells.append((column, value, counts, valid, most))
     p_values = [exchangeability_test(counts, valid).p_value for *_, counts, valid, _ in cells]
-    adjusted = scipy.stats.false_discovery_control(p_values)
+    adjusted = adjusted_p_values(p_values)
     return tuple(
         MarginalTest(
             column=column,

@@ -10,8 +10,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-import scipy  # submodules are imported on first use
-
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
@@ -20,6 +18,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     PairedDifference,
     accuracy_interval,
+    adjusted_p_values,
     balanced_weights,
     clustered_mean,
     mcnemar,
@@ -301,7 +300,7 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
         for column, value in unit.labels.items():
             by_value[column, value].append(unit)
     differences = [_difference(group, are_groups=are_groups) for group in by_value.values()]
-    adjusted = scipy.stats.false_discovery_control([test.p_value for test in differences])
+    adjusted = adjusted_p_values([test.p_value for test in differences])
     return tuple(
         Marginal(
             column=column,

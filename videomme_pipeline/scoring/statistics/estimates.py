@@ -15,7 +15,7 @@ from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
-import scipy  # submodules are imported on first use: scipy.stats alone takes most of a second
+import scipy  # submodules are imported on first use
 from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
@@ -189,8 +189,22 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
     The test treats questions as independent. It is shown only beside the clustered test.
     """
-    discordant = only_a + only_b
-    return 1.0 if discordant == 0 else float(scipy.stats.binomtest(only_a, discordant).pvalue)
+    fewer = min(only_a, only_b)
+    return min(1.0, 2 * float(scipy.special.bdtr(fewer, only_a + only_b, 0.5)))
+
+
+def adjusted_p_values(p_values: Sequence[float]) -> NDArray[np.float64]:
+    """The p-values after the correction of Benjamini and Hochberg (1995), in the same order.
+
+    Rejecting all that are at most `rate` keeps the expected share of false discoveries below it.
+    (`scipy.stats` has this function, but importing it takes 0.6 s.)
+    """
+    values = np.asarray(p_values, dtype=float)
+    falling = np.argsort(values)[::-1]
+    ranks = np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[falling] = np.minimum.accumulate(np.minimum(values[falling] * len(values) / ranks, 1))
+    return adjusted
 
 
 def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
