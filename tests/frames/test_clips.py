@@ -25,16 +25,9 @@ def folder() -> Path:
 
 
 @pytest.fixture(scope="module")
-def digests(folder: Path) -> dict[int, list[str]]:
-    """The digests of the encoded minute, decoded in order, by picture height."""
-    return {
-        height: _digests_in_order(clip(name, folder))
-        for height, name in ((720, "60s_720p30"), (360, "60min_360p30"))
-    }
-
-
-def _digests_in_order(path: Path) -> list[str]:
-    with av.open(str(path)) as container:
+def digests(folder: Path) -> list[str]:
+    """The digests of the encoded minute, decoded in order."""
+    with av.open(str(clip("60s_360p30", folder))) as container:
         frames = container.decode(video=0)
         return [_digest(frame) for _, frame in zip(range(ENCODED_FRAMES), frames, strict=False)]
 
@@ -43,11 +36,11 @@ def _digest(frame: av.VideoFrame) -> str:
     return blake3(np.ascontiguousarray(frame.to_ndarray()).tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("expected", [c for c in CLIPS if c.height < 1080], ids=lambda c: c.name)
+@pytest.mark.parametrize("expected", [c for c in CLIPS if c.height == 360], ids=lambda c: c.name)
 def test_a_long_clip_repeats_the_pictures_of_its_minute(
-    folder: Path, digests: dict[int, list[str]], expected: Clip
+    folder: Path, digests: list[str], expected: Clip
 ) -> None:
-    path, truth = clip(expected.name, folder), digests[expected.height]
+    path = clip(expected.name, folder)
     index = index_packets(path)
     assert index.frame_count == expected.seconds * expected.fps // ENCODED_FRAMES * ENCODED_FRAMES
     for name in STRATEGIES:
@@ -56,13 +49,13 @@ def test_a_long_clip_repeats_the_pictures_of_its_minute(
         assert [item.number for item in items] == list(frames)
         for item in items:
             assert isinstance(item, Decoded)
-            assert _digest(item.frame) == truth[item.number % ENCODED_FRAMES], (name, item.number)
+            assert _digest(item.frame) == digests[item.number % ENCODED_FRAMES], (name, item.number)
 
 
 @pytest.mark.skipif(find_spec("decord") is None, reason="decord is not installed")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_decord_reads_the_same_pictures(folder: Path, name: str) -> None:
-    path = clip("60s_720p30", folder)
+    path = clip("60s_360p30", folder)
     index = index_packets(path)
     assert refusal_reason("decord", path, index) is None
     frames = parse_sampling(name).choose(index.times).frames
@@ -78,7 +71,7 @@ def test_decord_reads_the_same_pictures(folder: Path, name: str) -> None:
 
 
 def test_the_bit_rate_is_typical_of_video_sites(folder: Path) -> None:
-    measured = facts(clip("60s_720p30", folder))
-    assert 1.0 <= measured.megabits_per_second <= 1.5
+    measured = facts(clip("60s_360p30", folder))
+    assert 0.3 <= measured.megabits_per_second <= 0.5
     assert measured.longest_gop <= 250
     assert 0.3 < measured.non_reference_share < 0.6

@@ -22,6 +22,7 @@ from typing import Any
 
 import av
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
@@ -69,12 +70,13 @@ def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
         return Path(name)
     chosen = next(c for c in CLIPS if c.name == name)
     path = folder / f"{name}.v{CLIP_VERSION}.mp4"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        encoded = folder / f"encoded_{chosen.height}.v{CLIP_VERSION}.mp4"
+    encoded = folder / f"encoded_{chosen.height}.v{CLIP_VERSION}.mp4"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{encoded}.lock"):  # several processes may want it, and it takes a minute
         if not encoded.exists():
             _encode(chosen.width, chosen.height, encoded)
-        _repeat(encoded, chosen, path)
+        if not path.exists():
+            _repeat(encoded, chosen, path)
     return path
 
 

@@ -27,10 +27,12 @@ from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoM
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.copies import on_local_disk
-from videomme_pipeline.storage.objects import open_folder
+from videomme_pipeline.storage.objects import FileState, open_folder
 from videomme_pipeline.storage.publish import publish
 
 _log = logging.getLogger(__name__)
+_LATEST: dict[str, tuple[object, Annotated]] = {}
+"""What was read last, and from what, by benchmark. Each stage of a run opens its source again."""
 
 
 class DeclaredSource(Source):
@@ -97,10 +99,16 @@ class DeclaredSource(Source):
         return self._stored
 
     def _read(self, files: Sequence[MediaFile]) -> Annotated:
-        """The content of the annotation files."""
+        """The content of the annotation files, which are read again only if they changed."""
         with ExitStack() as opened:
             paths = [opened.enter_context(on_local_disk(file)) for file in files]
-            return read_questions(self.declaration, paths, self.name)
+            states = [FileState.of(path.stat()) if path.exists() else None for path in paths]
+            read_from = (self.declaration, paths, states)
+            latest = _LATEST.get(self.name)
+            if latest is None or latest[0] != read_from:
+                latest = read_from, read_questions(self.declaration, paths, self.name)
+                _LATEST[self.name] = latest
+            return latest[1]
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
         """The annotation files on disk, then those of facets, or none if they have to be fetched.
