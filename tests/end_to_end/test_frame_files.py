@@ -19,7 +19,7 @@ from PIL import Image
 
 from tests.support.builders import read_barcode
 from tests.support.cli import use, videomme
-from tests.support.commands import Command, run
+from tests.support.commands import QuickCommand, run_quickly
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed
 from videomme_pipeline.assets.run import refresh_project
@@ -222,11 +222,11 @@ def test_a_killed_run_resumes_with_the_frames_that_are_stored(root: Path, copy: 
         spec = {"accept_license": True, "source": "folder", "folder": str(copy.folder)}
         benchmarks = {"videomme": spec | {"videos": list(VIDEOS)}}
         (folder / "benchmarks.yaml").write_text(yaml.safe_dump(benchmarks))
-        killed = Command(root, "run", "served")
+        killed = QuickCommand(root, "run", "served")
         assert killed.wait_until(lambda: server.answered.total() >= 2)
         killed.send(signal.SIGKILL)
         killed.finish()
-        ended = run(root, "run", "served")
+        ended = run_quickly(root, "run", "served")
         assert ended.status == 0, ended.err
         assert len(server.request_counts) == len(CHOSEN)
         # Of the killed run, one answer was being stored, and one was in flight.
@@ -234,7 +234,7 @@ def test_a_killed_run_resumes_with_the_frames_that_are_stored(root: Path, copy: 
         project = open_project(folder, str(root / "data"))
         for name, sent in arrived(server, project).items():
             assert {tuple(map(read_barcode, of_one)) for of_one in sent} == {tuple(CHOSEN[name])}
-    planned = run(root, "run", "served", "--dry-run")
+    planned = run_quickly(root, "run", "served", "--dry-run")
     assert "Everything is fresh" in planned.err + planned.out
 
 

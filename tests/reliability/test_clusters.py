@@ -21,7 +21,14 @@ from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.builders import write_video
 from tests.support.child_tasks import log_and_wait
-from tests.support.commands import CONCURRENCY, Command, Finished, run, write_served_project
+from tests.support.commands import (
+    CONCURRENCY,
+    Command,
+    Finished,
+    QuickCommand,
+    run_quickly,
+    write_served_project,
+)
 from tests.support.folder_workers import FolderWorkers, folder_workers
 from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
@@ -162,13 +169,13 @@ def test_a_restart_of_postgres_loses_and_repeats_nothing(tmp_path: Path) -> None
     with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
         write_served_project(tmp_path, server)
         environment = {POSTGRES_VARIABLE: database.url}
-        command = Command(tmp_path, "run", "served", **environment)
+        command = QuickCommand(tmp_path, "run", "served", **environment)
         assert command.wait_until(lambda: server.answered.total() >= 3)
         database.stop()
         time.sleep(2)
         database.start()
         interrupted = command.finish()
-        resumed = run(tmp_path, "run", "served", **environment)
+        resumed = run_quickly(tmp_path, "run", "served", **environment)
         assert resumed.status == 0, (interrupted, resumed)
         assert server.request_count == len(server.request_counts), interrupted
     if interrupted.status:
@@ -179,7 +186,7 @@ def test_a_restart_of_postgres_loses_and_repeats_nothing(tmp_path: Path) -> None
 def test_a_database_that_stays_away_ends_a_run_with_one_sentence(tmp_path: Path) -> None:
     with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
         write_served_project(tmp_path, server)
-        command = Command(tmp_path, "run", "served", **{POSTGRES_VARIABLE: database.url})
+        command = QuickCommand(tmp_path, "run", "served", **{POSTGRES_VARIABLE: database.url})
         assert command.wait_until(lambda: server.answered.total() >= 3)
         database.stop()
         ended = command.finish()
@@ -306,4 +313,4 @@ class TestHosts:
             assert server.request_count == REQUESTS
             assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
             environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}
-            assert "Everything is fresh." in run(tmp_path, "run", *names, **environment).err
+            assert "Everything is fresh." in run_quickly(tmp_path, "run", *names, **environment).err

@@ -1,6 +1,5 @@
 """`kill -9` at any moment: the next run gives the same tables, and nothing is left over."""
 
-import os
 import random
 import signal
 import time
@@ -14,8 +13,14 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from tests.support import quick_commands
-from tests.support.commands import CONCURRENCY, members_of, runs_of
+from tests.support.commands import (
+    CONCURRENCY,
+    Finished,
+    QuickCommand,
+    members_of,
+    run_quickly,
+    runs_of,
+)
 from tests.support.dagster_ui import wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, write_project_in
@@ -46,27 +51,20 @@ class Kills:
         self._folder, self._server = folder, server
         self._copy = Copy(folder / "copy")
         undisturbed = self._project("undisturbed")
-        quick_commands.run(undisturbed, "status")
-        began = time.monotonic()
-        quick_commands.run(undisturbed, "run")
-        self.seconds = time.monotonic() - began
+        run_quickly(undisturbed, "status")
+        self.seconds = successful(undisturbed).seconds
         self._tables, self._needed = tables_of(undisturbed), server.request_count
 
     def kill(self, name: str, moment_of: Callable[[Path, ModelServer], Moment]) -> None:
         """Kill a run of a fresh project at a moment, run it again, and check the result."""
         root, before = self._project(name), self._server.request_count
         moment = moment_of(root, self._server)
-        process = quick_commands.start(root, "run")
-        while process.is_alive() and not moment():
-            time.sleep(0.001)
-        pid = process.pid
-        assert pid is not None
-        if process.is_alive():
-            os.kill(pid, signal.SIGKILL)
-        process.join()
-        self.figures.finished_before += process.exitcode == 0
+        command = QuickCommand(root, "run")
+        if command.wait_until(moment):
+            command.send(signal.SIGKILL)
+        self.figures.finished_before += command.finish().status == 0
         frames = frame_times(root)
-        quick_commands.run(root, "run")
+        successful(root)
         again = frame_times(root)
         repeated = self._server.request_count - before - self._needed
         self.figures.extracted_again += sum(again[path] != at for path, at in frames.items())
@@ -74,7 +72,7 @@ class Kills:
         self.figures.repeated += repeated
         self.figures.most_repeated = max(self.figures.most_repeated, repeated)
         assert tables_of(root) == self._tables
-        check_that_nothing_is_left(root, pid)
+        check_that_nothing_is_left(root, command.pid)
 
     def _project(self, name: str) -> Path:
         root = self._folder / name
@@ -85,6 +83,13 @@ class Kills:
         evaluation = {**SERVED, "subtitles": "window-500"}
         write_project_in(root, self._copy)({"served": evaluation}, videos=["002", "003"])
         return root
+
+
+def successful(root: Path) -> Finished:
+    """A run that must be a success."""
+    finished = run_quickly(root, "run")
+    assert finished.status == 0, finished.err
+    return finished
 
 
 def tables_of(root: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:

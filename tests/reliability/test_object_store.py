@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.commands import Command, Finished, run
+from tests.support.commands import Command, Finished, QuickCommand, run_quickly
 from tests.support.faulty_proxy import Fault, FaultyProxy, faulty_proxy
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, s3_server
@@ -86,7 +86,7 @@ class Machine:
 
     def start(self, *arguments: str, **environment: str) -> Command:
         own = {"VIDEOMME_DATA": self.url, "HOME": str(self.root)}
-        return Command(self.root, *arguments, **own | environment)
+        return QuickCommand(self.root, *arguments, **own | environment)
 
     def run(self, **environment: str) -> Finished:
         return self.start("run", **environment).finish()
@@ -98,7 +98,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Team:
     root = folder / "disk"
     write_project_in(root, Copy(folder / "copy"))(EVALUATIONS)
     (root / "home").mkdir()
-    finished = run(root, "run")
+    finished = run_quickly(root, "run")
     assert finished.status == 0, finished.err
     return Team(folder, tables_of(Store.at(root / "data")))
 
@@ -283,16 +283,16 @@ def test_a_killed_push_is_resumed(team: Team, proxy: FaultyProxy) -> None:
     disk, url = team.folder / "disk", "s3://bucket/pushed"
     proxy.delay_seconds = 0.05
     push = ("store", "push", url, "--private")
-    killed = Command(disk, *push)
+    killed = QuickCommand(disk, *push)
     assert killed.wait_until(lambda: len(list_objects(open_folder(url, "folder"))) > 5)
     killed.send(signal.SIGKILL)
     killed.finish()
     proxy.delay_seconds = 0
     proxy.fail(Fault.CUT, 3, b"PUT ")
     stored = len(Store.at(url).tables())
-    resumed = run(disk, *push)
+    resumed = run_quickly(disk, *push)
     assert resumed.status == 0, resumed.err
     assert f"{stored:,} were there already" in resumed.err
     assert tables_of(Store.at(url)) == team.on_disk
-    verified = run(disk, "store", "verify", url)
+    verified = run_quickly(disk, "store", "verify", url)
     assert "0 are not" in verified.err

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.support.commands import CONCURRENCY, Command, runs_of, write_served_project
+from tests.support.commands import CONCURRENCY, QuickCommand, runs_of, write_served_project
 from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import VIDEOS
@@ -32,7 +32,7 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
                 [["videomme", "prompts"], ["videomme", "responses"]],
                 [f"served|{video}" for video in VIDEOS],
             )
-            commands = [Command(tmp_path, "run", evaluation) for evaluation in EVALUATIONS]
+            commands = [QuickCommand(tmp_path, "run", evaluation) for evaluation in EVALUATIONS]
             for ended in [command.finish() for command in commands]:
                 assert ended.status == 0, ended
                 assert "locked" not in ended.err

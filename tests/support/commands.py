@@ -1,12 +1,13 @@
 """`videomme` commands in processes of their own, which tests stop and kill."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ import yaml
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import SERVED, Copy, write_project_in
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.support.preloaded"])
 
 VIDEOMME = str(Path(sys.executable).with_name("videomme"))
 CONCURRENCY = 2
@@ -45,8 +49,8 @@ class Command:
     def __init__(
         self, root: Path, *arguments: str, shell: str = "true", **environment: str
     ) -> None:
-        self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
-        self._process = subprocess.Popen(
+        self._open_outputs()
+        self._process: subprocess.Popen[bytes] | _Fork = subprocess.Popen(
             ["sh", "-c", f'{shell} && exec "$0" "$@"', VIDEOMME, *arguments],
             stdin=subprocess.PIPE,
             stdout=self._out,
@@ -55,6 +59,13 @@ class Command:
             cwd=root,
             env=os.environ | environment_of(root) | environment,
         )
+
+    def _open_outputs(self) -> None:
+        self._out, self._err = (tempfile.NamedTemporaryFile() for _ in range(2))  # noqa: SIM115
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
@@ -78,20 +89,84 @@ class Command:
     def finish(self, stdin: str = "") -> Finished:
         """Send `stdin` and wait until the command has ended."""
         began = time.monotonic()
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(stdin.encode())
-        self._process.wait(timeout=300)
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(stdin.encode())
+        status = self._process.wait(timeout=300)
         seconds = time.monotonic() - began
         survivors = members_of(self._process.pid)
         out, err = (_content(file) for file in (self._out, self._err))
         return Finished(
-            status=self._process.returncode,
+            status=status,
             out=out,
             err=err,
             seconds=seconds,
             survivors=survivors,
         )
+
+
+class QuickCommand(Command):
+    """A `Command` that a process forks which has imported everything.
+
+    It starts within milliseconds, so that many can be run and killed. It has no standard input.
+    """
+
+    def __init__(self, root: Path, *arguments: str, **environment: str) -> None:
+        self._open_outputs()
+        variables = os.environ | environment_of(root) | environment
+        self._process = _Fork(root, arguments, variables, (self._out.name, self._err.name))
+
+
+class _Fork:
+    """What `Command` uses of `subprocess.Popen`."""
+
+    stdin = None
+
+    def __init__(
+        self,
+        root: Path,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        outputs: Sequence[str],
+    ) -> None:
+        words = (root, arguments, environment, outputs)
+        self._process = _FORKS.Process(target=_run_forked, args=words)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float) -> int:
+        self._process.join(timeout)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired("videomme", timeout)
+        return status
+
+
+def _run_forked(
+    root: Path, arguments: Sequence[str], environment: Mapping[str, str], outputs: Sequence[str]
+) -> None:
+    """Be the `videomme` command with these arguments."""
+    from videomme_pipeline.cli.app import main  # noqa: PLC0415 - it is preloaded
+
+    os.setsid()
+    os.chdir(root)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, path in enumerate([os.devnull, *outputs]):
+        os.dup2(os.open(path, os.O_RDWR), number)
+    sys.argv = [VIDEOMME, *arguments]
+    main()
 
 
 def _content(file: IO[bytes]) -> str:
@@ -105,6 +180,11 @@ def run(
 ) -> Finished:
     """Run a command to its end."""
     return Command(root, *arguments, shell=shell, **environment).finish(stdin)
+
+
+def run_quickly(root: Path, *arguments: str, **environment: str) -> Finished:
+    """Run a `QuickCommand` to its end."""
+    return QuickCommand(root, *arguments, **environment).finish()
 
 
 def environment_of(root: Path) -> Mapping[str, str]:
