@@ -148,7 +148,7 @@ def reading_all_frames(store: Store) -> Iterator[list[Exception]]:
     is_over = threading.Event()
 
     def read() -> None:
-        while not is_over.wait(0.02):
+        while not is_over.wait(0.2):
             for path in store.frame_files():
                 try:
                     read_frames(store, path.parent.name, path.stem)

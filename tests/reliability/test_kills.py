@@ -25,7 +25,7 @@ from tests.support.dagster_ui import wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, write_project_in
 
-KILLS = 20
+KILLS = 16
 CHANGING = {"answered_at", "latency_seconds", "attempts"}
 """Columns that depend on when and how often a question was asked."""
 

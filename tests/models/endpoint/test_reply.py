@@ -164,7 +164,7 @@ def test_every_body_is_a_typed_reply_or_a_failure(content: bytes) -> None:
 
 @pytest.mark.slow
 @given(BODIES)
-@settings(max_examples=5_000, deadline=None)
+@settings(max_examples=2_000, deadline=None)
 def test_every_one_of_many_bodies_is_a_typed_reply_or_a_failure(content: bytes) -> None:
     check_that_a_body_is_a_typed_reply_or_a_failure(content)
 
