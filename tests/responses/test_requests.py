@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.made_up_requests import prompt, question, videos
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Decoding, Reply
+from videomme_pipeline.models.video_llm import Decoding, FailureKind, Reply, ResponseFailure
 from videomme_pipeline.responses.requests import PendingRequest, RequestPlan, planned_requests
 
 PLAN = RequestPlan(evaluation="test")
@@ -89,3 +89,20 @@ def test_an_attempt_keeps_the_body_of_its_reply() -> None:
     pending.add_attempt(Reply(text="A", body='{"choices": []}'), datetime.now(UTC), 0.5)
     (attempt,) = pending.attempts
     assert (attempt.body, attempt.status, attempt.failure) == ('{"choices": []}', 200, None)
+
+
+def test_a_response_has_the_latency_of_its_last_attempt_and_all_attempts_have_its_names() -> None:
+    (planned,) = planned_requests(videos(1, 1)[0], IDENTITY, PLAN)
+    pending = PendingRequest.of(planned, PLAN, "served", num_frames=2)
+    failure = ResponseFailure(kind=FailureKind.TIMEOUT, message="no reply")
+    assert pending.response_to(failure, None).served.latency_seconds is None
+    pending.add_attempt(failure, datetime.now(UTC), 3.0)
+    pending.add_attempt(Reply(text="A"), datetime.now(UTC), 0.5)
+    response = pending.response_to(Reply(text="A"), datetime.now(UTC))
+    assert (response.served.attempts, response.served.latency_seconds) == (2, 0.5)
+    rows = [attempt.row(response) for attempt in pending.attempts]
+    assert [row.latency_seconds for row in rows] == [3.0, 0.5]
+    names = {(r.benchmark, r.evaluation, r.video_id, r.question_id, r.repeat) for r in rows}
+    assert names == {
+        (response.benchmark, "test", response.video_id, planned.question.question_id, 0)
+    }
