@@ -103,6 +103,27 @@ def test_every_question_is_answered_once(tmp_path: Path) -> None:
     assert first.error is None
 
 
+def test_a_fault_of_a_model_costs_one_answer_and_its_traceback_is_in_the_debug_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Faulty(LocalModel):
+        async def respond(self, request: Request) -> Reply:
+            if request.question.question_id == "000-1":
+                raise ValueError("no such key")
+            return await super().respond(request)
+
+    caplog.set_level("DEBUG", logger=collect.__module__)
+    with Journal(tmp_path / "journal") as journal:
+        plan = RequestPlan(evaluation="test", limits=Limits(max_attempts=1))
+        responses = list(collect(videos(1, 2), Faulty(), journal, plan))
+    assert [(r.failure, r.error) for r in responses] == [
+        (FailureKind.MALFORMED, "malformed: ValueError: no such key"),
+        (None, None),
+    ]
+    assert "model local\nTraceback" in caplog.text
+    assert "in respond" in caplog.text
+
+
 def test_an_answered_question_is_not_asked_again(tmp_path: Path) -> None:
     with ModelServer() as server:
         first_responses = ask(tmp_path / "journal", videos(4), model_at(server))
