@@ -33,8 +33,9 @@ from tests.support.paths import ROOT
 PACKAGE = "videomme_pipeline"
 # The fixture of the package is not found in rooms that lack `cli`.
 PYTEST_OPTIONS = ["-m", "not slow", "-p", "no:cacheprovider", "-p", f"no:{PACKAGE}"]
-MOST_SECONDS = 600
-"""Tests of a room that need more have no end."""
+MULTIPLIER, CONSTANT_SECONDS = 3.0, 10.0
+"""Tests have no end if they need more than `MULTIPLIER` times (`CONSTANT_SECONDS` and the seconds
+that they need without a change)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +120,8 @@ def copy_of(root: Path, folder: Path, room: Room) -> Path:
         "track_dependencies": False,
         # Forks of a process that ran tests may hang, because those tests left threads.
         "process_isolation": "forkserver",
-        # Seconds until tests are ended: 3 * (10 + the seconds that they need without a change).
-        "timeout_constant": 10.0,
-        "timeout_multiplier": 3.0,
+        "timeout_constant": CONSTANT_SECONDS,
+        "timeout_multiplier": MULTIPLIER,
     }
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     with (folder / "pyproject.toml").open("a") as file:
@@ -166,9 +166,10 @@ def try_sample(
 def tried_again(folder: Path, name: str, room: Room) -> str:
     """The status of a change whose tests did not end, from tests in a process of their own.
 
-    mutmut forks a process that has threads, and such a fork may hang before or after its tests.
+    A fork may hang before or after its tests, for example because of a thread that it lacks.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-x", *PYTEST_OPTIONS, *room.tests]
+    stats = json.loads((folder / "mutants" / "mutmut-stats.json").read_text())
     try:
         ended = subprocess.run(
             command,
@@ -176,7 +177,7 @@ def tried_again(folder: Path, name: str, room: Room) -> str:
             env=os.environ | {"MUTANT_UNDER_TEST": name},
             stdout=sys.stderr,
             check=False,
-            timeout=MOST_SECONDS,
+            timeout=MULTIPLIER * (CONSTANT_SECONDS + sum(stats["duration_by_test"].values())),
         )
     except subprocess.TimeoutExpired:
         return "timeout"
