@@ -91,14 +91,16 @@ def test_an_attempt_keeps_the_body_of_its_reply() -> None:
     assert (attempt.body, attempt.status, attempt.failure) == ('{"choices": []}', 200, None)
 
 
-def test_a_response_has_the_latency_of_its_last_attempt_and_all_attempts_have_its_names() -> None:
+def test_a_response_has_its_last_reply_and_latency_and_all_attempts_have_its_names() -> None:
     (planned,) = planned_requests(videos(1, 1)[0], IDENTITY, PLAN)
     pending = PendingRequest.of(planned, PLAN, "served", num_frames=2)
     failure = ResponseFailure(kind=FailureKind.TIMEOUT, message="no reply")
     assert pending.response_to(failure, None).served.latency_seconds is None
     pending.add_attempt(failure, datetime.now(UTC), 3.0)
     pending.add_attempt(Reply(text="A"), datetime.now(UTC), 0.5)
-    response = pending.response_to(Reply(text="A"), datetime.now(UTC))
+    reply = Reply(text="A", usage_json='{"prompt_tokens": 3}')
+    response = pending.response_to(reply, datetime.now(UTC))
+    assert (response.raw_output, response.usage_json) == ("A", '{"prompt_tokens": 3}')
     assert (response.served.attempts, response.served.latency_seconds) == (2, 0.5)
     rows = [attempt.row(response) for attempt in pending.attempts]
     assert [row.latency_seconds for row in rows] == [3.0, 0.5]
