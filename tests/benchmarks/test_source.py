@@ -203,6 +203,20 @@ def test_annotations_may_be_a_file_elsewhere(tmp_path: Path) -> None:
     assert len(source.questions()) == 3200
 
 
+def test_annotations_are_read_again_only_if_they_changed(tmp_path: Path) -> None:
+    rows = v1_rows()
+    file = write(tmp_path / V1_ANNOTATIONS, parquet_bytes(rows))
+    spec = own_copy(tmp_path)
+    first = opened(V1_BENCHMARK, spec).stored_questions()
+    assert first is not None
+    assert opened(V1_BENCHMARK, spec).stored_questions() is first
+    write(file, parquet_bytes([{**rows[0], "question": "Changed?"}, *rows[1:]]))
+    changed = opened(V1_BENCHMARK, spec).stored_questions()
+    assert changed is not None
+    assert changed.questions[0].question == "Changed?"
+    assert changed.questions[1:] == first.questions[1:]
+
+
 def test_json_annotations_are_found_if_there_is_no_parquet_file(tmp_path: Path) -> None:
     path = write(tmp_path / "videomme" / "test-00000-of-00001.jsonl")
     source = opened(V1_BENCHMARK, own_copy(tmp_path))

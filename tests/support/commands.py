@@ -118,7 +118,7 @@ class QuickCommand(Command):
 
 
 class _Fork:
-    """What `Command` uses of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that `Command` uses, for a forked process."""
 
     stdin = None
 

@@ -32,7 +32,8 @@ from videomme_pipeline.storage.publish import publish
 
 _log = logging.getLogger(__name__)
 _LATEST: dict[str, tuple[object, Annotated]] = {}
-"""What was read last, and from what, by benchmark. Each stage of a run opens its source again."""
+"""The annotations that were read last, after their files, by benchmark. Each stage of a run opens
+its source again."""
 
 
 class DeclaredSource(Source):
