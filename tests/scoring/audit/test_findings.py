@@ -332,6 +332,17 @@ def test_a_clean_file_has_only_notes(benchmark: str, form: str, tmp_path: Path) 
     assert {"subtitles_in_prompts", "same_as_blind", "truncation"} <= shown
 
 
+@pytest.mark.parametrize(("most_tokens", "is_limit"), [(7, False), (8, True)])
+def test_few_tokens_are_no_limit(most_tokens: int, is_limit: bool, tmp_path: Path) -> None:
+    run = clean("videomme")
+    run.columns = [
+        {"token_counts": [{"output_tokens": most_tokens - number % 5}]}
+        for number, _ in enumerate(run.texts)
+    ]
+    findings = audited("videomme", [run.write(tmp_path / "a", "lmms_eval")])
+    assert ("truncation" in {row.finding for row in facts(findings)}) is is_limit
+
+
 def test_letters_that_a_judge_read_are_no_guesses(tmp_path: Path) -> None:
     run = clean("videomme")
     run.columns = [{"pred_answer": text} for text in run.texts]

@@ -142,12 +142,16 @@ def test_limits_apply_to_rates_and_ratios() -> None:
 
 
 def test_a_run_without_answers_fails_only_the_failed_check() -> None:
+    errors = ["no free memory", *["no such model"] * (len(V1_FAILED) - 1)]
+    rows = [replace(row, error=error) for row, error in zip(V1_FAILED, errors, strict=True)]
     report = assess(
-        [Observation(name="baseline", rows=V1), Observation(name="current", rows=V1_FAILED)],
+        [Observation(name="baseline", rows=V1), Observation(name="current", rows=rows)],
         AlarmSpec(),
     )
     assert report.against_baseline is None
-    assert [f.check for f in report.findings if not f.passed] == [NightlyCheck.FAILED]
+    (finding,) = [finding for finding in report.findings if not finding.passed]
+    assert finding.check is NightlyCheck.FAILED
+    assert finding.summary == ("100.0% of the questions got no answer (limit 2.0%): no such model")
 
 
 def test_the_detectable_drop_has_the_correlation_of_the_answers() -> None:

@@ -48,6 +48,14 @@ def test_the_intervals_of_few_videos_are_those_of_scores() -> None:
     assert 0 < accuracy.high < 1
 
 
+def test_the_interval_of_a_marginal_without_differences_depends_on_its_videos() -> None:
+    shown = [marginal.difference.difference for marginal in compare(A, A).marginals]
+    highs = {estimate.clusters: estimate.high for estimate in shown if estimate.clusters > 1}
+    assert highs
+    for clusters, high in highs.items():
+        assert high == pytest.approx(1 - 0.05 ** (1 / clusters))
+
+
 def test_the_51_marginals_of_v1_are_tested() -> None:
     columns = [marginal.column for marginal in compare(A, B).marginals]
     assert {column: columns.count(column) for column in columns} == {
