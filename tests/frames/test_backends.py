@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -31,7 +32,7 @@ from videomme_pipeline.frames.sampling import FpsBased, Keyframe, Placement, Uni
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import index_packets
-from videomme_pipeline.videos.packets import PacketIndex
+from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 STRATEGIES = (
     UniformN(frames=7),
@@ -106,6 +107,20 @@ def test_decord_returns_exact_frames_or_is_refused(odd_videos: OddVideos) -> Non
                     path, index, list(strategy.choose(index.times).frames), "decord"
                 )
     assert accepted >= EXACT_IN_DECORD
+
+
+def test_lost_and_corrupt_frames_of_a_full_decode_are_missing_by_number(tmp_path: Path) -> None:
+    whole = write_video(tmp_path / "whole.mp4", frames=20)
+    index = replace(index_packets(whole), source=IndexSource.DECODE)
+    cut = write_video(tmp_path / "cut.mp4", frames=10)
+    items = list(decode_frames(cut, index, [3, 12, 15], PYAV))
+    assert [item.number for item in items] == [3, 12, 15]
+    reasons = [item.reason for item in items if isinstance(item, Missing)]
+    assert reasons == ["the decoder returns no picture for it"] * 2
+    items = list(decode_frames(damage(whole, at=0.3, length=40), index, list(range(20)), PYAV))
+    assert sorted(item.number for item in items) == list(range(20))
+    (corrupt,) = [item for item in items if isinstance(item, Missing)]
+    assert corrupt.reason == "its decoder marks it as corrupt"
 
 
 def assert_equal_to_pyav(path: Path, index: PacketIndex, frames: list[int], backend: str) -> None:

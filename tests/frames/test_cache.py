@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from videomme_pipeline.frames.cache import (
     frames_fingerprint,
     read_frames,
     read_shown,
+    read_stored,
 )
 from videomme_pipeline.frames.picture import Encoding, PictureSpec
 from videomme_pipeline.frames.sampling import Choice, Limit, UniformN
@@ -192,7 +194,24 @@ def test_a_frame_set_has_arrays_and_a_contact_sheet(tmp_path: Path) -> None:
     assert [read_barcode(array) for array in arrays] == [0, 1, 2, 3, 4]
     sheet = frame_set.contact_sheet(columns=2, width=80)
     assert sheet.size == (160, 3 * (60 + 16))
-    assert np.asarray(sheet.crop((0, 0, 80, 60))).std() > 10
+    sheet = frame_set.contact_sheet(columns=2, width=160)
+    corners = [(x, y) for y in (0, 136, 272) for x in (0, 160)][:5]
+    shown = [np.asarray(sheet.crop((x, y, x + 160, y + 120))) for x, y in corners]
+    assert [read_barcode(picture) for picture in shown] == [0, 1, 2, 3, 4]
+    captions = [
+        np.asarray(sheet.crop((x, y + 120, x + 160, y + 136)).convert("L")) for x, y in corners
+    ]
+    ends = [int(np.flatnonzero((caption < 128).any(axis=0))[-1]) for caption in captions]
+    assert min(ends[::2]) > max(ends[1::2]), "every second frame is a keyframe, and says so"
+
+
+def test_the_stored_frames_of_a_question_are_counted_without_the_others(tmp_path: Path) -> None:
+    store, frames = Store.at(tmp_path), frames_of(3)
+    choice = replace(choice_of(frames), by_question={"q": (14, 0), "other": (7,)})
+    write_frames(store, "video", SAMPLING, choice, frames)
+    stored_frames = read_stored(store, "video", frames_fingerprint(SAMPLING), "q")
+    sizes = {frame.index: len(frame.picture) for frame in frames}
+    assert (stored_frames.count, stored_frames.bytes) == (2, sizes[14] + sizes[0])
 
 
 def test_a_png_sampling_has_the_media_type_of_png(tmp_path: Path) -> None:

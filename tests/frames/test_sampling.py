@@ -109,7 +109,14 @@ def test_qwen_vl_takes_an_even_number_within_its_limits(
 
 
 def test_a_video_of_one_frame_is_that_frame() -> None:
-    assert QwenVl().choose(steady(1, 30.0)).frames == (0,)
+    choice = QwenVl().choose(steady(1, 30.0))
+    assert (choice.frames, choice.asked) == ((0,), 1)
+
+
+def test_pictures_that_are_merged_in_pairs_count_against_the_pixels_of_a_video() -> None:
+    patches = Patches(side=32, per_video=True)
+    assert patches.size(640, 416, 94) == (640, 416)
+    assert patches.size(640, 416, 100) == (608, 384)
 
 
 @given(st.integers(0, 5000), st.integers(1, 600), st.sampled_from(Placement))
@@ -275,7 +282,7 @@ def test_the_examples_of_a_registered_strategy_are_valid_names(strategy: str) ->
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
-        ("uniform-16", "did you mean 'uniform_n-16'"),
+        ("uniform-37", "did you mean 'uniform_n-37'"),
         ("keyframes-all", "did you mean 'keyframe-all'"),
         ("fps-1-max-512", "did you mean 'fps_based-1-max-512'"),
         ("uniform_n-16.gif", "not an option"),
