@@ -112,6 +112,7 @@ def test_official_v1_has_the_quirks_of_its_script(response: str, read: str) -> N
         ("NBA. Both", "A"),
         ("Apples are red", "A"),
         ("answer = d", ""),
+        ("(A) fits. The answer is B, but the answer is unclear", "B"),  # the first phrase counts
     ],
 )
 def test_lmms_eval_reads_with_the_quirks_of_that_evaluator(response: str, read: str) -> None:
