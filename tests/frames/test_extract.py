@@ -111,8 +111,11 @@ def test_unusable_videos_are_reported_and_the_others_continue(tmp_path: Path, st
     empty.write_bytes(b"")
     sound = write_audio_only(tmp_path / "sound.mp4")
     cut = truncate(write_video(tmp_path / "cut.mkv"), 0.6)
-    results = run(store, *map(job, (good, empty, sound, cut)))
+    paths = (empty, good, sound, cut)
+    results = run(store, *map(job, paths), workers=1)
     assert results["good"].error is None
+    by_size = sorted(paths, key=lambda path: path.stat().st_size, reverse=True)
+    assert list(results) == [path.stem for path in by_size], "large videos come first"
     messages = {name: str(result.error) for name, result in results.items()}
     assert "empty (0 bytes)" in messages["empty"]
     assert "only audio" in messages["sound"]
