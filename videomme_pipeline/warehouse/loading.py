@@ -224,10 +224,10 @@ def _number_labels(
         f"select distinct {literal(label)}, {identifier(label)} from labels" for label in labels
     )
     for source in sources if labels else ():
-        found = connection.execute(
+        pairs = connection.execute(
             f"with labels as materialized (select {columns} from {source}) {distinct}"
-        )
-        for label, value in found.fetchall():
+        ).fetchall()
+        for label, value in pairs:
             if value is not None:
                 values[label].add(value)
     for label, distinct_values in values.items():
