@@ -8,7 +8,7 @@ import os
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -83,9 +83,9 @@ def open_history() -> Iterator[History]:
 def open_instance() -> Iterator[dg.DagsterInstance]:
     """Open the instance for a block.
 
-    Only one process at a time opens a home: two processes that create its databases at the same
-    time would leave a schema version that Dagster always rejects. The UI and its daemon open a home
-    only after `videomme ui` has opened it here.
+    Only one process at a time opens a home or a PostgreSQL database: two processes that create
+    tables at the same time would leave a schema version that Dagster always rejects, or fail. The
+    UI and its daemon open a home only after `videomme ui` has opened it here.
 
     Raises:
         ConfigurationError: if the home cannot be used; the message says what to do.
@@ -105,9 +105,9 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
         with _opening(home):
             prepare_home()
             if url:
-                postgres.check(url)
                 wait_for_connections()
-            instance = dg.DagsterInstance.from_config(str(home))
+            with postgres.turn(url) if url else nullcontext():
+                instance = dg.DagsterInstance.from_config(str(home))
         with instance:
             yield instance
     except CommandError as error:

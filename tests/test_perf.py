@@ -10,7 +10,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.real_vllm import is_installed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measurement]
 
 SCRIPTS = {
     path.stem: text

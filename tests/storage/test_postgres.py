@@ -3,9 +3,11 @@
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +16,7 @@ from tests.support.ports import free_port, wait_until_open
 from tests.support.postgres_server import USER, running_postgres
 from tests.support.projects import needs_postgres
 from videomme_pipeline.errors import ConfigurationError, StorageError
-from videomme_pipeline.storage.postgres import check, location
+from videomme_pipeline.storage.postgres import location, turn
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
@@ -54,18 +56,37 @@ def pgbouncer(server: str, *lines: str) -> Iterator[str]:
 @pytest.mark.parametrize("lines", [(), ("ignore_startup_parameters = options",)])
 def test_a_connection_pool_is_refused(lines: tuple[str, ...]) -> None:
     with running_postgres() as server:
-        check(server)
+        with turn(server):
+            pass
         with (
             pgbouncer(server, *lines) as url,
             pytest.raises(ConfigurationError, match=r"this is a connection pool \(PgBouncer"),
+            turn(url),
         ):
-            check(url)
+            pass
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_one_process_at_a_time_has_its_turn() -> None:
+    has_turn = Event()
+
+    def take_turn(url: str) -> None:
+        with turn(url):
+            has_turn.set()
+
+    with running_postgres() as server, ThreadPoolExecutor(1) as thread:
+        with turn(server):
+            waiting = thread.submit(take_turn, server)
+            assert not has_turn.wait(1)
+        waiting.result(timeout=30)
+        assert has_turn.is_set()
 
 
 def test_a_server_that_is_away_is_one_sentence_without_the_password() -> None:
     url = f"postgresql+psycopg2://me:secret@127.0.0.1:{free_port()}/runs"
-    with pytest.raises(StorageError) as raised:
-        check(url)
+    with pytest.raises(StorageError) as raised, turn(url):
+        pass
     message = str(raised.value)
     assert message.startswith(f"{location(url)}: PostgreSQL cannot be used (")
     assert message.endswith("Everything that is already stored is kept.")

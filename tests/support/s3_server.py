@@ -105,8 +105,11 @@ class S3Server:
 @contextmanager
 def s3_server(folder: Path, volumes: int = 8) -> Iterator[S3Server]:
     """A server with an empty bucket. It is killed after the block."""
+    import s3fs  # noqa: PLC0415 - an extra
+
     server = S3Server(folder, volumes)
     server.start()
+    s3fs.S3FileSystem.clear_instance_cache()  # its instances keep the address of another server
     try:
         yield server
     finally:

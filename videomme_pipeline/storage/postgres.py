@@ -6,7 +6,7 @@ psycopg2 is an extra, so it is imported where it is used.
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -105,15 +105,18 @@ def await_connection(connect: Callable[[], Result], *errors: type[Exception]) ->
             return result
 
 
-def check(url: str) -> None:
-    """Connect once.
+@contextmanager
+def turn(url: str) -> Iterator[None]:
+    """Connect, and let one process at a time, of all machines, be in such a block.
 
     Raises:
         StorageError: if the server cannot be reached.
         ConfigurationError: as `connect`.
     """
-    with explaining(url):
-        connect(url, name="videomme").close()
+    with explaining(url), closing(connect(url, name="videomme")) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_lock(hashtextextended('videomme turn', 0))")
+        yield
 
 
 def _pooled(url: str) -> ConfigurationError:
