@@ -52,7 +52,7 @@ def question_id_of(text: str) -> str:
 
 @pytest.mark.slow
 def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> None:
-    videos, kills = 100, 20
+    videos, kills = 100, 12
     journal = tmp_path / "journal"
     with ModelServer(delay_seconds=0.1) as server:
         uninterrupted, _ = start(server, tmp_path / "uninterrupted", videos).communicate()
