@@ -1,10 +1,10 @@
 """The packages as users get them: installed outside of the checkout, in a new environment."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import time
 import venv
 from collections.abc import Iterator
@@ -49,8 +49,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("packages")
     build(ROOT, folder / "tree")
     (source,) = (folder / "tree").glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(source, folder)
     build(folder / source.name.removesuffix(".tar.gz"), folder / "sdist", "-t", "wheel")
     (tree,) = (folder / "tree").glob("*.whl")
     (sdist,) = (folder / "sdist").glob("*.whl")
