@@ -127,8 +127,8 @@ def test_a_command_that_is_stopped_while_python_starts_ends(
     for _ in range(4):
         command = Command(tmp_path, "--help")
         time.sleep(milliseconds / 1000)
-        was_running = command.is_running
-        command.send(SIGINT)
+        if was_running := command.is_running:
+            command.send(SIGINT)
         ended = command.finish()
         went_on += was_running and ended.status == 0
         possible = (STATUS[SIGINT], -SIGINT, 1, 0)
