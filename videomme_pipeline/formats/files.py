@@ -21,7 +21,7 @@ _MISSING_IN_PANDAS = frozenset(
      "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )  # fmt: skip
 """Fields that `pandas.read_csv` reads as missing."""
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
 _UNUSABLE: Mapping[bytes, str] = {

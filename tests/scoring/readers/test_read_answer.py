@@ -6,6 +6,7 @@ and with eight options.
 """
 
 import json
+import re
 import time
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.paths import GOLDEN
+from tests.support.paths import GOLDEN, ROOT
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.read_answer import (
     READERS,
@@ -430,3 +431,10 @@ def test_an_unusable_line_is_reported_and_the_others_are_read() -> None:
     assert [item["line"] for item in read[1:-1]] == [2, 3, 4, 5, 6]
     assert read[1]["error"].startswith("line 2 is not JSON")
     assert '{"response": "B."}' in read[3]["error"]
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Before Python 3.11.5, it keeps the characters of the attempt that failed: "A+" is then A."""
+    texts = [path.read_text("utf-8") for path in (ROOT / "videomme_pipeline").rglob("*.py")]
+    assert texts
+    assert not [found for text in texts if (found := re.search(r"\)[*+?]\+", text))]

@@ -99,12 +99,14 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     return None
 
 
-_BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*+"
+# Groups are not repeated possessively: before Python 3.11.5, such a repetition keeps the characters
+# of the attempt that failed.
+_BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*"
 _REPEATED_LETTER = re.compile(
-    r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*+(?!-)(?:(?![+#°])[\W_])*+", re.IGNORECASE
+    r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
 )
 _SEVERAL_LETTERS = re.compile(
-    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))++|(?:{_BETWEEN}[a-n](?!\w))++){_BETWEEN}"
+    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))+|(?:{_BETWEEN}[a-n](?!\w))+){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
 _PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")
