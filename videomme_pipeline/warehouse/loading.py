@@ -217,13 +217,15 @@ def _number_labels(
     sources: Sequence[str],
 ) -> None:
     """Change columns of `table`, which is empty, to enums of their values in `sources`."""
+    if not labels:
+        return
     values: dict[str, set[str]] = {label: set() for label in labels}
     # `list(distinct …)` of each label takes 50 ms of CPU time even for a few rows.
     columns = ", ".join(map(identifier, labels))
     distinct = " union all ".join(
         f"select distinct {literal(label)}, {identifier(label)} from labels" for label in labels
     )
-    for source in sources if labels else ():
+    for source in sources:
         pairs = connection.execute(
             f"with labels as materialized (select {columns} from {source}) {distinct}"
         ).fetchall()
