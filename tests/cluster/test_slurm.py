@@ -1,10 +1,11 @@
 """Workers as real Slurm jobs: they run tasks, get no keys, and replace canceled jobs."""
 
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -160,12 +161,15 @@ def test_a_job_of_another_version_or_without_the_folder_ends_the_run_with_the_re
 
 
 def environments_of_jobs() -> list[dict[str, str]]:
-    """The environments of the processes of all Slurm jobs on this machine."""
-    environments = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            environments.append(process.environ())
-    return [environment for environment in environments if "SLURM_JOB_ID" in environment]
+    """The environments of all processes of this test's jobs. Other tests may have clusters, too."""
+    cluster = os.environ["SLURM_CONF"]
+    processes = psutil.process_iter(["environ"])
+    environments = [process.info["environ"] or {} for process in processes]
+    return [
+        variables
+        for variables in environments
+        if variables.get("SLURM_CONF") == cluster and "SLURM_JOB_ID" in variables
+    ]
 
 
 def _tasks(folder: Path, count: int) -> list[tuple[Path, int]]:

@@ -53,17 +53,11 @@ def running(
         servers.close()
 
 
-def engines() -> list[psutil.Process]:
-    """The engines in Slurm jobs, without the processes that wait for them."""
-    processes = psutil.process_iter()
-    return [process for process in processes if "tests.support.engine" in _arguments(process)[2:3]]
-
-
-def _arguments(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+def engines(weights: Path) -> list[psutil.Process]:
+    """The engines of these weights, without the processes that wait for them."""
+    processes = psutil.process_iter(["cmdline"])
+    expected = [ENGINE[2], str(weights)]
+    return [process for process in processes if (process.info["cmdline"] or [])[2:4] == expected]
 
 
 def submitted(*options: str) -> str:
@@ -105,10 +99,13 @@ def test_servers_wait_in_the_queue_and_replace_a_canceled_job_at_the_same_url(
         assert ": pending (Resources)" in logs
         assert f"loading {tmp_path}" in outputs
         first, second = servers.urls
-        ports = {process.cmdline()[process.cmdline().index("--port") + 1] for process in engines()}
+        ports = {
+            process.cmdline()[process.cmdline().index("--port") + 1]
+            for process in engines(tmp_path)
+        }
         assert len(ports) == 2
         assert not [port for port in ports for url in servers.urls if f":{port}/" in url]
-        environments = [process.environ() for process in engines()]
+        environments = [process.environ() for process in engines(tmp_path)]
         assert sorted(values["CUDA_VISIBLE_DEVICES"] for values in environments) == ["0", "1"]
         assert not [values for values in environments if "canary" in values.values()]
         cancel(jobs()[0])
@@ -117,7 +114,7 @@ def test_servers_wait_in_the_queue_and_replace_a_canceled_job_at_the_same_url(
         wait_until(lambda: is_answering(first) and is_answering(second), seconds=60)
         assert servers.failure is None
     assert jobs() == []
-    wait_until(lambda: engines() == [], seconds=60)
+    wait_until(lambda: engines(tmp_path) == [], seconds=60)
     assert [path.name for path in (tmp_path / "logs").iterdir() if path.suffix != ".log"] == []
 
 
@@ -182,7 +179,7 @@ def test_jobs_end_with_the_process_that_needs_them(tmp_path: Path) -> None:
             count = len(jobs())
             parent.kill()
         wait_until(lambda: len(jobs()) == count - 1, seconds=30)  # noqa: B023 - called at once
-        wait_until(lambda: engines() == [], seconds=30)
+        wait_until(lambda: engines(tmp_path) == [], seconds=30)
 
 
 def test_an_engine_ends_if_its_relay_and_machine_were_killed(tmp_path: Path) -> None:
@@ -205,4 +202,4 @@ def test_an_engine_ends_if_its_relay_and_machine_were_killed(tmp_path: Path) -> 
             time.sleep(2)
         assert job.poll() is None
         assert job.wait(60) != 0
-    assert engines() == []
+    assert engines(tmp_path) == []
