@@ -109,11 +109,12 @@ def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry
 
 
 def _store_in_sql(storage: SqlEventLogStorage, events: Sequence[dg.EventLogEntry]) -> None:
-    """Do for a batch what `store_event` does for one event, with one transaction per table.
+    """Do for a batch what `store_event` does for one event.
 
-    On SQLite, the index of all runs contains the events, and the log of the run one entry about
-    them. (Dagster's `store_event_batch` does this on PostgreSQL only, and compiles a statement for
-    every batch.)
+    An event and its tags are stored in one transaction, because another process that plans would
+    read an event without its data version as a partition that was never built. On SQLite, the index
+    of all runs contains the events, and the log of the run one entry about them. (Dagster's
+    `store_event_batch` does this on PostgreSQL only, and compiles a statement for every batch.)
     """
     rows = [storage._event_to_row(event) for event in events]
     insert = SqlEventLogStorageTable.insert()
@@ -121,10 +122,10 @@ def _store_in_sql(storage: SqlEventLogStorage, events: Sequence[dg.EventLogEntry
         with storage.run_connection(events[0].run_id) as connection:
             connection.execute(insert, storage._event_to_row(_entry_about(events)))
     in_order = insert.returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
-    with storage.index_connection() as connection:
+    with storage.index_transaction() as connection:
         event_ids = connection.execute(in_order, rows).scalars().all()
-    storage.store_asset_event_tags(events, event_ids)
-    storage.store_asset_event(events[-1], event_ids[-1])
+        storage._store_asset_event_tags(connection, events, event_ids)
+        storage._store_asset_event(connection, events[-1], event_ids[-1])
 
 
 def _entry_about(events: Sequence[dg.EventLogEntry]) -> dg.EventLogEntry:

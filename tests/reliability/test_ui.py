@@ -11,6 +11,7 @@ from tests.support.model_server import ModelServer
 from tests.support.projects import VIDEOS
 
 CANCELED, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS
+FINISHED = {CANCELED, SUCCESS, dg.DagsterRunStatus.FAILURE}
 EVALUATIONS = ("served", "served-subtitles")
 
 
@@ -38,6 +39,8 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
                 assert "locked" not in ended.err
             wait_until(lambda: ui.backfill_status(backfill) != "REQUESTED")
             assert ui.backfill_status(backfill) == "COMPLETED_SUCCESS"
+            # The sensor may have started a run that builds the results.
+            wait_until(lambda: FINISHED.issuperset(runs_of(tmp_path).values()))
         # Only what was in flight when the first run was terminated is asked again.
         assert server.request_count - len(server.request_counts) <= CONCURRENCY
     statuses = runs_of(tmp_path)

@@ -1,6 +1,8 @@
 """Events stored in batches are equal to events that Dagster stores itself."""
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,31 @@ def test_the_log_of_a_run_has_one_entry_per_batch_on_sqlite(instance: dg.Dagster
     assert last.partition == f"key-{EVENTS_AT_A_TIME}"
     assert materializations_of(instance, result.run_id) == {KEY: EVENTS_AT_A_TIME + 1}
     assert instance.get_asset_keys_for_run(result.run_id) == {KEY}
+
+
+def test_another_process_never_reads_an_event_without_its_version(
+    instance: dg.DagsterInstance,
+) -> None:
+    def again_and_again(context: dg.OpExecutionContext) -> None:
+        for _ in range(30):
+            with EventBatch(context) as events:
+                events.add(event(1))
+
+    def read_until_all_are_written() -> None:
+        with open_instance() as another:
+            while not is_written.is_set():
+                tags = another.event_log_storage.get_latest_tags_by_partition(
+                    KEY, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
+                )
+                assert tags == {"key-1": {DATA_VERSION_TAG: "version-1"}}
+
+    run(instance, again_and_again)
+    is_written = threading.Event()
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(read_until_all_are_written)
+        run(instance, again_and_again)
+        is_written.set()
+    reading.result()
 
 
 def test_events_before_an_error_are_stored(instance: dg.DagsterInstance) -> None:
