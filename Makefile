@@ -31,8 +31,8 @@ cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Slurm or two wor
 ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 	@$(BIN)/videomme ui
 
-test: .venv/installed-dev lint ## Lint, then run the everyday tests in two processes
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope
+test: .venv/installed-dev lint ## Lint, then run the everyday tests in four processes
+	$(BIN)/pytest -m "not slow" -n 4 --dist loadscope
 
 test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
 	@commit=$$(git rev-parse --short HEAD); \
@@ -44,7 +44,7 @@ test-perf: .venv/installed-dev ## Run each measurement of perf/ in its quick for
 	$(BIN)/pytest -m measurement -n 2 --dist loadscope
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline \
+	$(BIN)/pytest -m "not slow" -n 4 --dist loadscope --cov=videomme_pipeline \
 	  --cov-branch --cov-report=term-missing:skip-covered
 
 mutation: .venv/installed-dev ## Count changes of the code that no test notices, of a sample in each room (SAMPLE=100 SEED=1 ROOM=frames)

@@ -113,6 +113,7 @@ def test_the_wheel_and_that_of_the_source_distribution_have_the_same_files(
     assert not [name for name in names if "offline" in name]
 
 
+@pytest.mark.slow
 def test_an_empty_folder_becomes_a_project_that_runs(programs: Path, tmp_path: Path) -> None:
     assert "videomme init" in run(programs, tmp_path, "status").stderr
     assert run(programs, tmp_path, "init").returncode == 0
