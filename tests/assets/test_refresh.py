@@ -129,10 +129,11 @@ def test_new_subtitles_rebuild_their_track_and_no_frame(
         ("few", {"reader": "official_v1"}, {"scores": 1}),
         ("few", {"prompt": "official_v1"}, {"prompts": 3, "responses": 3, "scores": 1}),
         pytest.param("few", {"repeats": 2}, {"responses": 3, "scores": 1}, marks=pytest.mark.slow),
-        (
+        pytest.param(
             "more",
             {"sampling": "uniform_n-8.jpeg-60"},
             {"frames": 3, "prompts": 3, "responses": 3, "scores": 1},
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "few-subtitles",
@@ -399,6 +400,7 @@ def test_a_request_for_an_unknown_evaluation_is_refused(
         job.execute_in_process(instance=instance, run_config=run_config(["fwe"]))
 
 
+@pytest.mark.slow
 def test_the_stale_status_in_the_ui_agrees_with_the_planner_about_direct_parents(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

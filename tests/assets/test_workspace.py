@@ -31,6 +31,7 @@ def projects(tmp_path: Path, copy: Copy) -> dict[str, Project]:
     return written
 
 
+@pytest.mark.slow
 def test_each_project_builds_its_own_assets(
     projects: dict[str, Project], instance: dg.DagsterInstance
 ) -> None:

@@ -152,6 +152,7 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
         assert server.request_count == asked + 1
 
 
+@pytest.mark.slow
 def test_frames_of_questions_on_a_shared_disk_are_different_files(
     write_served: WriteServed, root: Path, instance: dg.DagsterInstance
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_killed_run_resumes_with_the_frames_that_are_stored(root: Path, copy: 
     assert "Everything is fresh" in planned.err + planned.out
 
 
+@pytest.mark.slow
 def test_commands_know_the_file(
     write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

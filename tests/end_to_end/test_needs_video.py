@@ -161,6 +161,7 @@ def test_a_blind_run_splits_the_scores_of_all_other_evaluations(
         assert split_of(changed, "seeing") == by_hand(changed, "blind") != expected
 
 
+@pytest.mark.slow
 def test_a_question_without_a_blind_answer_is_unknown_until_it_is_answered(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -9,6 +9,7 @@ from tests.support.model_server import ModelServer
 from tests.support.projects import WriteServed
 
 
+@pytest.mark.slow
 def test_a_sweep_asks_each_setting_once_and_names_the_cheapest_good_one(
     write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

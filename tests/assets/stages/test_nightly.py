@@ -201,6 +201,7 @@ def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
     assert Outcome.FAILED not in {row.outcome for row in stored(opened, "2026-11-02")}
 
 
+@pytest.mark.slow
 def test_an_alert_names_one_of_several_projects(
     project: Callable[..., Project],
     server: ModelServer,

@@ -109,6 +109,7 @@ def test_the_age_of_nightly_runs_is_shown_once(
     assert RECENT in {node.name for node in job.nodes}
 
 
+@pytest.mark.slow
 def test_old_runs_are_removed_unless_partitions_need_them(
     tracking: Project, instance: dg.DagsterInstance
 ) -> None:

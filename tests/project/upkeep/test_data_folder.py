@@ -74,6 +74,7 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
     assert shelf(write_project(FEW), "uniform_n-8").offered
 
 
+@pytest.mark.slow
 def test_frames_of_replaced_video_content_are_garbage(
     project: Project, copy: Copy, instance: dg.DagsterInstance
 ) -> None:

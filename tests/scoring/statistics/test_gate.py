@@ -160,6 +160,7 @@ def run_of_a_model(chance: np.random.Generator, abilities: Floats) -> list[Score
     ]
 
 
+@pytest.mark.slow
 def test_more_runs_of_the_baseline_give_a_smaller_error_and_no_more_false_verdicts() -> None:
     """Three runs remove two thirds of the baseline's part of the noise: a third of all noise."""
     chance = np.random.default_rng(7)
