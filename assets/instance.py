@@ -83,9 +83,9 @@ def open_history() -> Iterator[History]:
 def open_instance() -> Iterator[dg.DagsterInstance]:
     """Open the instance for a block.
 
-    Only one process at a time opens a home or a PostgreSQL database: two processes that create
-    tables at the same time would leave a schema version that Dagster always rejects, or fail. The
-    UI and its daemon open a home only after `videomme ui` has opened it here.
+    Only one process at a time opens a home or a PostgreSQL database: two processes that create its
+    tables at the same time can fail, or leave a schema version that Dagster always rejects. The UI
+    and its daemon open a home only after `videomme ui` has opened it here.
 
     Raises:
         ConfigurationError: if the home cannot be used; the message says what to do.

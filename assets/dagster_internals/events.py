@@ -111,10 +111,11 @@ def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry
 def _store_in_sql(storage: SqlEventLogStorage, events: Sequence[dg.EventLogEntry]) -> None:
     """Do for a batch what `store_event` does for one event.
 
-    An event and its tags are stored in one transaction, because another process that plans would
-    read an event without its data version as a partition that was never built. On SQLite, the index
-    of all runs contains the events, and the log of the run one entry about them. (Dagster's
-    `store_event_batch` does this on PostgreSQL only, and compiles a statement for every batch.)
+    One transaction stores the events with their tags, which contain the data versions. Otherwise
+    a plan of another process could read an event without its version, as if the partition had never
+    been built. On SQLite, the index of all runs contains the events, and the log of the run one
+    entry about them. (Dagster's `store_event_batch` does this on PostgreSQL only, and compiles a
+    statement for every batch.)
     """
     rows = [storage._event_to_row(event) for event in events]
     insert = SqlEventLogStorageTable.insert()

@@ -107,7 +107,7 @@ def await_connection(connect: Callable[[], Result], *errors: type[Exception]) ->
 
 @contextmanager
 def turn(url: str) -> Iterator[None]:
-    """Connect, and let one process at a time, of all machines, be in such a block.
+    """Wait until no other process, on any machine, is in such a block for this database.
 
     Raises:
         StorageError: if the server cannot be reached.

@@ -434,7 +434,7 @@ def test_an_unusable_line_is_reported_and_the_others_are_read() -> None:
 
 
 def test_no_pattern_repeats_a_group_possessively() -> None:
-    """Before Python 3.11.5, it keeps the characters of the attempt that failed: "A+" is then A."""
+    """Python 3.11.2 keeps the characters of such a group's failed attempt: "A+" is then A."""
     texts = [path.read_text("utf-8") for path in (ROOT / "videomme_pipeline").rglob("*.py")]
     assert texts
     assert not re.findall(r"\)[*+?]\+", "".join(texts))

@@ -99,8 +99,8 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     return None
 
 
-# Groups are not repeated possessively: before Python 3.11.5, such a repetition keeps the characters
-# of the attempt that failed.
+# No group is repeated possessively: Python 3.11.2 would keep the characters of its failed attempt.
+# (Read: CPython issue 106052, corrected in 3.11.5.)
 _BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*"
 _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
