@@ -21,7 +21,8 @@ from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.scoring.checkpoint import read_checkpoints
-from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.layout import LOCAL, Store
+from videomme_pipeline.storage.names import Planned
 from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import scratch_folder
 from videomme_pipeline.videos.hash_cache import HashCache
@@ -52,6 +53,9 @@ class Project:
     _kept: ExitStack | None = None
     """The end of the workers that are kept, inside of `keeping_workers`."""
     _workers: Workers | None = None
+
+    def __post_init__(self) -> None:
+        self.store = replace(self.store, planned=self.planned)
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkState]:
@@ -102,17 +106,16 @@ class Project:
         reporting = [m for m in models if isinstance(m, RemoteSpec) and m.reports_server]
         self.servers.observe(reporting, is_stored=is_stored)
 
+    def planned(self) -> dict[str, Planned]:
+        """What a run would build of each benchmark, as far as it is known, for readers of results.
+
+        Servers are not asked: each model has the server that was recorded last.
+        """
+        return {name: benchmark.planned() for name, benchmark in self.benchmarks.items()}
+
     def reopened(self) -> "Project":
         """This project with its configuration read again, for a process that runs for long."""
         return replace(self, configuration=_configuration(self.configuration.folder, self.store))
-
-    @contextmanager
-    def predicted(self) -> Iterator[None]:
-        """Let the snapshots of all benchmarks be predictions within the block, for a dry run."""
-        with ExitStack() as stack:
-            for benchmark in self.benchmarks.values():
-                stack.enter_context(benchmark.predicted())
-            yield
 
     @contextmanager
     def workers(self) -> Iterator[Workers]:
@@ -149,7 +152,7 @@ class Project:
 
     @contextmanager
     def _connected(self, cluster: ClusterSpec) -> Iterator[Workers]:
-        shared = (cluster.folder or self.store.local("cluster")).expanduser().absolute()
+        shared = (cluster.folder or self.store.local(LOCAL, "cluster")).expanduser().absolute()
         with (
             scratch_folder(shared / "run") as folder,
             cluster.connect(folder, self.on_message) as workers,
@@ -206,12 +209,14 @@ def open_project(
     disk = os.environ.get(DISK_VARIABLE)
     local_disk = Path(disk).expanduser().absolute() if disk else None
     store = Store.at(root, local_disk)
-    if local_disk and store.local("journal.sqlite").exists() and not store.journal.exists():
-        raise ConfigurationError(
-            f"{store.local('journal.sqlite')}: the journal contains paid answers, but "
-            f"{DISK_VARIABLE} is set to {local_disk}; stop all runs and move the file (with "
-            "`journal.sqlite-wal` and `-shm` if they exist) there"
-        )
+    elsewhere = [store.local(*folder, "journal.sqlite") for folder in ((), (LOCAL,))]
+    for journal in elsewhere:
+        if journal != store.journal and journal.exists() and not store.journal.exists():
+            raise ConfigurationError(
+                f"{journal}: the journal contains paid answers, but belongs into "
+                f"{store.journal.parent}; stop all runs and move the file (with "
+                "`journal.sqlite-wal` and `-shm` if they exist) there"
+            )
     cluster = read_cluster(folder)
     if cluster and is_local(store.root):
         # The workers have other working directories.

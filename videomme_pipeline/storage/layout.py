@@ -1,12 +1,14 @@
 """The data folder: every path and every set of files in it.
 
-Paths depend on names and content hashes only, so any process finds the files of another one. This
-module does not decide which files are stale.
+Paths depend on names, content hashes and fingerprints only, so any process finds the files of
+another one. Files of three kinds have folders of their own: what stages build (written once), records
+(sequences of files, which are kept), and `local/`, which belongs to this machine and is never copied.
+This module does not decide which files are stale.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.storage.listing import NO_BENCHMARKS
+from videomme_pipeline.storage.listing import NO_BENCHMARKS, Listing
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
 from videomme_pipeline.storage.objects import (
     is_local,
     list_folders,
@@ -28,8 +31,10 @@ from videomme_pipeline.storage.tables import SET_ASIDE
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
 _ASCII_NAME = re.compile(r"[\w~-][\w.~-]*", re.ASCII)
-_KINDS = ("subtitles", "prompts", "responses", "attempts", "nightly_runs", "findings", "baselines")
-"""The kinds of tables with one folder per track or evaluation."""
+LOCAL = "local"
+"""The folder of databases, locks, logs and pages, which belong to this machine."""
+MEDIA = "media"
+"""The folder of a benchmark's videos and subtitle files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,10 @@ class Store:
     root: UPath
     local_disk: Path | None = None
     """The folder of SQLite files, if they are not in the data folder."""
+    planned: Callable[[], Mapping[str, Planned]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Returns what the project would build now, by benchmark; None without a project."""
     _paths: dict[tuple[str, ...], UPath] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -90,19 +99,13 @@ class Store:
 
     # Paths. `fingerprint` parts are those of the stage's settings.
 
-    def questions(self, benchmark: str) -> UPath:
-        return self.path(benchmark, "questions.parquet")
-
-    def videos(self, benchmark: str) -> UPath:
-        """The folder of all video rows, one file per video."""
-        return self.path(benchmark, "videos")
-
-    def video(self, benchmark: str, video_id: str) -> UPath:
-        return self.path(benchmark, "videos", f"{video_id}.parquet")
+    def built(self, benchmark: str, stage: str, name: StoredName) -> UPath:
+        """The file that a stage of a benchmark builds."""
+        return self.path(benchmark, stage, *str(name).split("/"))
 
     def media(self, benchmark: str) -> Path:
         """The folder of video and subtitle files, as they were downloaded or drawn."""
-        return self.local(benchmark, "media")
+        return self.local(benchmark, MEDIA)
 
     def packets(self, video_hash: str) -> UPath:
         return self.path("packets", f"{video_hash}.parquet")
@@ -119,25 +122,6 @@ class Store:
     def sound(self, video_hash: str, version: int) -> UPath:
         """One file per video content, shared by all benchmarks."""
         return self.path("sound", video_hash, f"{version}.parquet")
-
-    def subtitles(self, benchmark: str, track: str, video_id: str) -> UPath:
-        return self.path(benchmark, "subtitles", track, f"{video_id}.parquet")
-
-    def prompts(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
-        return self.path(benchmark, "prompts", evaluation, f"{video_id}.parquet")
-
-    def responses(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
-        return self.path(benchmark, "responses", evaluation, f"{video_id}.parquet")
-
-    def attempts(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
-        return self.path(benchmark, "attempts", evaluation, f"{video_id}.parquet")
-
-    def scores(self, benchmark: str, evaluation: str) -> UPath:
-        return self.path(benchmark, "scores", f"{evaluation}.parquet")
-
-    def evaluated_videos(self, benchmark: str, evaluation: str) -> UPath:
-        """File about the inputs of an evaluation's scores, one row per video."""
-        return self.path(benchmark, "evaluated_videos", f"{evaluation}.parquet")
 
     def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
         """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
@@ -158,36 +142,35 @@ class Store:
         """The looks of the newest race of two evaluations."""
         return self.path("races", baseline, f"{candidate}.parquet")
 
-    def failure(self, asset: str, name: str) -> UPath:
-        """One failed partition of an asset ("smoke/frames")."""
-        return self.path("failures", *asset.split("/"), f"{name}.json")
+    def failures(self, benchmark: str, stage: str) -> UPath:
+        """The folder of the failed partitions of a stage. Shared stages have the benchmark "-"."""
+        return self.path("failures", benchmark, stage)
+
+    def shown(self, benchmark: str, evaluation: str) -> UPath:
+        """The folder of the records of the scores that readers show."""
+        return self.path(benchmark, "shown", evaluation)
 
     def sqlite(self, name: str) -> Path:
         """An SQLite file, which must be on a local disk."""
-        return self.local_disk / name if self.local_disk else self.local(name)
+        return self.local_disk / name if self.local_disk else self.local(LOCAL, name)
 
     @property
     def journal(self) -> Path:
         return self.sqlite("journal.sqlite")
 
     @property
-    def versions(self) -> UPath:
-        """The versions of the package and of its stages that wrote files."""
-        return self.path("versions.json")
-
-    @property
     def locks(self) -> Path:
         """The folder of the lock files through which runs share machines and endpoints."""
-        return self.local("locks")
+        return self.local(LOCAL, "locks")
 
     def servers(self, model_fingerprint: str) -> UPath:
-        """The servers that a model had."""
-        return self.path("servers", f"{model_fingerprint}.json")
+        """The folder of the records of the servers that a model had."""
+        return self.path("servers", model_fingerprint)
 
     @property
     def server_logs(self) -> Path:
         """The folder of the logs of servers that runs have started."""
-        return self.local("servers", "logs")
+        return self.local(LOCAL, "server_logs")
 
     @property
     def hashes(self) -> Path:
@@ -196,23 +179,21 @@ class Store:
 
     @property
     def warehouse(self) -> Path:
-        return self.local("videomme.duckdb")
+        return self.local(LOCAL, "videomme.duckdb")
 
     def report(self, name: str = "index.html") -> Path:
         """A report page, or a folder of pages."""
-        return self.local("reports", name)
+        return self.local(LOCAL, "reports", name)
 
     # Files that exist, sorted by path.
 
     def benchmarks(self) -> list[str]:
-        """The benchmarks with stored questions."""
-        return [file.parent.name for file in self.question_files()]
+        """The benchmarks with stored questions, sorted."""
+        return sorted({file.parent.parent.name for file in self._files(ANY, "questions", "*.parquet")})
 
-    def question_files(self) -> list[UPath]:
-        return self._files(ANY, "questions.parquet")
-
-    def video_files(self, benchmark: str = ANY) -> list[UPath]:
-        return self._files(benchmark, "videos", "*.parquet")
+    def names(self, benchmark: str, stage: str) -> StageNames:
+        """The names of the files of a stage, from one listing."""
+        return Listing(self.root).names(benchmark, stage)
 
     def packet_files(self) -> list[UPath]:
         return self._files("packets", "*.parquet")
@@ -228,7 +209,7 @@ class Store:
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {"media", "nightly_runs", "findings", "baselines", "checkpoints", "races"}
+        kept = {MEDIA, "shown", "servers", "nightly_runs", "findings", "baselines", "checkpoints", "races"}
         return [
             file
             for depth in range(4)
@@ -240,12 +221,6 @@ class Store:
         """Files of a kind with one folder per track or evaluation, such as "subtitles"."""
         return self._files(benchmark, kind, variant, "*.parquet")
 
-    def score_files(self, benchmark: str = ANY) -> list[UPath]:
-        return self._files(benchmark, "scores", "*.parquet")
-
-    def evaluated_video_files(self, benchmark: str = ANY) -> list[UPath]:
-        return self._files(benchmark, "evaluated_videos", "*.parquet")
-
     def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
         return self.variant_files("nightly_runs", benchmark, evaluation)
 
@@ -256,26 +231,26 @@ class Store:
         return self._files("races", "*", "*.parquet")
 
     def tables(self) -> list[UPath]:
-        """Every Parquet file except those in media folders."""
+        """Every Parquet file except those in media folders and local ones, sorted."""
+        if not is_local(self.root):
+            with listing(self.root):
+                names: Iterable[str] = list_objects(self.root)
+        else:
+            root = Path(self.root.path)
+            with listing(root):
+                names = [path.relative_to(root).as_posix() for path in root.rglob("*.parquet")]
         return [
-            *self.question_files(),
-            *self.video_files(),
-            *self.packet_files(),
-            *self.frame_files(),
-            *self.decoding_files(),
-            *(file for kind in _KINDS for file in self.variant_files(kind)),
-            *self.score_files(),
-            *self.evaluated_video_files(),
-            *self.checkpoint_files(),
-            *self.race_files(),
+            self.path(*parts)
+            for name in sorted(names)
+            if name.endswith(".parquet")
+            and (parts := name.split("/"))[0] != LOCAL
+            and MEDIA not in parts[1:2]
+            and all(map(_is_name, parts))
         ]
 
     def remove_left_over(self) -> None:
         """Remove the scratch folders of processes of this machine that were killed."""
         remove_left_over(self.local())
-
-    def failure_files(self, asset: str) -> list[UPath]:
-        return self._files("failures", *asset.split("/"), "*.json")
 
     def _files(self, *pattern: str) -> list[UPath]:
         """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""

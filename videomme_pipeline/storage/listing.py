@@ -1,13 +1,15 @@
-"""States of files and objects, and listings that a plan asks many times."""
+"""States of files and objects, and the names of stored files that a plan needs."""
 
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
 from upath import UPath
 
+from videomme_pipeline.storage.names import StageNames
 from videomme_pipeline.storage.objects import (
     FileState,
     is_local,
@@ -17,7 +19,8 @@ from videomme_pipeline.storage.objects import (
 )
 
 NO_BENCHMARKS = (
-    *("checkpoints", "decoding", "failures", "frames", "packets", "races", "servers", "sound"),
+    *("checkpoints", "decoding", "failures", "frames", "local", "packets", "races", "servers"),
+    "sound",
 )
 """The folders in a data folder that do not belong to one benchmark."""
 
@@ -39,83 +42,57 @@ def file_state(path: UPath | Path) -> FileState:
 
 
 class Listing:
-    """The files under a folder, each part of which is listed once, when it is first needed.
-
-    A part is a folder on a local disk. In an object store a part is everything under a folder such
-    as "frames" or "videomme/responses".
-    """
+    """The names of stored files. Each folder of a stage is listed once, when it is first needed."""
 
     def __init__(self, root: UPath) -> None:
-        self._root, self._is_local = root, is_local(root)
-        self._names: dict[str, frozenset[str]] = {}
-        self._objects: dict[str, dict[str, FileState]] = {}
-        self._locks: defaultdict[str, Lock] = defaultdict(Lock)
+        self._root = root
+        self._names: dict[tuple[str, ...], StageNames] = {}
+        self._locks: defaultdict[tuple[str, ...], Lock] = defaultdict(Lock)
 
-    def has(self, path: UPath) -> bool:
-        if not self._is_local:
-            return self._object(path) is not None
-        folder, name = os.path.split(path.path)
-        if folder not in self._names:
-            self._names[folder] = _file_names(folder)
-        return name in self._names[folder]
+    def names(self, *folder: str) -> StageNames:
+        """The names of the files in a folder such as ("smoke", "prompts") and in its folders.
 
-    def state(self, path: UPath) -> FileState:
-        """The state of the file at `path`.
-
-        Raises:
-            FileNotFoundError: if there was none.
+        Several threads may call it at the same time.
         """
-        if self._is_local:
-            return file_state(path)
-        if state := self._object(path):
-            return state
-        raise FileNotFoundError(f"{path}: no such object")
-
-    def list_ahead(self, *part: str) -> None:
-        """List a part of an object store, such as ("videomme", "responses"), before it is needed.
-
-        Several threads may do so at the same time.
-        """
-        if not self._is_local:
-            self._objects_of("/".join(part))
-
-    def _object(self, path: UPath) -> FileState | None:
-        names = path.path[len(self._root.path.rstrip("/")) + 1 :].split("/")
-        depth = 1 if names[0] in NO_BENCHMARKS else 2
-        if len(names) > depth:
-            return self._objects_of("/".join(names[:depth])).get("/".join(names[depth:]))
-        with suppress(FileNotFoundError), listing(path):
-            return object_state(path)
-        return None
-
-    def _objects_of(self, part: str) -> dict[str, FileState]:
-        with self._locks[part]:
-            if part not in self._objects:
-                with listing(self._root / part):
-                    self._objects[part] = list_objects(self._root / part)
-            return self._objects[part]
+        with self._locks[folder]:
+            if folder not in self._names:
+                self._names[folder] = StageNames(_names_in(self._root.joinpath(*folder)))
+            return self._names[folder]
 
 
-def states_of_files(folder: str) -> dict[str, FileState]:
-    """The states of the entries of a folder. The state of a broken link is that of the link."""
-    try:
-        with listing(Path(folder)), os.scandir(folder) as entries:
-            return {
-                entry.name: FileState.of(entry.stat(follow_symlinks=os.path.exists(entry.path)))  # noqa: PTH110 - not a loop of links
-                for entry in entries
-            }
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+def _names_in(folder: UPath) -> Iterable[str]:
+    """The names of the files in `folder` and in its folders, relative to `folder`."""
+    with listing(folder):
+        if not is_local(folder):
+            return list_objects(folder)
+        names, folders = _entries(folder.path)
+        for name in folders:
+            inner, _ = _entries(os.path.join(folder.path, name))  # noqa: PTH118 - a tenth of the time
+            names += [f"{name}/{file}" for file in inner]
+        return names
 
 
-def _file_names(folder: str) -> frozenset[str]:
-    """The names of the files in a folder; none if there is no such folder."""
-    try:
-        with listing(Path(folder)), os.scandir(folder) as entries:
-            return frozenset(
-                entry.name
-                for entry in entries
-                if entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)  # noqa: PTH113 - False for a loop of links
-            )
-    except (FileNotFoundError, NotADirectoryError):
-        return frozenset()
+def _entries(folder: str) -> tuple[list[str], list[str]]:
+    """The names of the files and of the folders in `folder`; none if there is no such folder."""
+    files, folders = [], []
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                folders.append(entry.name)
+            elif entry.is_file():
+                files.append(entry.name)
+    return files, folders
+
+
+def file_states(folder: UPath) -> dict[str, FileState]:
+    """The states of all files under `folder` by their names in it, sorted; empty without one."""
+    with listing(folder):
+        if not is_local(folder):
+            return list_objects(folder)
+        start = len(folder.path.rstrip("/")) + 1
+        return {
+            path[start:]: FileState.of(os.stat(path))  # noqa: PTH116 - a plain path
+            for parent, _, names in sorted(os.walk(folder.path))
+            for path in (os.path.join(parent, name) for name in sorted(names))  # noqa: PTH118
+            if os.path.isfile(path)  # noqa: PTH113
+        }

@@ -30,7 +30,7 @@ def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
     On a local disk, a new file beside `path` is synced and renamed. An object store gets one
-    put request. With `only_new`, an object that exists is kept, and the result is False.
+    put request. With `only_new`, a file that exists is kept, and the result is False.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
@@ -38,9 +38,15 @@ def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     if not is_local(path):
         with writing(path):
             return put(path, data, only_new=only_new)
-    with replacing(Path(path.path)) as new:
+    if not only_new:
+        with replacing(Path(path.path)) as new:
+            new.write_bytes(data)
+        return True
+    target = Path(path.path)
+    with writing(target), scratch_folder(target) as folder:
+        new = folder / _NEW_FILE
         new.write_bytes(data)
-    return True
+        return _put_if_new(new, target)
 
 
 @contextmanager
@@ -129,6 +135,24 @@ def put_in_place(new: Path, path: Path) -> None:
     with new.open("rb") as file:
         os.fsync(file.fileno())
     new.replace(path)
+
+
+def _put_if_new(new: Path, path: Path) -> bool:
+    """Sync a finished file to disk and link it at `path`, unless there is a file already.
+
+    Of several writers at most one succeeds. A file system without hard links gets a rename.
+    """
+    with new.open("rb") as file:
+        os.fsync(file.fileno())
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        return False
+    except OSError:
+        if path.exists():
+            return False
+        new.replace(path)
+    return True
 
 
 @contextmanager

@@ -5,9 +5,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from upath import UPath
@@ -15,8 +14,8 @@ from upath import UPath
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.rows import from_table, to_table
 from videomme_pipeline.storage import parquet
-from videomme_pipeline.storage.listing import file_state, states_of_files
-from videomme_pipeline.storage.objects import FileState, is_local, list_objects, listing
+from videomme_pipeline.storage.names import fingerprint_in
+from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import publish
 
 Row = TypeVar("Row")
@@ -36,16 +35,20 @@ def write_rows(
     *,
     fingerprint: str,
     settings: Mapping[str, object] | None = None,
-) -> pa.Table:
-    """Publish `rows` as Parquet.
+    parts: Mapping[str, object] | None = None,
+    only_new: bool = False,
+) -> None:
+    """Publish `rows` as Parquet. With `only_new`, a file that exists is kept.
 
-    The file's metadata has the fingerprint and the `settings` that the rows were built with, as
-    JSON.
+    The file's metadata has the fingerprint, the `settings` that the rows were built with, and the
+    named `parts` of the fingerprint, as JSON.
     """
-    metadata = {"fingerprint": fingerprint, "settings": json.dumps(settings or {}, sort_keys=True)}
-    table = to_table(rows, row_class, metadata)
-    publish(path, parquet.encode(table))
-    return table
+    metadata = {
+        "fingerprint": fingerprint,
+        "settings": json.dumps(settings or {}, sort_keys=True),
+        "parts": json.dumps(parts or {}, sort_keys=True),
+    }
+    publish(path, parquet.encode(to_table(rows, row_class, metadata)), only_new=only_new)
 
 
 def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
@@ -57,92 +60,30 @@ def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
             it.
     """
     with setting_aside(path):
-        return from_table(parquet.read_table(path), row_class)
+        return from_table(_read_table(path), row_class)
 
 
 def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
     return [row for path in paths for row in read_rows(path, row_class)]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRow(Generic[Row]):
-    """The only row of a file, and the fingerprint in its footer."""
-
-    row: Row
-    fingerprint: str
-
-
-class RowFile(Generic[Row]):
-    """A file of rows. Another read parses the file again only if the file changed."""
-
-    def __init__(self, path: UPath, row_class: type[Row]) -> None:
-        self._path, self._row_class = path, row_class
-        self._cached: tuple[FileState, tuple[Row, ...]] | None = None
-
-    def read(self) -> tuple[Row, ...]:
-        """The rows. Errors are those of `read_rows`."""
-        state = file_state(self._path)
-        if self._cached is None or self._cached[0] != state:
-            self._cached = state, tuple(read_rows(self._path, self._row_class))
-        return self._cached[1]
-
-
-class RowFolder(Generic[Row]):
-    """A folder of files with one row each. Another read reads only the files that changed.
-
-    Objects are read by several threads, from local copies if there are any.
-    """
-
-    def __init__(self, folder: UPath, row_class: type[Row]) -> None:
-        self._folder, self._row_class = folder, row_class
-        self._cached: dict[str, tuple[FileState, StoredRow[Row]]] = {}
-
-    def read(self) -> dict[str, StoredRow[Row]]:
-        """The rows by file name without suffix, sorted; empty if there is no folder."""
-        states = self._states()
-        current = {
-            name: (state, row)
-            for name, (state, row) in self._cached.items()
-            if states.get(name) == state
-        }
-        changed = [name for name in states if name not in current]
-        rows = _read_all(
-            lambda name: self._read(name, states[name]), changed, are_local=is_local(self._folder)
-        )
-        read = {n: (states[n], row) for n, row in zip(changed, rows, strict=True) if row}
-        self._cached = current | read
-        return {name: self._cached[name][1] for name in states if name in self._cached}
-
-    def _states(self) -> dict[str, FileState]:
-        """The states of the files by name without suffix, sorted; empty if there is no folder."""
-        if is_local(self._folder):
-            states = states_of_files(self._folder.path)
-        else:
-            with listing(self._folder):
-                states = list_objects(self._folder)
-        return {
-            name.removesuffix(".parquet"): states[name]
-            for name in sorted(states)
-            if name.endswith(".parquet") and not name.startswith(".")
-        }
-
-    def _read(self, name: str, state: FileState) -> StoredRow[Row] | None:
-        """The row of one file, or None if the file is damaged. A damaged file is set aside."""
-        path = self._folder / f"{name}.parquet"
-        try:
-            with setting_aside(path):
-                table = parquet.read_copied_table(path, state)
-                (row,) = from_table(table, self._row_class)
-                return StoredRow(row, parquet.metadata_of(table).get("fingerprint", ""))
-        except DamagedFileError as error:
-            _log.warning("%s", error)
-            return None
-
-
 def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
     """The stored table, or some of its columns. Errors are those of `read_rows`."""
     with setting_aside(path):
-        return parquet.read_table(path, columns)
+        return _read_table(path, columns)
+
+
+def _read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
+    table = parquet.read_table(path, columns)
+    _check_name(path, parquet.metadata_of(table))
+    return table
+
+
+def _check_name(path: UPath, metadata: Mapping[str, str]) -> None:
+    """Raise ValueError if a file has the name of another one, which a plan would take for fresh."""
+    named = fingerprint_in(path.name)
+    if named is not None and metadata.get("fingerprint", named) != named:
+        raise ValueError(f"it was renamed: its fingerprint is {metadata['fingerprint']}")
 
 
 def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
@@ -221,12 +162,23 @@ def stored_fingerprint(path: UPath) -> str | None:
 
 def stored_settings(path: UPath) -> dict[str, Any]:
     """The settings in the file at `path`; empty if it has none, is missing or damaged."""
-    value = _metadata(path).get("settings")
+    return _json_of(path, "settings")
+
+
+def stored_parts(path: UPath) -> dict[str, Any]:
+    """The named parts of a file's fingerprint; empty if it has none, is missing or damaged."""
+    return _json_of(path, "parts")
+
+
+def _json_of(path: UPath, key: str) -> dict[str, Any]:
+    value = _metadata(path).get(key)
     return dict(json.loads(value)) if value else {}
 
 
 def _metadata(path: UPath) -> dict[str, str]:
     """The metadata of the file at `path`; empty if it is missing or damaged (then set aside)."""
     with suppress(FileNotFoundError, StorageError), logging_damage(path):
-        return parquet.read_metadata(path)
+        metadata = parquet.read_metadata(path)
+        _check_name(path, metadata)
+        return metadata
     return {}

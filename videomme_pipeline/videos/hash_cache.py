@@ -9,7 +9,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, advice, is_damage, open_database
 from videomme_pipeline.storage.tables import set_aside
@@ -31,6 +31,8 @@ class HashCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        self._known: dict[str, tuple[int, str, str, str]] | None = None
+        """Size, version, hash and checksum by path, as they were read last."""
 
     def __enter__(self) -> "HashCache":
         return self
@@ -46,24 +48,40 @@ class HashCache:
     def clear(self) -> None:
         """Delete all hashes, so that every file is hashed again."""
         self._execute("delete from hashes")
+        self._known = {}
+
+    def load(self) -> None:
+        """Read all hashes again, because other processes may have added some."""
+        rows = self._execute("select path, bytes, version, hash, checksum from hashes")
+        self._known = {path: (size, *others) for path, size, *others in rows}
+
+    def knows(self, path: MediaFile) -> bool:
+        """True if the file was hashed before, in any state."""
+        return str(path) in self._loaded()
 
     def get(self, path: MediaFile, state: FileState) -> str | None:
-        key = str(path), state.bytes, state.version
-        rows = self._execute(
-            "select hash, checksum from hashes where (path, bytes, version) = (?, ?, ?)", key
-        )
-        for value, checksum in rows:
-            if checksum == _checksum(key, value):
-                return str(value)
-        return None
+        key = str(path)
+        known = self._loaded().get(key)
+        if known is None or known[:2] != (state.bytes, state.version):
+            return None
+        value = known[2]
+        return value if known[3] == _checksum((key, *known[:2]), value) else None
 
     def put(self, path: MediaFile, state: FileState, value: str) -> None:
         key = str(path), state.bytes, state.version
+        row = (*key, value, _checksum(key, value))
         self._execute(
             "insert or replace into hashes (path, bytes, version, hash, checksum) "
             "values (?, ?, ?, ?, ?)",
-            (*key, value, _checksum(key, value)),
+            row,
         )
+        self._loaded()[key[0]] = row[1:]
+
+    def _loaded(self) -> dict[str, tuple[int, str, str, str]]:
+        if self._known is None:
+            self.load()
+        assert self._known is not None
+        return self._known
 
     def _execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows of a statement. A damaged file is replaced by an empty one first."""
@@ -117,4 +135,5 @@ def _create_table(connection: sqlite3.Connection) -> None:
 
 
 def _checksum(key: tuple[str, int, str], value: object) -> str:
-    return fingerprint(key, str(value))
+    path, size, version = key
+    return text_fingerprint(path, str(size), version, str(value))

@@ -137,6 +137,22 @@ def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     return value
 
 
+def known_hash(path: VideoSource, hashes: HashCache, *, is_stored: bool) -> str | None:
+    """The content hash of a file that was hashed before, or None. Nothing else is read.
+
+    A file that has changed since is read again. So is any file with `is_stored`, because something
+    that was built from it is stored.
+
+    Raises:
+        OSError: if there is no such file, or it cannot be read.
+    """
+    if isinstance(path, FrameFolder):
+        is_known = is_stored or all(hashes.knows(item.absolute()) for item in path.pictures)
+        return content_hash(path, hashes) if is_known else None
+    is_known = is_stored or hashes.knows(path if isinstance(path, RemoteFile) else path.absolute())
+    return content_hash(path, hashes) if is_known else None
+
+
 def video_hash(path: VideoSource, video_id: str, hashes: HashCache | None = None) -> str:
     """The content hash of a video.
 

@@ -87,7 +87,7 @@ def _digest(inputs: Inputs, frame: ShownFrame) -> str:
     content of the file and on the sampling, not on the size and encoding of our frames.
     """
     model, sampling = inputs.evaluation.model, inputs.evaluation.sampling
-    content = inputs.benchmark.snapshot.versions.video(inputs.video_id)
+    content = inputs.benchmark.snapshot.content_hash(inputs.video_id)
     digest = fingerprint(frame) if model.sees_frame_times else frame.digest
     if model.reads_video and sampling is not None:
         chosen = sampling.for_duration(inputs.questions[0].duration)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from upath import UPath
+
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoError
 from videomme_pipeline.evaluation.evaluation import Evaluation
@@ -17,15 +19,16 @@ from videomme_pipeline.frames.sampling import FromFile
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
-from videomme_pipeline.project.state.versions import INCOMPLETE
+from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.prompts.render import Prompt, render
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
-from videomme_pipeline.storage.tables import read_rows, stored_fingerprint
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames
 from videomme_pipeline.videos.probe import video_hash
 
+Row = TypeVar("Row")
 Stored = TypeVar("Stored")
 
 
@@ -76,8 +79,7 @@ class Inputs:
 
     def sampled_frames(self, frames: Sequence[ShownFrame]) -> SampledFrames:
         """Shown frames of the video, in order of time, to align subtitles with."""
-        self.benchmark.snapshot.versions.video(self.video_id)
-        timing = self.benchmark.snapshot.videos[self.video_id].timing
+        timing = self.benchmark.snapshot.video(self.video_id).timing
         return SampledFrames.of(
             frames, fps=timing.average_fps, video_end_seconds=timing.duration_seconds
         )
@@ -99,7 +101,7 @@ class Inputs:
                 f"{path}: the video is {reference.footage.clip or media}, which cannot be sent; "
                 "send its frames instead",
             )
-        if video_hash(path, video_id, self.benchmark.hashes) != snapshot.versions.video(video_id):
+        if video_hash(path, video_id, self.benchmark.hashes) != snapshot.content_hash(video_id):
             raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")
         return path
 
@@ -110,13 +112,10 @@ class Inputs:
             NotReadyError: if the lines are missing, or belong to other frames or settings.
         """
         track = self.evaluation.track_name
-        if track is None:
+        version = self._versions.subtitles(self.video_id, self.evaluation)
+        if track is None or version is None:
             return None
-        path = self.benchmark.store.subtitles(self.benchmark.name, track, self.video_id)
-        version = self.benchmark.snapshot.versions.subtitles(self.video_id, self.evaluation)
-        if stored_fingerprint(path) != version:
-            raise self._not_ready("subtitles", track)
-        return read_rows(path, AlignedLine)
+        return self._rows("subtitles", track, version, AlignedLine)
 
     def prompts(self) -> list[Prompt]:
         """The stored prompts.
@@ -124,12 +123,29 @@ class Inputs:
         Raises:
             NotReadyError: if the prompts are missing, or were rendered from other inputs.
         """
-        name = self.evaluation.name
-        path = self.benchmark.store.prompts(self.benchmark.name, name, self.video_id)
-        version = self.benchmark.snapshot.versions.prompts(self.video_id, self.evaluation)
-        if stored_fingerprint(path) != version:
-            raise self._not_ready("prompts", name)
-        return read_rows(path, Prompt)
+        version = self._versions.prompts(self.video_id, self.evaluation)
+        return self._rows("prompts", self.evaluation.name, version, Prompt)
+
+    def _rows(self, stage: str, variant: str, fingerprint: str, row_class: type[Row]) -> list[Row]:
+        """The stored rows of this video.
+
+        Raises:
+            NotReadyError: if they are missing.
+        """
+        path = self._path(stage, variant, fingerprint)
+        try:
+            return read_rows(path, row_class)
+        except FileNotFoundError:
+            raise self._not_ready(stage, variant) from None
+
+    def _path(self, stage: str, variant: str, fingerprint: str) -> UPath:
+        return self.benchmark.snapshot.path(
+            stage, fingerprint, variant=variant, video=self.video_id
+        )
+
+    @property
+    def _versions(self) -> Versions:
+        return self.benchmark.snapshot.versions
 
     def render_prompts(self) -> list[Prompt]:
         """One prompt per question, rendered from the stored frames and subtitle lines.
@@ -157,15 +173,12 @@ class Inputs:
 
     def responses(self) -> dict[tuple[str, int], Response]:
         """The responses to the current requests, by question id and repeat."""
-        name = self.evaluation.name
-        path = self.benchmark.store.responses(self.benchmark.name, name, self.video_id)
         try:
-            version = self.benchmark.snapshot.versions.responses(self.video_id, self.evaluation)
-        except NotReadyError:
+            version = self._versions.responses(self.video_id, self.evaluation)
+            rows = read_rows(self._path("responses", self.evaluation.name, version), Response)
+        except (NotReadyError, FileNotFoundError):
             return {}
-        if stored_fingerprint(path) not in (version, version + INCOMPLETE):
-            return {}
-        return {(row.question_id, row.repeat): row for row in read_rows(path, Response)}
+        return {(row.question_id, row.repeat): row for row in rows}
 
     def _read(
         self, read: Callable[[Store, str, str, str | None], Stored], question_id: str | None
@@ -173,9 +186,8 @@ class Inputs:
         """The result of `read` for the frame file of the video, or None without frames."""
         if self.evaluation.sampling is None:
             return None
-        versions = self.benchmark.snapshot.versions
-        content = versions.video(self.video_id)
-        settings = versions.frame_settings(self.video_id, self.evaluation.sampling)
+        content = self.benchmark.snapshot.content_hash(self.video_id)
+        settings = self._versions.frame_settings(self.video_id, self.evaluation.sampling)
         try:
             return read(self.benchmark.store, content, settings, question_id)
         except FileNotFoundError:

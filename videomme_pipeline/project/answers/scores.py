@@ -35,7 +35,7 @@ def score_evaluation(
     Questions without an answer are rows with the outcome `failed` and the reason. If the
     evaluation has a judge, it is asked about every response that `strict` cannot read.
     """
-    reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
+    reasons = FailureLog(project.store, f"{benchmark.name}/responses").reasons()
     pairing = evaluation.pairing
     scored = []
     for video_id, questions in benchmark.snapshot.questions_of(evaluation).items():

@@ -1,16 +1,19 @@
 """The servers that each model had, as far as they report what they are.
 
-The first server that is seen for a model is that of the answers that are already stored: it does
-not change the identity of the model. Any other server does, so that its answers are separate. If
-an earlier server returns, its answers are valid again. A value that is unknown is no difference.
+The first server that is seen for a model is that of the answers that are already stored: requests
+to it have the fingerprints that they had before. Any other server changes the fingerprints of
+requests, so that its answers are separate. If an earlier server returns, its answers are valid
+again. A value that is unknown is no difference.
+
+The names of files contain the key of every server, the first one included. So two folders with
+different servers never share a name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pydantic import AwareDatetime, TypeAdapter, ValidationError
-from upath import UPath
+from pydantic import TypeAdapter, ValidationError
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import canonical_json, fingerprint
@@ -19,7 +22,9 @@ from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.publish import publish
+from videomme_pipeline.storage.records import append_record, read_record, sequence
+
+_IDENTITY = TypeAdapter(ServerIdentity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,7 @@ class SeenServer:
     """A server of a model. `key` is the hash of its identity when it was first seen, at `since`."""
 
     key: str
-    since: AwareDatetime
+    since: datetime
     identity: ServerIdentity
 
     def label(self, response: Response) -> Response:
@@ -41,19 +46,8 @@ class SeenServer:
         return replace(response, server=canonical_json(self.identity.known))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    """The file of a model, with its servers, the current one first."""
-
-    model: str
-    servers: list[SeenServer]
-
-
-_FILE = TypeAdapter(_File)
-
-
 class ServerRecord:
-    """One small file per model in the data folder with the model's servers, current one first."""
+    """A sequence of records per model in the data folder, one for each change of its server."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -68,15 +62,15 @@ class ServerRecord:
         """The servers of a model, the current one first.
 
         Raises:
-            DamagedFileError: if their file is damaged. It cannot be rebuilt.
+            DamagedFileError: if a record is damaged. It cannot be rebuilt.
         """
         model = _fingerprint(spec)
         if model not in self._seen:
-            self._seen[model] = _read(self._store.servers(model))
+            self._seen[model] = self._read(model)
         return self._seen[model]
 
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
-        """`spec` with its current server in the identity.
+        """`spec` with its current server in the identity of requests.
 
         The first server ever seen is left out, so that stored answers stay valid.
         """
@@ -86,6 +80,19 @@ class ServerRecord:
         if not seen or seen[0] is _first(seen):
             return spec.with_server(None)
         return spec.with_server(seen[0].key)
+
+    def keys(self, spec: ModelSpec) -> list[str | None]:
+        """The keys of the records that describe the current server, for the names of files.
+
+        The current record comes first. Others describe the same server: they come from another
+        folder, in which the server reported more or less when it was first seen. [None] if no
+        server of the model was ever seen.
+        """
+        seen = self.seen(spec) if isinstance(spec, RemoteSpec) else []
+        if not seen:
+            return [None]
+        current = seen[0].identity
+        return [server.key for server in seen if not server.identity.differences(current)]
 
     def server_of(self, spec: ModelSpec) -> SeenServer | None:
         """The server in the identity of `spec`, or the first server. None if none was seen."""
@@ -111,12 +118,28 @@ class ServerRecord:
         else:
             current = replace(recorded, identity=recorded.identity.completed_by(identity))
         others = [server for server in seen if server is not recorded]
-        model, now_seen = _fingerprint(spec), [current, *others]
-        self._seen[model] = now_seen
-        path = self._store.servers(model)
-        if is_stored and now_seen != _read(path):
-            file = _File(model=spec.name, servers=now_seen)
-            publish(path, _FILE.dump_json(file, indent=2, exclude_none=True))
+        model = _fingerprint(spec)
+        if is_stored and [current, *others] != self._read(model):
+            known = _IDENTITY.dump_python(current.identity, mode="json", exclude_none=True)
+            content = {"model": spec.name, "identity": known}
+            append_record(self._store.servers(model), current.key, content, now)
+        self._seen[model] = [current, *others]
+
+    def _read(self, model: str) -> list[SeenServer]:
+        """The recorded servers of a model, the newest record first."""
+        servers: dict[str, SeenServer] = {}
+        for time, key, path in sequence(self._store.servers(model)):
+            try:
+                identity = _IDENTITY.validate_python(read_record(path)["identity"])
+            except (DamagedFileError, KeyError, ValidationError) as error:
+                raise DamagedFileError(
+                    f"{path}: the record of a model's server is damaged ({error}); restore it, or "
+                    "delete it if the server is the same as in the record before"
+                ) from error
+            earlier = servers.pop(key, None)
+            since = earlier.since if earlier else time
+            servers[key] = SeenServer(key=key, since=since, identity=identity)
+        return [*reversed(servers.values())]
 
 
 def _fingerprint(spec: RemoteSpec) -> str:
@@ -124,18 +147,5 @@ def _fingerprint(spec: RemoteSpec) -> str:
     return spec.with_server(None).fingerprint
 
 
-def _read(path: UPath) -> list[SeenServer]:
-    if not path.exists():
-        return []
-    try:
-        return _FILE.validate_json(path.read_bytes()).servers
-    except ValidationError as error:
-        raise DamagedFileError(
-            f"{path}: the record of the model's servers is damaged ({error.errors()[0]['msg']}); "
-            "if the server is still the first one that this model had, delete the file; otherwise "
-            "restore it"
-        ) from error
-
-
-def _first(seen: Sequence[SeenServer]) -> SeenServer:
+def _first(seen: Iterable[SeenServer]) -> SeenServer:
     return min(seen, key=lambda server: server.since)

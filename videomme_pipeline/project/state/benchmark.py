@@ -1,34 +1,41 @@
 """The state of one benchmark: its settings, and a snapshot of its stored data.
 
 A snapshot is read lazily and never changes. When files may have changed, `invalidate` drops the
-snapshot, so that the next access reads the files again.
+snapshot, so that the next access lists and reads files again.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
+
+from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.benchmarks.source import Source
-from videomme_pipeline.errors import DamagedFileError, NotReadyError, VideoMMEError
+from videomme_pipeline.errors import (
+    DamagedFileError,
+    NotReadyError,
+    VideoMissingError,
+    VideoMMEError,
+)
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.state.failures import FailureLog
-from videomme_pipeline.project.state.versions import Versions
+from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, variant_in
+from videomme_pipeline.project.state.versions import Versions, code_version
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
-from videomme_pipeline.storage.tables import RowFile, RowFolder, StoredRow, stored_fingerprint
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.probe import Video, content_hash
+from videomme_pipeline.videos.probe import Video, content_hash, known_hash
 
 _log = logging.getLogger(__name__)
 
@@ -49,11 +56,10 @@ class BenchmarkState:
         self.hashes = hashes
         self.server_record = server_record
         self._configuration = configuration
-        self.question_file = RowFile(store.questions(name), Question)
-        self.video_files = RowFolder(store.videos(name), Video)
-        self.memos = defaultdict[str | None, dict[Hashable, str]](dict)
-        """The versions that snapshots computed from the same questions, by their version."""
-        self._snapshot_class = Snapshot
+        self._parents: dict[tuple[Dimension, Dimension], dict[str, str | None]] = {}
+        """The variant that each variant is built from, by their dimensions."""
+        self.read_questions: tuple[UPath, Questions] | None = None
+        """The questions that were read last, with their file. A file never changes."""
         self.snapshot = Snapshot(self)
         """The stored data. Each part is read at its first access after the last `invalidate`."""
 
@@ -76,21 +82,54 @@ class BenchmarkState:
         offered = self._configuration.samplings.get(self.name, ())
         return any(offer.name == sampling for offer in offered)
 
-    @contextmanager
-    def predicted(self) -> Iterator[None]:
-        """Let `snapshot` be a `PredictedSnapshot` within the block."""
-        self._snapshot_class = PredictedSnapshot
-        self.invalidate()
-        try:
-            yield
-        finally:
-            self._snapshot_class = Snapshot
-            self.invalidate()
-
     def invalidate(self) -> None:
         """Replace the snapshot, because files may have changed."""
-        self.snapshot = self._snapshot_class(self)
+        self.snapshot = Snapshot(self)
         self.server_record.invalidate()
+
+    @cached_property
+    def tracks(self) -> dict[str, Evaluation]:
+        """An evaluation with each track. All of a track have the same sampling and alignment."""
+        evaluations = reversed(self.evaluations.values())
+        return {track: evaluation for evaluation in evaluations if (track := evaluation.track_name)}
+
+    def variants(self, dimension: Dimension) -> tuple[str, ...]:
+        """Every variant of a dimension other than the video, sorted."""
+        if dimension is Dimension.SAMPLING:
+            return tuple(sorted(self.samplings))
+        used = (variant_in(evaluation, dimension) for evaluation in self.evaluations.values())
+        return tuple(sorted({variant for variant in used if variant}))
+
+    def parent_variant(
+        self, variant: str | None, dimension: Dimension | None, upstream: Dimension
+    ) -> str | None:
+        """The variant of `upstream` that a variant of `dimension` is built from, or None."""
+        if dimension is None or variant is None:
+            return None
+        key = dimension, upstream
+        if key not in self._parents:
+            self._parents[key] = {
+                child: variant_in(evaluation, upstream)
+                for evaluation in reversed(self.evaluations.values())
+                if (child := variant_in(evaluation, dimension))
+            }
+        return self._parents[key].get(variant)
+
+    def planned(self) -> Planned:
+        """The fingerprints that files would have if they were built now, as far as known."""
+        snapshot = self.snapshot
+        try:
+            questions, versions = snapshot.questions_version, snapshot.versions
+        except VideoMMEError:
+            return Planned()
+        videos, scores = dict[str, str](), dict[str, str]()
+        for video_id in snapshot.questions:
+            with suppress(VideoMMEError):
+                videos[video_id] = versions.video(video_id)
+        for evaluation in self.evaluations.values():
+            with suppress(VideoMMEError):
+                scores[evaluation.name] = versions.scores(evaluation)
+        return Planned(questions=questions, videos=videos, scores=scores)
 
     def open_source(self) -> Source:
         """Open the source of this benchmark's questions and files. Nothing is fetched or read yet.
@@ -110,10 +149,29 @@ class Snapshot:
 
     def __init__(self, benchmark: BenchmarkState) -> None:
         self._benchmark = benchmark
+        self._content_hashes: dict[str, str | NotReadyError] = {}
         self._subtitle_hashes: dict[str, str | None] = {}
         self._selected: dict[Selection, Questions] = {}
-        self.listing = Listing(benchmark.store.root)
-        """The stored files when their folders were first listed."""
+        self._videos: dict[str, Video] = {}
+        self._listing = Listing(benchmark.store.root)
+
+    def names(self, stage: str) -> StageNames:
+        """The names of the files of a stage, when they were first needed."""
+        if stage == "frames":  # all benchmarks share them
+            return self._listing.names(stage)
+        return self._listing.names(self._benchmark.name, stage)
+
+    def path(
+        self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
+    ) -> UPath:
+        """The complete file of a partition, else its part with most answers, else its future file.
+
+        A file that does not exist has the name that the complete one will have.
+        """
+        name = StoredName(variant=variant, video=video, fingerprint=fingerprint)
+        if str(name) not in self.names(stage):
+            name = self.names(stage).best(variant, video, fingerprint) or name
+        return self._benchmark.store.built(self._benchmark.name, stage, name)
 
     @cached_property
     def source(self) -> Source:
@@ -125,23 +183,47 @@ class Snapshot:
         return self._benchmark.open_source()
 
     @cached_property
-    def questions(self) -> dict[str, tuple[Question, ...]]:
-        """The stored questions by video id.
+    def questions_version(self) -> str:
+        """Fingerprint of the questions.
 
         Raises:
-            NotReadyError: if the questions have not been built yet, or their file is damaged.
+            VideoMMEError: if the user's folder has no questions, or the license is not accepted.
         """
-        name = self._benchmark.name
+        return text_fingerprint("questions", code_version("questions"), self.source.version)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The questions by video id: the stored ones, or those that the next run will store.
+
+        Raises:
+            NotReadyError: if the questions have to be fetched first, or cannot be read.
+        """
         try:
-            rows = self._benchmark.question_file.read()
-        except FileNotFoundError:
+            stored = self._stored_questions()
+            known = None if stored else self.source.known_questions()
+        except NotReadyError:
+            raise
+        except VideoMMEError as error:
+            raise NotReadyError(str(error)) from error
+        if stored is None and known is None:
+            name = self._benchmark.name
             raise NotReadyError(
                 f"{name}: its questions have not been built yet; materialize {name}/questions"
-            ) from None
-        except DamagedFileError as error:
-            _log.warning("%s", error)
-            raise NotReadyError(str(error)) from error
-        return group_by_video(rows)
+            )
+        return stored or group_by_video(known or ())
+
+    def _stored_questions(self) -> Questions | None:
+        benchmark = self._benchmark
+        path = self.path("questions", self.questions_version)
+        if benchmark.read_questions is None or benchmark.read_questions[0] != path:
+            try:
+                benchmark.read_questions = path, group_by_video(read_rows(path, Question))
+            except FileNotFoundError:
+                return None
+            except DamagedFileError as error:
+                _log.warning("%s", error)
+                return None
+        return benchmark.read_questions[1]
 
     @cached_property
     def example_ids(self) -> dict[str, str]:
@@ -159,46 +241,86 @@ class Snapshot:
             self._selected[selection] = selection.of(self.questions)
         return self._selected[selection]
 
-    @cached_property
-    def questions_version(self) -> str | None:
-        """The data version of the stored questions, or None if no questions are stored."""
-        return stored_fingerprint(self._benchmark.store.questions(self._benchmark.name))
+    def video(self, video_id: str) -> Video:
+        """The row of a video.
+
+        Raises:
+            NotReadyError: if the video was not probed yet, or could not be.
+        """
+        if video_id not in self._videos:
+            path = self.path("videos", self.versions.video(video_id), video=video_id)
+            try:
+                (self._videos[video_id],) = read_rows(path, Video)
+            except FileNotFoundError:
+                raise self._failures.not_ready(VideoPartition(video_id)) from None
+        return self._videos[video_id]
 
     @cached_property
-    def videos(self) -> dict[str, Video]:
-        return {stored.row.video_id: stored.row for stored in self.stored_videos.values()}
+    def _hashes(self) -> HashCache:
+        """The content hashes, with those of other processes until now."""
+        self._benchmark.hashes.load()
+        return self._benchmark.hashes
 
-    @cached_property
-    def stored_videos(self) -> dict[str, StoredRow[Video]]:
-        """The stored video rows with their fingerprints, by video id."""
-        return self._benchmark.video_files.read()
+    @property
+    def _failures(self) -> FailureLog:
+        return FailureLog(self._benchmark.store, f"{self._benchmark.name}/videos")
 
     @cached_property
     def versions(self) -> Versions:
-        """The data versions that partitions would have if they were built now."""
-        failures = FailureLog(self._benchmark.store, f"{self._benchmark.name}/videos").read()
+        """The fingerprints that partitions would have if they were built now."""
         return Versions(
             questions=self.questions,
-            videos=self.videos,
+            content_hash=self.content_hash,
             subtitle_hash=self.subtitle_hash,
-            with_server=self._benchmark.server_record.with_server,
-            reasons={
-                video: reason
-                for partition, reason in failures.items()
-                if (video := partition.video)
-            },
+            server_keys=self._benchmark.server_record.keys,
+            is_stored=self._has_responses,
             blind_for=self._benchmark.blind_for,
-            memo=self._memo,
         )
 
-    @property
-    def is_prediction(self) -> bool:
-        """True if the snapshot contains the questions that a refresh will build."""
-        return False
+    def _has_responses(self, evaluation: str, video_id: str, fingerprint: str) -> bool:
+        name = StoredName(variant=evaluation, video=video_id, fingerprint=fingerprint)
+        return str(name) in self.names("responses")
 
-    @cached_property
-    def _memo(self) -> dict[Hashable, str]:
-        return self._benchmark.memos[self.questions_version]
+    def content_hash(self, video_id: str) -> str:
+        """Hash of a video's file, or of the stored row if the file is gone.
+
+        The file is read only if it changed since it was hashed, or if a row of the video is stored
+        and the hash is not. So a plan never reads a video that was never built.
+
+        Raises:
+            NotReadyError: if the file was never read, cannot be read, or is missing.
+        """
+        if video_id not in self._content_hashes:
+            try:
+                self._content_hashes[video_id] = self._find_content_hash(video_id)
+            except NotReadyError as error:
+                self._content_hashes[video_id] = error
+            except VideoMMEError as error:
+                self._content_hashes[video_id] = NotReadyError(str(error))
+        found = self._content_hashes[video_id]
+        if isinstance(found, NotReadyError):
+            raise found
+        return found
+
+    def _find_content_hash(self, video_id: str) -> str:
+        stored = self.names("videos").fingerprints(None, video_id)
+        try:
+            path = self.source.files(self.reference(video_id)).video
+        except VideoMissingError:
+            if len(stored) != 1:
+                raise
+            row = self.path("videos", stored[0], video=video_id)
+            return read_rows(row, Video)[0].content_hash
+        try:
+            digest = known_hash(path, self._hashes, is_stored=bool(stored))
+        except OSError as error:
+            raise NotReadyError(
+                f"video {video_id}: its file {path} cannot be read ({error.strerror}); "
+                "replace or remove it"
+            ) from error
+        if digest is None:
+            raise NotReadyError(f"video {video_id} has not been read yet; materialize `videos`")
+        return digest
 
     def subtitle_hash(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None if the video has no such file.
@@ -209,7 +331,7 @@ class Snapshot:
         if video_id not in self._subtitle_hashes:
             path = self.source.subtitle(self.reference(video_id))
             try:
-                digest = content_hash(path, self._benchmark.hashes) if path else None
+                digest = content_hash(path, self._hashes) if path else None
             except OSError as error:
                 raise NotReadyError(
                     f"video {video_id}: its subtitle file {path} cannot be read "
@@ -230,47 +352,3 @@ class Snapshot:
                 "removes the partition"
             )
         return self.questions[video_id][0].reference
-
-
-class PredictedSnapshot(Snapshot):
-    """A prediction of the data that will be stored after a refresh.
-
-    The questions are those of the source, unless they must be fetched first. Each video that was
-    probed before has the content hash of its current file.
-    """
-
-    @cached_property
-    def _source_questions(self) -> dict[str, tuple[Question, ...]] | None:
-        try:
-            questions = self.source.known_questions()
-        except VideoMMEError:
-            return None
-        return None if questions is None else group_by_video(questions)
-
-    @property
-    def is_prediction(self) -> bool:
-        return self._source_questions is not None
-
-    @cached_property
-    def questions(self) -> dict[str, tuple[Question, ...]]:
-        questions = self._source_questions
-        return super().questions if questions is None else questions
-
-    @cached_property
-    def videos(self) -> dict[str, Video]:
-        return {
-            video_id: replace(video, content_hash=self._current_hash(video))
-            for video_id, video in super().videos.items()
-            if video_id in self.questions
-        }
-
-    def _current_hash(self, video: Video) -> str:
-        try:
-            files = self.source.files(self.reference(video.video_id))
-        except VideoMMEError:
-            return video.content_hash
-        return content_hash(files.video, self._benchmark.hashes)
-
-    @cached_property
-    def _memo(self) -> dict[Hashable, str]:
-        return {}

@@ -1,23 +1,38 @@
 """Partitions that could not be built, and the reasons. A later build removes the entry.
 
-Each failure is one small file, so parallel runs never overwrite the failures of another run.
-Dagster shows a failed partition only as missing. The command line and the report read the reason
-here.
+Each failure is one small file, so parallel runs never overwrite the failures of another run. The
+name of the file contains the fingerprint that could not be built, so a failure ends when its
+settings or inputs change. Dagster shows a failed partition only as missing. The command line and
+the report read the reason here.
 """
 
-import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from upath import UPath
 
-from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.errors import DamagedFileError, NotReadyError
 from videomme_pipeline.project.state.partitions import Partition, partition_of
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.publish import publish
-from videomme_pipeline.storage.tables import logging_damage
+from videomme_pipeline.storage.listing import Listing
+from videomme_pipeline.storage.names import SUFFIX, StoredName
+from videomme_pipeline.storage.records import read_record, write_record
+from videomme_pipeline.storage.tables import set_aside
+
+UNKNOWN = "0" * 24
+"""Stands for the fingerprint of a partition whose inputs are not known."""
+_SUFFIX = ".json"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason of a failed partition, and the fingerprint that could not be built."""
+
+    reason: str
+    fingerprint: str = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,45 +42,57 @@ class FailureLog:
     store: Store
     asset: str
 
-    def read(self) -> dict[Partition, str]:
+    def read(self) -> dict[Partition, Failure]:
+        """The newest failure of every failed partition."""
+        return {partition: failure for partition, failure, _ in self._entries()}
+
+    def reasons(self) -> dict[Partition, str]:
         """The reason of every failed partition."""
-        return dict(
-            entry for path in self.store.failure_files(self.asset) if (entry := _entry(path))
-        )
+        return {partition: failure.reason for partition, failure in self.read().items()}
 
     def not_ready(self, partition: Partition) -> NotReadyError:
         """NotReadyError for a missing partition, with the recorded reason if there is one."""
         parts = (self.asset, partition.variant, partition.video)
         name = " ".join(part for part in parts if part)
-        entry = _entry(self._path(partition))
-        return NotReadyError(
-            entry[1] if entry else f"{name} is not up to date; materialize it first"
-        )
+        for _, failure, _ in self._entries(partition):
+            return NotReadyError(failure.reason)
+        return NotReadyError(f"{name} is not up to date; materialize it first")
 
-    def update(self, attempted: Iterable[Partition], failures: Mapping[Partition, str]) -> None:
+    def update(
+        self, attempted: Collection[Partition], failures: Mapping[Partition, Failure]
+    ) -> None:
         """Replace the entries of the `attempted` partitions by `failures`."""
-        for partition in set(self.read()).intersection(attempted) - set(failures):
-            self._path(partition).unlink(missing_ok=True)
-        for partition, reason in failures.items():
-            entry = {
-                "video": partition.video,
-                "variant": partition.variant,
-                "reason": reason,
-            }
-            checked = entry | {"checksum": fingerprint(entry)}
-            publish(self._path(partition), json.dumps(checked).encode())
+        for partition, failure, path in self._entries():
+            if partition in attempted and failures.get(partition) != failure:
+                path.unlink(missing_ok=True)
+        for partition, failure in failures.items():
+            write_record(self._path(partition, failure.fingerprint), {"reason": failure.reason})
 
-    def _path(self, partition: Partition) -> UPath:
-        name = f"{partition.variant or ''}~{partition.video or ''}"
-        return self.store.failure(self.asset, name)
+    def _entries(self, only: Partition | None = None) -> Iterator[tuple[Partition, Failure, UPath]]:
+        """Yield every failure, or those of one partition. A damaged file is set aside."""
+        names = Listing(self.store.root).names(*self._folder.relative_to(self.store.root).parts)
+        for text in sorted(names.texts):
+            name = StoredName.parse(text.removesuffix(_SUFFIX) + SUFFIX)
+            if name is None or (only and (name.variant, name.video) != (only.variant, only.video)):
+                continue
+            path = self._folder.joinpath(*text.split("/"))
+            # Another process may have built the partition and removed the file.
+            with suppress(FileNotFoundError):
+                try:
+                    entry = read_record(path)
+                except DamagedFileError as error:
+                    _log.warning("%s%s", error, set_aside(path))
+                    continue
+                partition = partition_of(video=name.video, variant=name.variant)
+                yield partition, Failure(entry["reason"], name.fingerprint), path
 
+    @property
+    def _folder(self) -> UPath:
+        benchmark, _, stage = self.asset.rpartition("/")
+        return self.store.failures(benchmark or "-", stage)
 
-def _entry(path: UPath) -> tuple[Partition, str] | None:
-    """The partition and the reason in a file, or None for a damaged file, which is set aside."""
-    # Another process may have built the partition and removed the file.
-    with suppress(FileNotFoundError), logging_damage(path):
-        entry = json.loads(path.read_bytes())
-        if entry.pop("checksum") != fingerprint(entry):
-            raise ValueError("its checksum does not match")
-        return partition_of(video=entry["video"], variant=entry["variant"]), entry["reason"]
-    return None
+    def _path(self, partition: Partition, fingerprint: str) -> UPath:
+        name = StoredName(
+            variant=partition.variant, video=partition.video, fingerprint=fingerprint
+        )
+        return self._folder.joinpath(*(str(name).removesuffix(SUFFIX) + _SUFFIX).split("/"))

@@ -4,7 +4,6 @@ A variant is a sampling (frames), a track (subtitles) or an evaluation (prompts,
 scores). Each combination has its own class, so a stage never handles a missing part.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -19,18 +18,6 @@ class Dimension(StrEnum):
     SAMPLING = "sampling"
     TRACK = "track"
     EVALUATION = "evaluation"
-
-
-DIMENSIONS: Mapping[str, frozenset[Dimension]] = {
-    "questions": frozenset(),
-    "videos": frozenset({Dimension.VIDEO}),
-    "frames": frozenset({Dimension.VIDEO, Dimension.SAMPLING}),
-    "subtitles": frozenset({Dimension.VIDEO, Dimension.TRACK}),
-    "prompts": frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
-    "responses": frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
-    "scores": frozenset({Dimension.EVALUATION}),
-}
-"""The dimensions of each stage of a benchmark."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,14 +1,16 @@
-"""Data versions: hashes of everything that the partitions of a benchmark depend on.
+"""Fingerprints: the hash of everything that a partition of a benchmark is built from.
 
-A version depends on the configuration, the code versions, the questions and the content of the
-videos, so it can be computed before anything is built. It contains the versions of its inputs, so a
-change makes everything downstream stale and nothing else. Paths, timeouts and concurrency are not
-part of any version.
+A fingerprint depends on the configuration, the code versions, the questions and the content of the
+videos, so it can be computed before anything is built. It contains the fingerprints of its inputs,
+so a change makes everything downstream stale and nothing else. The id of the video is a part of it,
+so that two ids that differ only in case never share a file on a disk that ignores case. Paths,
+timeouts and concurrency are not parts.
 
-The version of responses contains the identity of the model. For an embedded model, the identity
-contains its weights and packages.
+The fingerprint of responses contains the identity of the model and of its server. For an embedded
+model, the identity contains its weights and packages.
 """
 
+import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,17 +19,16 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fetch.release import Footage
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.fingerprint import canonical_json, fingerprint, text_fingerprint
 from videomme_pipeline.frames.cache import PICTURE_VERSION, PLANNER_VERSION, frames_fingerprint
 from videomme_pipeline.frames.sampling import FromFile, Sampling
-from videomme_pipeline.models.spec import WithServer
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.score import SCORE_VERSION
 from videomme_pipeline.subtitles.align import ALIGN_VERSION
 from videomme_pipeline.videos.packets import INDEX_VERSION
-from videomme_pipeline.videos.probe import Video
 
 CODE_VERSIONS: dict[str, tuple[int, ...]] = {
     "questions": (1,),
@@ -39,9 +40,8 @@ CODE_VERSIONS: dict[str, tuple[int, ...]] = {
     "scores": (SCORE_VERSION,),
 }
 """The code version of each stage. Raising any number makes the partitions of the stage stale,
-because the fingerprints of the stage contain all of them."""
-INCOMPLETE = "-incomplete"
-"""Suffix of the fingerprint of a stored file in which some answers are missing."""
+because the fingerprints of the stage contain all of them. A new column of responses raises none:
+responses are copied from the journal, and a machine without the journal would have to ask again."""
 
 
 def code_version(stage: str) -> str:
@@ -51,89 +51,103 @@ def code_version(stage: str) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class Versions:
-    """The data versions of one benchmark, for the questions and video rows of one snapshot.
+    """The fingerprints of one benchmark, for the questions and files of one snapshot.
 
-    `subtitle_hash` returns the hash of a video's subtitle file. `with_server(spec)` adds the
-    model's current server to the spec. Every method raises `NotReadyError` for a video without a
-    row, with the message in `reasons` if there is one. `blind_for(evaluation)` returns the
-    blind evaluation that splits its scores. `memo` caches the versions that were
-    computed from the same questions. Its keys contain everything else that a version depends on.
+    `content_hash` and `subtitle_hash` return the hashes of the files of a video. `server_keys`
+    returns the keys of the records that describe the current server of a model: several if two
+    folders were merged, [None] if the model has no server. `is_stored(evaluation, video,
+    fingerprint)` is True if there are such responses. `blind_for(evaluation)` returns the blind
+    evaluation that splits its scores.
+
+    Every method raises `NotReadyError` for a video whose content is not known yet.
     """
 
     questions: Mapping[str, Sequence[Question]]
-    videos: Mapping[str, Video]
+    content_hash: Callable[[str], str]
     subtitle_hash: Callable[[str], str | None]
-    with_server: WithServer
-    reasons: Mapping[str, str]
-    memo: dict[Hashable, str]
+    server_keys: Callable[[ModelSpec], Sequence[str | None]]
+    is_stored: Callable[[str, str, str], bool] = lambda *_: False
     blind_for: Callable[[Evaluation], Evaluation | None] = lambda _: None
-    _models: dict[str, str] = field(default_factory=dict, init=False)
-    """The fingerprint of the model with its server, by evaluation."""
+    _known: dict[Hashable, str] = field(default_factory=dict, init=False)
+    """What was computed before, because several stages need the same fingerprints."""
 
     def video(self, video_id: str) -> str:
-        """Hash of a video's file."""
-        if video_id not in self.videos:
-            raise NotReadyError(
-                self.reasons.get(video_id)
-                or f"video {video_id} is not stored: build `videos`, or remove its partition if "
-                "the benchmark has no such video"
-            )
-        return self.videos[video_id].content_hash
+        """Fingerprint of a video's row: its content, its subtitle file and its clip."""
+        clip = self._footage(video_id).clip
+        return text_fingerprint(
+            "videos",
+            code_version("videos"),
+            video_id,
+            self.content_hash(video_id),
+            self.subtitle_hash(video_id),
+            canonical_json(clip) if clip else None,
+        )
 
     def frame_settings(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
-        duration, clip = self.questions[video_id][0].duration, self._footage(video_id).clip
-        sampling = sampling.for_questions(self.questions[video_id])
+        questions = self.questions[video_id]
+        duration, clip = questions[0].duration, questions[0].footage.clip
+        if isinstance(sampling, FromFile):
+            return frames_fingerprint(sampling.for_questions(questions), duration, clip)
         return self._once(
-            ("settings", sampling, duration, clip),
+            ("settings", sampling.name, duration, clip),
             lambda: frames_fingerprint(sampling, duration, clip),
         )
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
-        """Version of the frames of a video under a sampling."""
-        content, settings = self.video(video_id), self.frame_settings(video_id, sampling)
-        return self._once(("frames", content, settings), lambda: fingerprint(settings, content))
+        """Fingerprint of the frames of a video under a sampling."""
+        settings = self.frame_settings(video_id, sampling)
+        return text_fingerprint(settings, self.content_hash(video_id))
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
-        """Version of the frames that an evaluation sends, or None for a blind evaluation."""
+        """Fingerprint of the frames that an evaluation sends, or None for a blind evaluation."""
         sampling = evaluation.sampling
         if sampling is None:
             return None
         return self._once(
-            ("sent frames", video_id, evaluation.fingerprint, self.video(video_id)),
-            lambda: self.frames(video_id, sampling),
+            ("frames", video_id, evaluation.sampling_name), lambda: self.frames(video_id, sampling)
         )
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
-        """Version of the aligned subtitle lines, or None on a track without subtitles."""
-        alignment = evaluation.alignment
+        """Fingerprint of the aligned subtitle lines, or None on a track without subtitles."""
+        alignment, track = evaluation.alignment, evaluation.track_name
         if alignment is None:
             return None
-        self.video(video_id)
+        settings = self._once(
+            ("subtitles", track),
+            lambda: fingerprint("subtitles", code_version("subtitles"), alignment.fingerprint),
+        )
         footage = self._footage(video_id)
+        shift = footage.subtitle_shift_seconds
         return self._once(
-            ("subtitles", *self._inputs(video_id, evaluation)),
-            lambda: fingerprint(
-                "subtitles",
-                *CODE_VERSIONS["subtitles"],
-                alignment.fingerprint,
+            ("subtitles", track, video_id),
+            lambda: text_fingerprint(
+                settings,
+                video_id,
+                self.content_hash(video_id),
                 self.subtitle_hash(video_id),
                 self.sent_frames(video_id, evaluation),
-                **({} if footage.subtitle_shift_seconds is None else {"footage": footage}),
+                None if shift is None else canonical_json(footage),
             ),
         )
 
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
-        """Version of the prompts of a video: template, questions, frames and subtitle lines.
+        """Fingerprint of the prompts of a video: template, questions, frames and subtitle lines.
 
         The prompts of a blind evaluation do not depend on the video, so the video may be missing.
         """
-        return self._once(
-            ("prompts", *self._inputs(video_id, evaluation)),
+        name = evaluation.name
+        settings = self._once(
+            ("prompts", name),
             lambda: fingerprint(
-                "prompts",
-                *CODE_VERSIONS["prompts"],
-                evaluation.template.fingerprint,
+                "prompts", code_version("prompts"), name, evaluation.template.fingerprint
+            ),
+        )
+        return self._once(
+            ("prompts", name, video_id),
+            lambda: text_fingerprint(
+                settings,
+                video_id,
                 self._without_answers(video_id),
                 self.sent_frames(video_id, evaluation),
                 self.subtitles(video_id, evaluation),
@@ -141,28 +155,45 @@ class Versions:
         )
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
-        """Version of the responses about a video: model, server, decoding, prompts and frames."""
-        if evaluation.name not in self._models:
-            self._models[evaluation.name] = self.with_server(evaluation.model).fingerprint
-        model = self._models[evaluation.name]
-        return self._once(
-            ("responses", model, *self._inputs(video_id, evaluation)),
-            lambda: fingerprint(
-                "responses",
-                *CODE_VERSIONS["responses"],
-                model,
-                evaluation.decoding.fingerprint,
-                evaluation.repeats,
-                self.prompts(video_id, evaluation),
-                self.sent_frames(video_id, evaluation),
-            ),
-        )
+        """Fingerprint of the responses about a video: model, server, generation and prompts.
+
+        If several records describe the current server, the first one with stored responses counts.
+        """
+        name = evaluation.name
+        key = ("responses", name, video_id)
+        if key not in self._known:
+            candidates = [
+                text_fingerprint(settings, video_id, self.prompts(video_id, evaluation))
+                for settings in self._response_settings(evaluation)
+            ]
+            stored = (f for f in candidates if self.is_stored(name, video_id, f))
+            first = candidates[0]
+            self._known[key] = first if len(candidates) == 1 else next(stored, first)
+        return self._known[key]
+
+    def _response_settings(self, evaluation: Evaluation) -> Sequence[str]:
+        """What the responses of all videos depend on, once per record of the current server."""
+        key = ("response settings", evaluation.name)
+        if key not in self._known:
+            self._known[key] = " ".join(
+                fingerprint(
+                    "responses",
+                    code_version("responses"),
+                    evaluation.name,
+                    evaluation.model.fingerprint,
+                    server,
+                    evaluation.decoding.fingerprint,
+                    evaluation.repeats,
+                )
+                for server in self.server_keys(evaluation.model)
+            )
+        return self._known[key].split()
 
     def scores(self, evaluation: Evaluation) -> str:
-        """Version of the scores of an evaluation: responses, correct answers, reader and judge.
+        """Fingerprint of the scores of an evaluation: responses, correct answers, reader and judge.
 
-        A missing video is part of the version, so its arrival changes the version. The version of
-        the blind evaluation's scores is part of those of all other evaluations.
+        A missing video is a part of it, so its arrival changes the fingerprint. The fingerprint of
+        the blind evaluation's scores is a part of those of all other evaluations.
 
         Raises:
             NotReadyError: if the evaluation selects no video.
@@ -173,16 +204,19 @@ class Versions:
                 f"{evaluation.name}: `duration: {evaluation.selection.duration}` selects none of "
                 f"the {len(self.questions)} videos that benchmarks.yaml selects; change either"
             )
-        blind = self.blind_for(evaluation)
-        return fingerprint(
-            "scores",
-            *CODE_VERSIONS["scores"],
-            evaluation.reader,
-            READERS[evaluation.reader].version,
-            evaluation.judge and evaluation.judge.served_by(self.with_server).fingerprint,
-            *([evaluation.sampling.content] if isinstance(evaluation.sampling, FromFile) else []),
-            {video_id: self._scored(video_id, evaluation) for video_id in selected},
-            **({"needs_video": self.scores(blind)} if blind else {}),
+        blind, judge = self.blind_for(evaluation), evaluation.judge
+        return text_fingerprint(
+            fingerprint(
+                "scores",
+                code_version("scores"),
+                evaluation.name,
+                evaluation.reader,
+                READERS[evaluation.reader].version,
+                judge and [judge.fingerprint, self.server_keys(judge.model)[0]],
+                evaluation.sampling.content if isinstance(evaluation.sampling, FromFile) else None,
+                blind and self.scores(blind),
+            ),
+            *(part for video_id in selected for part in self._scored(video_id, evaluation)),
         )
 
     def _scored(self, video_id: str, evaluation: Evaluation) -> Sequence[str | None]:
@@ -190,38 +224,34 @@ class Versions:
             responses: str | None = self.responses(video_id, evaluation)
         except NotReadyError:
             responses = None
-        questions = self._once(
-            ("key", video_id), lambda: fingerprint(list(self.questions[video_id]))
-        )
-        return [responses, questions]
+        questions = self._once(("scored", video_id), lambda: self._asked(video_id, answers=True))
+        return [video_id, responses, questions]
 
     def _footage(self, video_id: str) -> Footage:
+        if video_id not in self.questions:
+            raise NotReadyError(
+                f"video {video_id} is not stored: build `videos`, or remove its partition if "
+                "the benchmark has no such video"
+            )
         return self.questions[video_id][0].footage
 
     def _without_answers(self, video_id: str) -> str:
         """Hash of a video's questions without the answers, as prompts can contain them."""
-        questions = self.questions[video_id]
-        grouping = find_benchmark(questions[0].benchmark).grouping
-        return self._once(
-            ("asked", video_id),
-            lambda: fingerprint(
-                [(q.question_id, q.question, q.options) for q in questions],
-                in_group=grouping is not None,
-            ),
-        )
+        return self._once(("asked", video_id), lambda: self._asked(video_id, answers=False))
 
-    def _inputs(self, video_id: str, evaluation: Evaluation) -> tuple[Hashable, ...]:
-        """Everything that the versions of a video in an evaluation depend on, except questions."""
-        video = self.videos.get(video_id)
-        reads_subtitles = evaluation.alignment is not None
-        return (
-            video_id,
-            evaluation.fingerprint,
-            video and video.content_hash,
-            self.subtitle_hash(video_id) if reads_subtitles else None,
-        )
+    def _asked(self, video_id: str, *, answers: bool) -> str:
+        questions = self.questions[video_id]
+        parts: list[str | None] = []
+        for question in questions:
+            parts += [question.question_id, question.question, str(len(question.options))]
+            parts += question.options
+            if answers:
+                facets = json.dumps(dict(question.facets), sort_keys=True)
+                parts += [question.answer.value, question.youtube_id, question.url, facets]
+        in_group = find_benchmark(questions[0].benchmark).grouping is not None
+        return text_fingerprint(str(in_group), *parts)
 
     def _once(self, key: Hashable, compute: Callable[[], str]) -> str:
-        if key not in self.memo:
-            self.memo[key] = compute()
-        return self.memo[key]
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]

@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import Listing
+from videomme_pipeline.storage.listing import file_states
 
 STORAGE_FILE = "storage.yaml"
 
@@ -39,9 +39,9 @@ class FrameBudget:
     def __init__(self, spec: StorageSpec, store: Store) -> None:
         self._spec, self._store = spec, store
         self._sizes: dict[str, list[int]] = defaultdict(list)
-        listing = Listing(store.root)
-        for path in store.frame_files():
-            self._sizes[path.stem].append(listing.state(path).bytes)
+        for name, state in file_states(store.path("frames")).items():
+            settings = name.rpartition("/")[2].removesuffix(".parquet")
+            self._sizes[settings].append(state.bytes)
         self.stored_bytes = sum(map(sum, self._sizes.values()))
 
     def expected_bytes(self, settings: Iterable[str]) -> float:

@@ -1,0 +1,49 @@
+"""Facts about built partitions, which the Dagster UI shows beside them.
+
+A fact is a number, a text, or one of the values of this module. A list of mappings is a table, and
+a mapping is JSON.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from videomme_pipeline.extras import is_installed
+from videomme_pipeline.processes.children import ChildFailedError
+from videomme_pipeline.reports.rendering import render_svg
+
+Facts: TypeAlias = Mapping[str, object]
+"""Facts by name. None is left out."""
+NO_CHARTS = "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
+
+
+class Markdown(str):
+    """A text that is shown as Markdown."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The bytes of a picture."""
+
+    data: bytes
+    media_type: str
+    title: str
+
+
+def fenced(text: str) -> Markdown:
+    """`text` unchanged, in a Markdown fence that is longer than any fence inside it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return Markdown(f"{fence}text\n{text}\n{fence}")
+
+
+def chart_picture(draw: Callable[[], str], title: str) -> Picture | Markdown:
+    """The Vega-Lite chart that `draw` returns, or a note that says why there is none."""
+    if not is_installed("charts"):
+        return Markdown(NO_CHARTS)
+    try:
+        return Picture(render_svg(draw()).encode(), "image/svg+xml", title)
+    except ChildFailedError as error:
+        return Markdown(f"{title}: the chart cannot be drawn ({error})")

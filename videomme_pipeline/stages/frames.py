@@ -1,0 +1,253 @@
+"""`frames`: the frames of each video under each sampling, extracted once."""
+
+import io
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from time import monotonic
+
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.configuration import read_spec
+from videomme_pipeline.errors import NotReadyError, VideoError, VideoMMEError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import (
+    DecodedFrames,
+    Frame,
+    FrameSet,
+    StoredFrames,
+    frames_fingerprint,
+    read_frames,
+    read_stored,
+)
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
+from videomme_pipeline.processes.tasks import Workers
+from videomme_pipeline.project.runs.journal import journal_of
+from videomme_pipeline.project.runs.leases import leased
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.partitions import Dimension, VideoVariant, partition_of
+from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
+from videomme_pipeline.stages.facts import Facts, Picture
+from videomme_pipeline.stages.stage import (
+    BenchmarkStage,
+    BuildFailure,
+    BuildResult,
+    BuildResults,
+    Stage,
+    Target,
+    Targets,
+)
+from videomme_pipeline.storage.names import StoredName
+from videomme_pipeline.storage.tables import write_rows
+from videomme_pipeline.videos.probe import video_hash
+
+SHEETS_PER_RUN = 50
+"""Number of videos with a contact sheet in one run. Dagster's event log stores these pictures."""
+SHEET_COLUMNS = 8
+SHEET_FRAMES = 16
+SHEET_FRAME_WIDTH = 120
+FILE_BYTES = "file_bytes"
+"""The fact with the size of a stored file."""
+
+
+def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
+    sampling = benchmark.samplings[partition.variant]
+    return benchmark.snapshot.versions.frames(partition.video, sampling)
+
+
+def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> StoredName:
+    """The name of a file of frames, which benchmarks with the same video share."""
+    snapshot, sampling = benchmark.snapshot, benchmark.samplings[partition.variant]
+    return StoredName(
+        variant=snapshot.content_hash(partition.video),
+        video=None,
+        fingerprint=snapshot.versions.frame_settings(partition.video, sampling),
+    )
+
+
+def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, str | None]:
+    return {"videos": benchmark.snapshot.versions.video(partition.video)}
+
+
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+    project, store = stage.project, stage.project.store
+    by_video: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        by_video[str(target.partition.video)].append(target)
+    spec = read_spec(project.configuration.folder / STORAGE_FILE, StorageSpec)
+    budget = FrameBudget(spec, store)
+    objection = budget.objection(budget.expected_bytes(t.name.fingerprint for t in targets))
+    jobs: list[FrameJob] = []
+    for video_id, of_video in by_video.items():
+        try:
+            jobs.append(_job(stage, video_id, of_video))
+        except VideoMMEError as error:
+            for target in of_video:
+                yield BuildFailure(partition=target.partition, reason=str(error))
+    by_video = {job.video_id: by_video[job.video_id] for job in jobs}
+    decoded: list[DecodedFrames] = []
+    with (
+        ExitStack() as stack,
+        project.workers() as workers,
+        closing(_extract(stage, [] if objection else jobs, workers)) as results,
+    ):
+        stack.callback(_store_cpu_seconds, stage, decoded)  # of a stopped run, too
+        began = monotonic()
+        for number, result in enumerate(results, start=1):
+            now = monotonic()
+            project.compute.cpu_seconds += result.cpu_seconds
+            project.compute.node_seconds += (now - began) * workers.nodes
+            began = now
+            for target in by_video.pop(result.job.video_id):
+                yield _report(stage, target, result, shows_sheet=number <= SHEETS_PER_RUN)
+            stored = f"The frames of {number} of {len(jobs)} videos are stored."
+            stage.show("frames", number, len(jobs), stored, workers.description)
+            new = [item for item in result.frame_sets if not item.reused]
+            decoded += [
+                DecodedFrames(
+                    video_hash=item.video_hash,
+                    frames_fingerprint=item.fingerprint,
+                    decode_cpu_seconds=result.cpu_seconds / len(new),
+                )
+                for item in new
+            ]
+            budget.stored_bytes += sum(item.bytes for item in new)
+            objection = budget.objection()
+            if objection:
+                break
+    for of_video in by_video.values():
+        for target in of_video:
+            yield BuildFailure(partition=target.partition, reason=str(objection))
+
+
+def _store_cpu_seconds(stage: BenchmarkStage, decoded: Sequence[DecodedFrames]) -> None:
+    if decoded:
+        name = fingerprint(decoded)
+        write_rows(stage.project.store.decoding(name), decoded, DecodedFrames, fingerprint=name)
+
+
+def _extract(
+    stage: BenchmarkStage, jobs: Sequence[FrameJob], workers: Workers
+) -> Generator[FrameResult]:
+    """Extract the frames of `jobs`, each of them by one run if several machines share them."""
+    store = stage.project.store
+    groups: Iterable[Sequence[FrameJob]] = [jobs]
+    database = journal_of(store)
+    if database.is_shared and jobs:
+        names = {job: _result_names(job) for job in jobs}
+        groups = leased(names, database, stage.project.on_message)
+    for group in groups:
+        with closing(extract(group, store=store, workers=workers)) as results:
+            yield from results
+
+
+def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
+    """The extraction of one video.
+
+    Raises:
+        NotReadyError: if it could not be probed, or its file cannot be opened any more.
+        VideoError: if its file is missing, or has changed since it was probed.
+    """
+    snapshot, samplings = stage.benchmark.snapshot, stage.benchmark.samplings
+    snapshot.video(video_id)
+    path = snapshot.source.files(snapshot.reference(video_id)).video
+    questions = snapshot.questions[video_id]
+    content = snapshot.content_hash(video_id)
+    if video_hash(path, video_id, stage.project.hashes) != content:
+        videos = FailureLog(stage.project.store, f"{stage.benchmark.name}/videos")
+        if reason := videos.reasons().get(partition_of(video=video_id)):
+            raise NotReadyError(reason)
+        raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")
+    return FrameJob(
+        video_id=video_id,
+        path=path,
+        video_hash=content,
+        samplings=tuple(
+            samplings[str(target.partition.variant)].for_questions(questions) for target in targets
+        ),
+        duration=questions[0].duration,
+        clip=snapshot.reference(video_id).footage.clip,
+    )
+
+
+def _report(
+    stage: BenchmarkStage, target: Target, result: FrameResult, *, shows_sheet: bool
+) -> BuildResult | BuildFailure:
+    settings = target.name.fingerprint
+    stored = next((item for item in result.frame_sets if item.fingerprint == settings), None)
+    if stored is None:
+        return BuildFailure(partition=target.partition, reason=str(result.error))
+    facts = _facts_of(stored) | _measures(result)
+    if stored.wrong_backend:
+        facts["wrong_backend"] = stored.wrong_backend
+    if shows_sheet:
+        facts |= _sheet(stage, target)
+    return BuildResult(target=target, facts=facts)
+
+
+def _facts(stage: BenchmarkStage, target: Target) -> Facts:
+    name = target.name
+    return _facts_of(read_stored(stage.project.store, str(name.variant), name.fingerprint))
+
+
+def _sheet(stage: BenchmarkStage, target: Target) -> dict[str, object]:
+    """The contact sheet of stored frames. Empty without frames, or if they are not public."""
+    if not find_benchmark(stage.benchmark.name).is_public:
+        return {}
+    name = target.name
+    frames = read_frames(stage.project.store, str(name.variant), name.fingerprint)
+    return {"contact_sheet": contact_sheet(frames)} if frames.frames else {}
+
+
+def _result_names(job: FrameJob) -> list[str]:
+    """The names of the frame sets of a job, the same on all machines."""
+    fingerprints = (frames_fingerprint(s, job.duration, job.clip) for s in job.samplings)
+    return [f"frames/{job.video_hash}/{name}" for name in fingerprints]
+
+
+def contact_sheet(frames: FrameSet) -> Picture:
+    """Small copies of up to `SHEET_FRAMES` frames, as one picture."""
+    step = -(-len(frames.frames) // SHEET_FRAMES)
+    shown = replace(frames, frames=frames.frames[::step])
+    sheet = shown.contact_sheet(columns=SHEET_COLUMNS, width=SHEET_FRAME_WIDTH)
+    data = io.BytesIO()
+    sheet.save(data, "JPEG", quality=70)
+    return Picture(data.getvalue(), "image/jpeg", "frames")
+
+
+def _facts_of(stored: StoredFrames) -> dict[str, object]:
+    return {
+        "frames": stored.count,
+        "requested": stored.asked,
+        FILE_BYTES: stored.bytes,
+        "decoded_by": stored.decoded_by,
+        "limit": stored.limit.value if stored.limit else None,
+        "damage": stored.damage or None,
+    }
+
+
+def _measures(result: FrameResult) -> dict[str, object]:
+    """The CPU time of an extraction, and its speed over all samplings of the video."""
+    measures: dict[str, object] = {"decode_cpu_seconds": round(result.cpu_seconds, 3)}
+    if result.cpu_seconds > 0:
+        count = sum(frame_set.count for frame_set in result.frame_sets)
+        measures["frames_per_cpu_second"] = round(count / result.cpu_seconds, 1)
+    return measures
+
+
+FRAMES = Stage(
+    name="frames",
+    description="The frames of each video under each sampling, as they are sent to a model.",
+    dimensions=frozenset({Dimension.VIDEO, Dimension.SAMPLING}),
+    upstream=("videos",),
+    kinds=frozenset({"ffmpeg", "parquet"}),
+    row_class=Frame,
+    fingerprint=_fingerprint,
+    file_name=_file_name,
+    inputs=_inputs,
+    build=_build,
+    facts=_facts,
+    uses_workers=True,
+)
+"""Files are named by content and settings, so benchmarks with the same video share them."""

@@ -1,0 +1,266 @@
+"""The rule of freshness, and the plan of a refresh.
+
+A partition is fresh if the file with its fingerprint is stored. Nothing else decides. Fingerprints
+depend only on the configuration, the code and the content of the videos, so the whole graph is
+planned without building anything: one listing per stage, the fingerprints, and one look at each
+server.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.failures import UNKNOWN
+from videomme_pipeline.project.state.partitions import WHOLE, Dimension, Partition, partition_of
+from videomme_pipeline.stages.chain import all_stages
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
+
+
+class Freshness(StrEnum):
+    """State of one partition."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    MISSING = "missing"
+    FAILED = "failed"
+    """The last attempt to build the partition failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """The state of one partition, with a reason if the partition is not fresh.
+
+    `fingerprint` is None if an input is not known yet.
+    """
+
+    stage: AnyStage
+    partition: Partition
+    freshness: Freshness
+    fingerprint: str | None = None
+    reason: str = ""
+    waits_for_parent: bool = False
+    """True if a parent is not fresh either."""
+    is_whole_stage: bool = False
+    """True if this state represents all partitions of its stage, because they are not known yet."""
+
+    @property
+    def name(self) -> str:
+        """Asset and partition key, such as "smoke/frames uniform_n-8|001"."""
+        key = self.stage.key_of(self.partition)
+        return f"{self.stage.label} {key}" if key else self.stage.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """The partitions of one asset that failed for the same reason."""
+
+    asset: str
+    partitions: tuple[str, ...]
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """The only partition, or the number of partitions and their asset."""
+        if len(self.partitions) == 1:
+            return self.partitions[0]
+        return f"{len(self.partitions):,} partitions of {self.asset}"
+
+
+def plan_project(
+    project: Project,
+    evaluations: Sequence[str] | None = None,
+    *,
+    assets: Iterable[str] | None = None,
+) -> list[PartitionState]:
+    """The state of every partition that `evaluations` need (None: of all), upstream first.
+
+    `assets` limits the plan to the assets with these labels and everything upstream of them. If the
+    server of a model has changed, the responses of the model are stale. A server that is down
+    counts as unchanged.
+    """
+    for benchmark in project.benchmarks.values():
+        benchmark.invalidate()
+    project.observe_servers(evaluations, is_stored=False)
+    stages = all_stages(project)
+    return plan(stages if assets is None else _with_upstream(stages, assets), evaluations)
+
+
+def plan(
+    stages: Sequence[AnyStage], evaluations: Sequence[str] | None = None
+) -> list[PartitionState]:
+    """The state of every partition of `stages`, which must be ordered upstream first.
+
+    `evaluations` limits the result to the partitions that these evaluations need. A stage whose
+    partitions are not known yet, because there are no questions, has one missing partition.
+    """
+    states: list[PartitionState] = []
+    not_fresh: dict[AnyStage, set[Partition]] = {}
+    with ThreadPoolExecutor() as pool:  # an object store answers several listings at a time
+        for stage in stages:
+            if isinstance(stage, BenchmarkStage):
+                pool.submit(lambda stage: stage.names, stage)
+    for stage in stages:
+        waiting = {
+            upstream: partitions
+            for upstream, partitions in not_fresh.items()
+            if partitions and upstream.label in upstream_of(stage)
+        }
+        planned = _plan_stage(stage, evaluations, waiting)
+        not_fresh[stage] = {s.partition for s in planned if s.freshness is not Freshness.FRESH}
+        states += planned
+    return states
+
+
+def upstream_of(stage: AnyStage) -> tuple[str, ...]:
+    """The labels of the stages upstream. A shared stage depends on the scores of all benchmarks."""
+    if isinstance(stage, BenchmarkStage):
+        return stage.upstream
+    return (*(f"{name}/scores" for name in stage.project.benchmarks), *stage.upstream)
+
+
+def _with_upstream(stages: Sequence[AnyStage], labels: Iterable[str]) -> list[AnyStage]:
+    """The stages with some labels and everything upstream of them, in the order of `stages`."""
+    needed = set(labels)
+    for stage in reversed(stages):
+        if stage.label in needed:
+            needed.update(upstream_of(stage))
+    return [stage for stage in stages if stage.label in needed]
+
+
+def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
+    """The number of fresh, stale, missing and failed partitions of each asset."""
+    by_asset: dict[str, Counter[Freshness]] = {}
+    for state in states:
+        by_asset.setdefault(state.stage.label, Counter())[state.freshness] += 1
+    return by_asset
+
+
+def failure_groups(states: Iterable[PartitionState]) -> list[FailureGroup]:
+    """The failures where they began, in the order of `states`, which must be upstream first.
+
+    A partition that waits for a parent is left out if another failure in the same benchmark began
+    without waiting.
+    """
+    failed = [state for state in states if state.freshness is Freshness.FAILED]
+    began = {state.stage.group for state in failed if not state.waits_for_parent}
+    partitions: dict[tuple[str, str], list[str]] = {}
+    for state in failed:
+        if not state.waits_for_parent or state.stage.group not in began:
+            asset = state.stage.label
+            partitions.setdefault((asset, state.reason), []).append(state.name)
+    return [
+        FailureGroup(asset=asset, partitions=tuple(names), reason=reason)
+        for (asset, reason), names in partitions.items()
+    ]
+
+
+def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[Partition]:
+    """The partitions of an upstream stage that `partition` is built from.
+
+    Dagster's partition mappings express the same rule; a test compares the two. A stage that is
+    shared by all benchmarks is built from all partitions. Without questions, the videos are not
+    known, and the upstream stage is one partition, as in `plan`.
+    """
+    if not isinstance(stage, BenchmarkStage) or not isinstance(upstream, BenchmarkStage):
+        return list(upstream.partitions())
+    variant: str | None = None
+    if upstream.variant_dimension is not None:
+        variant = stage.benchmark.parent_variant(
+            partition.variant, stage.variant_dimension, upstream.variant_dimension
+        )
+        if variant is None:
+            return []
+    if Dimension.VIDEO not in upstream.stage.dimensions:
+        return [partition_of(variant=variant)]
+    video = partition.video
+    try:
+        videos = stage.benchmark.snapshot.questions if video is None else (video,)
+    except NotReadyError:
+        return [WHOLE]
+    return [partition_of(video=video, variant=variant) for video in videos]
+
+
+def _plan_stage(
+    stage: AnyStage,
+    evaluations: Sequence[str] | None,
+    waiting: dict[AnyStage, set[Partition]],
+) -> list[PartitionState]:
+    """The states of one stage. `waiting` has the partitions upstream that are not fresh."""
+    try:
+        partitions = stage.partitions(evaluations)
+    except NotReadyError as error:
+        state = PartitionState(
+            stage=stage,
+            partition=WHOLE,
+            freshness=Freshness.MISSING,
+            reason=str(error),
+            is_whole_stage=True,
+        )
+        return [state]
+    failures = stage.failures.read()
+    states = []
+    for partition in partitions:
+        state = _state_of(stage, partition, waiting)
+        failure = failures.get(partition)
+        if (
+            failure is not None
+            and state.freshness is not Freshness.FRESH
+            and failure.fingerprint == (state.fingerprint or UNKNOWN)
+        ):
+            state = replace(state, freshness=Freshness.FAILED, reason=failure.reason)
+        states.append(state)
+    return states
+
+
+def _state_of(
+    stage: AnyStage, partition: Partition, waiting: dict[AnyStage, set[Partition]]
+) -> PartitionState:
+    """The state of one partition, ignoring recorded failures."""
+    fingerprint: str | None = None
+    reason = ""
+    is_shared = not isinstance(stage, BenchmarkStage)
+    waits = [
+        upstream.label
+        for upstream, partitions in (waiting.items() if is_shared else ())
+        if not partitions.isdisjoint(parents(stage, partition, upstream))
+    ]
+    try:
+        fingerprint = stage.fingerprint(partition)
+        if not waits and stage.has(partition, fingerprint):
+            return PartitionState(
+                stage=stage,
+                partition=partition,
+                freshness=Freshness.FRESH,
+                fingerprint=fingerprint,
+            )
+    except VideoMMEError as error:
+        reason = str(error)
+    waits = waits or [
+        upstream.label
+        for upstream, partitions in waiting.items()
+        if not partitions.isdisjoint(parents(stage, partition, upstream))
+    ]
+    was_built = _was_built(stage, partition)
+    if waits:
+        reason = f"its parent in {waits[0]} is not fresh"
+    elif not reason and was_built:
+        reason = "its configuration, code version or inputs changed"
+    return PartitionState(
+        stage=stage,
+        partition=partition,
+        freshness=Freshness.STALE if was_built else Freshness.MISSING,
+        fingerprint=fingerprint,
+        reason=reason or "never built",
+        waits_for_parent=bool(waits),
+    )
+
+
+def _was_built(stage: AnyStage, partition: Partition) -> bool:
+    """True if the partition was built with other settings or inputs, or lacks answers."""
+    if not isinstance(stage, BenchmarkStage):
+        return stage.path.exists()
+    return (partition.variant, partition.video) in stage.names.by_partition

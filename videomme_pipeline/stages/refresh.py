@@ -1,0 +1,97 @@
+"""Refresh of the stale partitions of a stage."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.failures import UNKNOWN, Failure
+from videomme_pipeline.project.state.partitions import Partition
+from videomme_pipeline.stages.stage import (
+    AnyStage,
+    BuildFailure,
+    BuildResult,
+    Target,
+)
+from videomme_pipeline.storage.results import record_shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A partition whose file was stored before."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSelected:
+    """A partition that is never built, because the evaluation does not select its video."""
+
+    partition: Partition
+
+
+RefreshEvent: TypeAlias = BuildResult | Stored | NotSelected
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What a refresh found out about the requested partitions."""
+
+    stale: list[Target] = field(default_factory=list)
+    stored: list[Target] = field(default_factory=list)
+    not_selected: list[Partition] = field(default_factory=list)
+    failures: dict[Partition, Failure] = field(default_factory=dict)
+
+
+def refresh(stage: AnyStage, requested: Sequence[Partition]) -> Iterator[RefreshEvent]:
+    """Build the stale partitions among `requested`, and yield each once it is stored.
+
+    Stored partitions are yielded first. Failed ones are not yielded; `stage.failures` has the
+    reasons.
+    """
+    attempt = _Attempt()
+    for failed in stage.prepare(requested):
+        attempt.failures[failed.partition] = Failure(failed.reason)
+    for partition in requested:
+        if partition not in attempt.failures:
+            _sort(stage, partition, attempt)
+    yield from map(lambda partition: NotSelected(partition=partition), attempt.not_selected)
+    yield from map(lambda target: Stored(target=target), attempt.stored)
+    fingerprints = {target.partition: target.fingerprint for target in attempt.stale}
+    for result in stage.build(attempt.stale) if attempt.stale else ():
+        if isinstance(result, BuildFailure):
+            fingerprint = fingerprints.get(result.partition, UNKNOWN)
+            attempt.failures[result.partition] = Failure(result.reason, fingerprint)
+        else:
+            yield result
+    stage.failures.update(requested, attempt.failures)
+    stage.invalidate()
+
+
+def _sort(stage: AnyStage, partition: Partition, attempt: _Attempt) -> None:
+    """Decide what a refresh does about one partition."""
+    if not stage.selects(partition):
+        attempt.not_selected.append(partition)
+        return
+    try:
+        target = stage.target(partition)
+    except VideoMMEError as error:
+        attempt.failures[partition] = Failure(str(error))
+        return
+    is_stored = stage.has(partition, target.fingerprint)
+    (attempt.stored if is_stored else attempt.stale).append(target)
+
+
+def show_scores(project: Project, evaluations: Sequence[str]) -> None:
+    """Record that the current scores of these evaluations are shown, if they are stored."""
+    now = datetime.now(UTC)
+    for benchmark in project.benchmarks.values():
+        planned = benchmark.planned().scores
+        names = benchmark.snapshot.names("scores")
+        for name in evaluations:
+            fingerprint = planned.get(name)
+            if fingerprint and names.best(name, None, fingerprint):
+                specification = benchmark.evaluations[name].specification
+                record_shown(project.store, benchmark.name, name, fingerprint, specification, now)

@@ -1,0 +1,201 @@
+"""`responses`: every question of an evaluation, asked once."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from videomme_pipeline.errors import CostLimitError, VideoMMEError
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.models.identity import read_identity
+from videomme_pipeline.project.answers.asking import (
+    ask_model,
+    open_journal,
+    plan_of,
+    requests_of,
+    with_failed_ones,
+)
+from videomme_pipeline.project.answers.inputs import Inputs
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import VideoRequests
+from videomme_pipeline.responses.response import AttemptRow, Response
+from videomme_pipeline.responses.summary import ResponseSummary, summarize
+from videomme_pipeline.stages.facts import Facts, Markdown
+from videomme_pipeline.stages.stage import (
+    BenchmarkStage,
+    BuildFailure,
+    BuildResult,
+    BuildResults,
+    Stage,
+    Target,
+    Targets,
+)
+from videomme_pipeline.storage.tables import read_rows
+
+_log = logging.getLogger(__name__)
+
+
+def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
+    evaluation = benchmark.evaluations[partition.variant]
+    return benchmark.snapshot.versions.responses(partition.video, evaluation)
+
+
+def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, str | None]:
+    versions, evaluation = benchmark.snapshot.versions, benchmark.evaluations[partition.variant]
+    return {
+        "prompts": versions.prompts(partition.video, evaluation),
+        "frames": versions.sent_frames(partition.video, evaluation),
+        "server": benchmark.server_record.keys(evaluation.model)[0],
+    }
+
+
+def _prepare(
+    stage: BenchmarkStage, partitions: Sequence[VideoVariant]
+) -> Iterator[BuildFailure]:
+    """Record the current servers, which fingerprints contain."""
+    stage.project.observe_servers({partition.variant for partition in partitions})
+    stage.invalidate()
+    yield from ()
+
+
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+    stage.project.release_workers()  # no step after this one needs them
+    by_evaluation: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        by_evaluation[str(target.partition.variant)].append(target)
+    for name, own_targets in by_evaluation.items():
+        yield from _ask(stage, stage.benchmark.evaluations[name], own_targets)
+
+
+def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> BuildResults:
+    """Ask about the videos of one evaluation, and store each video after its last answer."""
+    project, questions_on = stage.project, stage.benchmark.snapshot.questions
+    requests: dict[str, list[VideoRequests]] = {}
+    pending: dict[str, Target] = {}
+    for target in targets:
+        video_id = str(target.partition.video)
+        try:
+            requests[video_id] = requests_of(Inputs(stage.benchmark, video_id, evaluation))
+        except VideoMMEError as error:
+            yield BuildFailure(partition=target.partition, reason=str(error))
+            continue
+        pending[video_id] = target
+    if not requests:
+        return
+    responses: dict[str, list[Response]] = defaultdict(list)
+    with open_journal(project, evaluation) as journal:
+        try:
+            asked, plan = list(chain(*requests.values())), plan_of(evaluation)
+            for response in ask_model(project, evaluation.model, asked, journal, plan):
+                answers = responses[response.video_id]
+                answers.append(response)
+                if len(answers) == len(questions_on[response.video_id]) * evaluation.repeats:
+                    target = pending.pop(response.video_id)
+                    total = None if pending else summarize(chain(*responses.values()))
+                    yield _store(stage, target, answers, journal, total)
+        except CostLimitError as error:
+            # This is not a failure: the partitions stay missing, and their answers are kept.
+            for video_id, target in pending.items():
+                answered = {(row.question_id, row.repeat): row for row in responses[video_id]}
+                rows = with_failed_ones(
+                    evaluation, questions_on[video_id], answered, f"not asked: {error}"
+                )
+                _write(stage, target, [row for _, row in rows], journal)
+        except VideoMMEError as error:
+            # The journal contains every answer so far, and the next run resumes from it.
+            for target in pending.values():
+                yield BuildFailure(partition=target.partition, reason=str(error))
+    table = summary_markdown(summarize(chain(*responses.values())))
+    title = f"{evaluation.name}: the requests of these answers, in this and earlier runs"
+    _log.info("%s\n\n%s", title, table)
+
+
+def _store(
+    stage: BenchmarkStage,
+    target: Target,
+    responses: list[Response],
+    journal: Journal,
+    total: ResponseSummary | None,
+) -> BuildResult | BuildFailure:
+    """Store the responses of one video. `total` summarizes all requests of the run."""
+    _write(stage, target, responses, journal)
+    errors = [response.error for response in responses if response.error]
+    if errors:
+        return BuildFailure(
+            partition=target.partition,
+            reason=f"{len(errors)} of {len(responses)} questions have no answer: {errors[0]}",
+        )
+    evaluation = None if total is None else summary_markdown(total)
+    return BuildResult(target=target, facts={**_facts_of(responses), "evaluation": evaluation})
+
+
+def _write(
+    stage: BenchmarkStage, target: Target, responses: list[Response], journal: Journal
+) -> None:
+    """Store all attempts about one video, and then its responses.
+
+    A partition with responses is fresh, so after a kill its attempts would stay missing.
+    """
+    responses.sort(key=lambda response: (response.question_id, response.repeat))
+    answers = sum(response.error is None for response in responses)
+    if answers < len(responses):
+        target = stage.part_of(target, responses, answers)
+    by_request = {response.request_fingerprint: response for response in responses}
+    attempts = journal.attempts(by_request)
+    rows = [attempt.row(by_request[attempt.request_fingerprint]) for attempt in attempts]
+    stage.write(target, rows, companion=AttemptRow)
+    stage.write(target, responses)
+
+
+def _facts(_: BenchmarkStage, target: Target) -> Facts:
+    return _facts_of(read_rows(target.path, Response))
+
+
+def _facts_of(responses: Sequence[Response]) -> Facts:
+    """Tokens, cost and latency of the responses of one video, without unreported values."""
+    servers = sorted({str(read_identity(row.server)) for row in responses if row.server})
+    return {
+        "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
+        "server": "; ".join(servers) or None,
+        **summarize(responses).numbers,
+    }
+
+
+RESPONSES = Stage(
+    name="responses",
+    description="Every question of every evaluation with the model's raw answer.",
+    dimensions=frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
+    upstream=("prompts", "frames"),
+    kinds=frozenset({"sqlite", "parquet"}),
+    row_class=Response,
+    fingerprint=_fingerprint,
+    inputs=_inputs,
+    prepare=_prepare,
+    build=_build,
+    facts=_facts,
+    settings=("model", "decoding", "repeats"),
+    companion="attempts",
+    asks_models=True,
+)
+"""The stage that asks the model.
+
+A partition is built once all questions of its video have an answer. All answers are kept."""
+
+
+def summary_markdown(summary: ResponseSummary) -> Markdown:
+    """Markdown table of tokens, cost and latency of responses, with a histogram of latencies."""
+    lines = ["| | |", "|---|---|"]
+    for name, number in summary.numbers.items():
+        shown = f"{number:.4g}" if isinstance(number, float) else f"{number:,}"
+        lines.append(f"| {name.replace('_', ' ')} | {shown} |")
+    lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
+    if summary.latency_bins:
+        largest = max(summary.latency_bins.values())
+        lines += ["", "| latency below | responses | |", "|---:|---:|---|"]
+        lines += [
+            f"| {seconds:.3g} s | {answers} | {'█' * round(20 * answers / largest)} |"
+            for seconds, answers in summary.latency_bins.items()
+        ]
+    return Markdown("\n".join(lines))

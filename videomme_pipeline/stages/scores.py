@@ -1,0 +1,245 @@
+"""`scores`: the letter read from each response, and the outcome."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.project.answers.scores import (
+    evaluated_videos,
+    needs_video,
+    score_evaluation,
+    with_needs_video,
+)
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.partitions import Dimension, VariantPartition
+from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
+from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
+from videomme_pipeline.judge.judge import summarize_judge
+from videomme_pipeline.scoring.readers.read_answer import READERS
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
+from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
+from videomme_pipeline.stages.stage import (
+    BenchmarkStage,
+    BuildFailure,
+    BuildResult,
+    BuildResults,
+    Stage,
+    Target,
+    Targets,
+)
+from videomme_pipeline.storage.tables import read_rows
+
+
+def _fingerprint(benchmark: BenchmarkState, partition: VariantPartition) -> str:
+    return benchmark.snapshot.versions.scores(benchmark.evaluations[partition.variant])
+
+
+def reader_version(evaluation: Evaluation) -> str:
+    """Name and version of the reader of an evaluation, such as "strict-3"."""
+    return f"{evaluation.reader}-{READERS[evaluation.reader].version}"
+
+
+def _inputs(benchmark: BenchmarkState, partition: VariantPartition) -> Mapping[str, str | None]:
+    evaluation = benchmark.evaluations[partition.variant]
+    blind = benchmark.blind_for(evaluation)
+    return {
+        "reader": reader_version(evaluation),
+        "blind scores": blind and benchmark.snapshot.versions.scores(blind),
+    }
+
+
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+    @cache
+    def rows_of(evaluation: str) -> list[ScoredQuestion]:
+        """The rows of the blind evaluation, which splits the scores of others."""
+        chosen = stage.benchmark.evaluations[evaluation]
+        return score_evaluation(stage.project, stage.benchmark, chosen)
+
+    for target in targets:
+        try:
+            yield from _score(stage, target, rows_of)
+        except VideoMMEError as error:
+            yield BuildFailure(partition=target.partition, reason=str(error))
+
+
+def _score(
+    stage: BenchmarkStage, target: Target, rows_of: Callable[[str], Sequence[ScoredQuestion]]
+) -> BuildResults:
+    project, benchmark = stage.project, stage.benchmark
+    evaluation = benchmark.evaluations[str(target.partition.variant)]
+    stops = project.spending.stops
+    stops_before = len(stops)
+    rows = score_evaluation(project, benchmark, evaluation)
+    blind = benchmark.blind_for(evaluation)
+    blind_rows = [] if blind is None else rows_of(blind.name)
+    if blind is not None:
+        values = needs_video(blind_rows)
+        rows = [with_needs_video(row, values) for row in rows]
+    unjudged = [row.judge_error for row in rows if row.judge_error]
+    unanswered = sum(row.outcome is Outcome.FAILED for row in blind_rows)
+    failed = sum(row.outcome is Outcome.FAILED for row in rows)
+    missing = failed + len(unjudged) + unanswered
+    if missing:
+        target = stage.part_of(target, rows, 2 * len(rows) + len(blind_rows) - missing)
+    stage.write(target, evaluated_videos(benchmark, evaluation), companion=EvaluatedVideo)
+    stage.write(target, rows, settings=evaluation.specification | _split_by(blind))
+    yield BuildResult(target=target, facts=_facts_of(rows), incomplete=bool(missing))
+    if blind is not None and unanswered:
+        yield BuildFailure(
+            partition=target.partition,
+            reason=f"`needs_video` needs the answers of {blind.name}, which has not answered "
+            f"{unanswered:,} questions; run `videomme run {blind.name}`",
+        )
+    if unjudged and len(stops) == stops_before:  # otherwise the cost limit stopped the judge
+        yield BuildFailure(
+            partition=target.partition,
+            reason=f"{len(unjudged)} requests to the judge failed: {unjudged[0]}",
+        )
+
+
+def _split_by(blind: Evaluation | None) -> dict[str, Any]:
+    """The setting of the blind evaluation that splits scores."""
+    if blind is None:
+        return {}
+    return {NEEDS_VIDEO.column: {"evaluation": blind.name, "fingerprint": blind.fingerprint}}
+
+
+def _facts(_: BenchmarkStage, target: Target) -> Facts:
+    return _facts_of(read_rows(target.path, ScoredQuestion))
+
+
+SCORES = Stage(
+    name="scores",
+    description="Every question with its response, the letter read from it and the outcome.",
+    dimensions=frozenset({Dimension.EVALUATION}),
+    upstream=("questions", "responses"),
+    kinds=frozenset({"parquet"}),
+    row_class=ScoredQuestion,
+    fingerprint=_fingerprint,
+    inputs=_inputs,
+    build=_build,
+    facts=_facts,
+    settings=("reader", "judge", "duration", "subset"),
+    companion="evaluated_videos",
+    reads_stored=True,
+    is_cited=True,
+    asks_models=True,
+)
+"""One partition per evaluation. Questions without an answer are rows with outcome `failed`."""
+
+
+def _facts_of(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    outcomes = Counter(row.outcome for row in rows)
+    questions = outcomes.total()
+    answered = outcomes[Outcome.CORRECT] + outcomes[Outcome.INCORRECT]
+    facts: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}
+    facts["questions"] = questions
+    if outcomes[Outcome.FAILED] < questions:
+        facts["accuracy_percent"] = round(100 * outcomes[Outcome.CORRECT] / questions, 1)
+        facts["is_lower_bound"] = outcomes[Outcome.FAILED] > 0
+    if answered:
+        of_answered = 100 * outcomes[Outcome.CORRECT] / answered
+        facts["accuracy_of_answered_percent"] = round(of_answered, 1)
+    facts |= _judge_facts(rows)
+    facts |= _breakdown_facts(rows)
+    return facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One row of one breakdown. Score and interval are fractions, or None without any answer."""
+
+    by: str
+    value: str
+    score: float | None
+    failed: int
+    low: float | None
+    high: float | None
+    n: int
+
+
+def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
+    benchmark = find_benchmark(rows[0].benchmark)
+    grouped = benchmark.grouping is not None
+    overall, *others = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
+    parts = others or [overall]  # a benchmark may have no facets
+    facts: dict[str, object] = {
+        "breakdowns": [
+            {
+                "by": part.by,
+                "value": part.value,
+                "score": at_least(part.failed, percent(part.score)),
+                "interval": interval(part.low, part.high),
+                "n": part.n,
+            }
+            for part in parts
+        ],
+    }
+    if overall.score is not None:
+        charted = [part for part in parts if part.by == parts[0].by and part.score is not None]
+        facts["interval_percent"] = interval(overall.low, overall.high)
+        facts["chart"] = _chart(charted)
+        if grouped:
+            facts["group_score"] = round(100 * overall.score, 1)
+    return facts
+
+
+def _accuracy_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """The accuracy of all questions, then by each facet."""
+    return [
+        _Part(
+            by=facets[0].column if facets else "overall",
+            value=row.values[0] if row.values else "",
+            score=row.accuracy,
+            failed=row.failed,
+            low=row.accuracy_low,
+            high=row.accuracy_high,
+            n=row.responses,
+        )
+        for facets in ([], *([facet] for facet in benchmark.shown_facets))
+        for row in breakdown(rows, facets)
+    ]
+
+
+def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """The score of all groups, then by each facet. `n` is the number of complete groups."""
+    breakdowns, _, _ = group_breakdowns(benchmark, rows)
+    return [
+        _Part(
+            by=name.removeprefix("group_score_").removeprefix("by_"),
+            value=str(row.values[0]) if row.values else "",
+            score=None if row.group_score is None else row.group_score / 100,
+            failed=row.failed,
+            low=None if row.group_score_low is None else row.group_score_low / 100,
+            high=None if row.group_score_high is None else row.group_score_high / 100,
+            n=row.groups,
+        )
+        for name, score_rows in breakdowns.items()
+        for row in score_rows
+    ]
+
+
+def _chart(parts: Sequence[_Part]) -> Picture | Markdown:
+    def draw() -> str:
+        from videomme_pipeline.reports.charts import parts_chart  # noqa: PLC0415 - loads Altair
+
+        return parts_chart([asdict(part) for part in parts]).to_json()
+
+    return chart_picture(draw, f"score by {parts[0].by}")
+
+
+def _judge_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    summary = summarize_judge(rows)
+    if summary is None:
+        return {}
+    values = asdict(summary)
+    return {key if "judge" in key else f"judge_{key}": value for key, value in values.items()}

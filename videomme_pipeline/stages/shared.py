@@ -1,0 +1,149 @@
+"""`warehouse` and `report_page`: the results of all benchmarks in one file each."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+from upath import UPath
+
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import DamagedFileError, VideoMMEError
+from videomme_pipeline.fingerprint import text_fingerprint
+from videomme_pipeline.reports.page_version import PAGE_VERSION
+from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
+from videomme_pipeline.stages.stage import (
+    BuildFailure,
+    BuildResult,
+    BuildResults,
+    SharedStage,
+    Target,
+    Targets,
+    each,
+)
+from videomme_pipeline.storage.results import Results
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PREVIEW = "select * from overall order by benchmark, evaluation"
+
+
+class Warehouse(SharedStage):
+    """The DuckDB file with every table and view, rebuilt when scores change."""
+
+    name = "warehouse"
+    description = "The DuckDB file: scored questions of all evaluations, and the views over them."
+    kinds = frozenset({"duckdb"})
+    code_version = "1"
+
+    @property
+    def path(self) -> UPath:
+        return UPath(self.project.store.warehouse)
+
+    def build(self, targets: Targets) -> BuildResults:
+        return each(targets, self._rebuild)
+
+    def _rebuild(self, target: Target) -> Facts:
+        """Rebuild and sign the file, and return its facts."""
+        from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
+
+        left_out = rebuild(self.project.store)
+        self.sign(target)
+        lines = Markdown("\n".join(f"- {line}" for line in left_out)) if left_out else None
+        return {**self.facts(target), "left_out": lines}
+
+    def facts(self, target: Target) -> Facts:  # noqa: ARG002
+        return {"path": self.project.store.warehouse, **self._preview()}
+
+    def _preview(self) -> Facts:
+        from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB
+
+        with connect(self.project.store) as connection:
+            rows = query(connection, PREVIEW)
+            if not rows:
+                return {"evaluations": 0}
+            charts = {
+                f"{benchmark}_by_{facet.column}": _chart(connection, benchmark, facet.column)
+                for benchmark in sorted({str(row["benchmark"]) for row in rows})
+                for facet in find_benchmark(benchmark).shown_facets[:1]
+            }
+        return {"evaluations": len(rows), "overall": rows, **charts}
+
+
+def _chart(connection: "DuckDBPyConnection", benchmark: str, column: str) -> Picture | Markdown:
+    """Chart of scores with their intervals."""
+
+    def draw() -> str:
+        from videomme_pipeline.reports.charts import breakdown_chart  # noqa: PLC0415 - loads Altair
+
+        return breakdown_chart(connection, benchmark, column).to_json()
+
+    return chart_picture(draw, column)
+
+
+class ReportPage(SharedStage):
+    """The results as one HTML page that works offline."""
+
+    name = "report_page"
+    description = "The results of all evaluations as one self-contained HTML page."
+    upstream = ("warehouse",)
+    kinds = frozenset({"html"})
+    code_version = str(PAGE_VERSION)
+
+    @property
+    def path(self) -> UPath:
+        return UPath(self.project.store.report())
+
+    def fingerprint_over(self, results: Results) -> str:
+        """The page also shows findings of nightly runs, and the texts of prompts and responses.
+
+        If the file of a text was lost, the page becomes stale once the file is rebuilt, although
+        the scores do not change.
+        """
+        texts = [
+            str(len(files))
+            for scores in results.scores()
+            for files in (scores.prompts, scores.responses)
+        ]
+        findings = map(str, map(self._named, results.store.variant_files("findings")))
+        return text_fingerprint(super().fingerprint_over(results), *findings, *texts)
+
+    def build(self, targets: Targets) -> BuildResults:
+        (target,) = targets
+        self.remove_signature(target)
+        try:
+            left_out = self._write(Path(str(target.path)))
+        except VideoMMEError as error:
+            yield BuildFailure(partition=target.partition, reason=str(error))
+            return
+        if not left_out:
+            self.sign(target)
+        yield BuildResult(target=target, facts=self.facts(target), incomplete=bool(left_out))
+        if left_out:
+            reason = f"the page is incomplete: {'; '.join(left_out)}"
+            yield BuildFailure(partition=target.partition, reason=reason)
+
+    def facts(self, target: Target) -> Facts:
+        page = Path(str(target.path)).resolve()
+        return {"page": page.as_uri(), "path": page, "bytes": page.stat().st_size}
+
+    def checksum(self, path: UPath) -> str:
+        return blake3(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
+
+    def _write(self, path: Path) -> list[str]:
+        """Write the page, and return a sentence for each damaged file that is missing from it.
+
+        A damaged file is set aside when it is read, so the next attempt does not read it.
+        """
+        from videomme_pipeline.reports.page import write_page  # noqa: PLC0415 - loads DuckDB
+
+        left_out: list[str] = []
+        while True:
+            try:
+                write_page(self.project.store, path)
+            except DamagedFileError as error:
+                if str(error) in left_out:  # it could not be set aside
+                    raise
+                left_out.append(str(error))
+            else:
+                return left_out

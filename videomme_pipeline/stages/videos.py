@@ -1,0 +1,190 @@
+"""`videos`: the file of each video, its stream facts, and the index of its packets."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import chain
+from typing import Any
+
+from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
+from videomme_pipeline.project.state.benchmark import BenchmarkState
+from videomme_pipeline.project.state.partitions import Dimension, VideoPartition
+from videomme_pipeline.stages.facts import Facts
+from videomme_pipeline.stages.stage import (
+    BenchmarkStage,
+    BuildFailure,
+    BuildResult,
+    BuildResults,
+    Stage,
+    Target,
+    Targets,
+)
+from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.videos.probe import (
+    ProbeJob,
+    ProbeResult,
+    Video,
+    hash_and_probe,
+    probe_videos,
+    video_hash,
+)
+
+
+def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
+    """The fingerprint of a video's row. A row stays stale while the file of its video is missing."""
+    snapshot = benchmark.snapshot
+    try:
+        snapshot.source.files(snapshot.reference(partition.video))
+    except VideoMissingError as error:
+        raise NotReadyError(str(error)) from error
+    return snapshot.versions.video(partition.video)
+
+
+def _prepare(
+    stage: BenchmarkStage, partitions: Sequence[VideoPartition]
+) -> Iterator[BuildFailure]:
+    """Fetch (or draw) missing videos, and hash all videos whose hash is not known."""
+    snapshot = stage.benchmark.snapshot
+    ids = [partition.video for partition in partitions if partition.video in snapshot.questions]
+
+    def report(done: int, total: int) -> None:
+        stage.show("videos", done, total, f"{done} of {total} videos are on disk.")
+
+    try:
+        problems = dict(
+            snapshot.source.fetch([snapshot.reference(video_id) for video_id in ids], report)
+        )
+    except VideoMMEError as error:
+        problems = dict.fromkeys(ids, str(error))
+    stage.invalidate()
+    present = [video_id for video_id in ids if video_id not in problems]
+    if stage.project.cluster is not None:
+        _probe_ahead(stage, present)
+    for video_id in present:
+        try:
+            with suppress(VideoMissingError):
+                video_hash(_path(stage, video_id), video_id, stage.project.hashes)
+        except VideoMMEError as error:
+            problems[video_id] = str(error)
+    stage.invalidate()
+    for video_id, reason in problems.items():
+        yield BuildFailure(partition=VideoPartition(video_id), reason=reason)
+
+
+def _path(stage: BenchmarkStage, video_id: str) -> Any:
+    snapshot = stage.benchmark.snapshot
+    return snapshot.source.files(snapshot.reference(video_id)).video
+
+
+def _probe_ahead(stage: BenchmarkStage, ids: Sequence[str]) -> None:
+    """Hash and probe the videos whose hash is unknown, which this machine would hash."""
+    jobs = []
+    for video_id in ids:
+        with suppress(VideoMissingError):
+            jobs.append(_job(stage, video_id, content_hash=""))
+    project = stage.project
+    with project.workers() as workers:
+        results = hash_and_probe(jobs, workers, project.hashes, project.store.packets)
+        stage.cache.update({result.task: result for result in results})
+
+
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+    by_video = {str(target.partition.video): target for target in targets}
+    content_hash = stage.benchmark.snapshot.content_hash
+    jobs = [_job(stage, video_id, content_hash=content_hash(video_id)) for video_id in by_video]
+    probed: Mapping[ProbeJob, ProbeResult] = dict(stage.cache)
+    stage.cache.clear()
+    others = [job for job in jobs if job not in probed]
+    with (
+        stage.project.workers() as workers,
+        closing(probe_videos(others, workers=workers)) as results,
+    ):
+        ahead = [probed[job] for job in jobs if job in probed]
+        for number, result in enumerate(chain(ahead, results), start=1):
+            yield _stored(stage, by_video[result.task.video_id], result)
+            stored = f"{number} of {len(jobs)} videos are probed."
+            stage.show("probed videos", number, len(jobs), stored, workers.description)
+    stage.invalidate()
+
+
+def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> ProbeJob:
+    """The probe of a video.
+
+    Raises:
+        VideoMissingError: if there is no file.
+    """
+    snapshot = stage.benchmark.snapshot
+    files = snapshot.source.files(snapshot.reference(video_id))
+    return ProbeJob(
+        benchmark=stage.benchmark.name,
+        video_id=video_id,
+        path=files.video,
+        content_hash=content_hash,
+        clip=snapshot.reference(video_id).footage.clip,
+        subtitle_path=files.subtitle,
+        subtitle_hash=snapshot.subtitle_hash(video_id),
+        index_file=stage.project.store.packets(content_hash),
+    )
+
+
+def _stored(
+    stage: BenchmarkStage, target: Target, result: ProbeResult
+) -> BuildResult | BuildFailure:
+    try:
+        return BuildResult(target=target, facts=_facts_of(_store(stage, target, result)))
+    except VideoMMEError as error:
+        return BuildFailure(partition=target.partition, reason=str(error))
+
+
+def _store(stage: BenchmarkStage, target: Target, result: ProbeResult) -> Video:
+    """Store the row of a video, whose packet index is stored already.
+
+    Raises:
+        VideoError: if it could not be probed, or its file changed meanwhile.
+    """
+    job, video = result.task, result.result()
+    if video_hash(job.path, job.video_id, stage.project.hashes) != job.content_hash:
+        stage.project.store.packets(job.content_hash).unlink(missing_ok=True)
+        raise VideoError(
+            job.video_id, f"{job.path}: the file changed while it was read; run again"
+        )
+    stage.write(target, [video])
+    return video
+
+
+def _facts(_: BenchmarkStage, target: Target) -> Facts:
+    (video,) = read_rows(target.path, Video)
+    return _facts_of(video)
+
+
+def _facts_of(video: Video) -> Facts:
+    return {
+        "seconds": video.timing.duration_seconds,
+        "frames": video.timing.frame_count,
+        "keyframes": video.timing.keyframe_count,
+        "bytes": video.bytes,
+        "codec": video.stream.codec,
+        "size": f"{video.stream.width}x{video.stream.height}",
+        "subtitles": video.subtitle_path is not None,
+    }
+
+
+VIDEOS = Stage(
+    name="videos",
+    description="One row per video: content hash, stream facts and the packet index.",
+    dimensions=frozenset({Dimension.VIDEO}),
+    upstream=("questions",),
+    kinds=frozenset({"ffmpeg", "parquet"}),
+    row_class=Video,
+    fingerprint=_fingerprint,
+    inputs=lambda benchmark, partition: {
+        "content": benchmark.snapshot.content_hash(partition.video),
+        "subtitle file": benchmark.snapshot.subtitle_hash(partition.video),
+    },
+    prepare=_prepare,
+    build=_build,
+    facts=_facts,
+    uses_workers=True,
+)
+"""The stage that fetches (or draws) missing videos, then hashes and probes them.
+
+The path in a row is the path at the time of probing."""

@@ -1,0 +1,70 @@
+"""Records: small JSON files with a checksum, each written once.
+
+A sequence is a folder of records whose names begin with their times, so the newest one is the last
+by name. Sequences of two machines are merged by copying their files into one folder.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from upath import UPath
+
+from videomme_pipeline.errors import DamagedFileError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.objects import is_local, list_objects, listing
+from videomme_pipeline.storage.publish import publish
+
+_CHECKSUM = "checksum"
+_TIMED_NAME = re.compile(r"(?P<time>\d{8}T\d{12}Z)\.(?P<name>.+)\.json")
+_TIME = "%Y%m%dT%H%M%S%fZ"
+
+
+def write_record(path: UPath, content: Mapping[str, Any]) -> None:
+    """Publish `content` as JSON with a checksum.
+
+    Raises:
+        StorageError: if the file cannot be written.
+    """
+    publish(path, json.dumps({**content, _CHECKSUM: fingerprint(content)}, indent=1).encode())
+
+
+def read_record(path: UPath) -> dict[str, Any]:
+    """The content that `write_record` stored.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        DamagedFileError: if the file is not JSON, or its checksum does not match.
+    """
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        checksum = content.pop(_CHECKSUM)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"{path}: the file is damaged ({error!r})") from error
+    if checksum != fingerprint(content):
+        raise DamagedFileError(f"{path}: the file is damaged (its checksum does not match)")
+    return content
+
+
+def append_record(folder: UPath, name: str, content: Mapping[str, Any], now: datetime) -> None:
+    """Add a record called `name` to the sequence in `folder`."""
+    write_record(folder / f"{now.astimezone(UTC):{_TIME}}.{name}.json", content)
+
+
+def sequence(folder: UPath) -> list[tuple[datetime, str, UPath]]:
+    """The time, the name and the path of every record in `folder`, oldest first."""
+    return [
+        (datetime.strptime(match["time"], _TIME).replace(tzinfo=UTC), match["name"], folder / file)
+        for file in sorted(_files_in(folder))
+        if (match := _TIMED_NAME.fullmatch(file))
+    ]
+
+
+def _files_in(folder: UPath) -> Iterator[str]:
+    with listing(folder):
+        if not is_local(folder):
+            yield from list_objects(folder)
+        elif folder.is_dir():
+            yield from (path.name for path in folder.iterdir())

@@ -1,0 +1,197 @@
+"""The stored files that readers show: one of the files of each partition.
+
+Several files of a partition can be stored, because a file is never replaced. Of the scores of an
+evaluation, those with the current settings are shown, if they are stored. Otherwise those are shown
+that the last run recorded. Scores are their own manifest: `evaluated_videos` names the questions,
+videos, subtitles, prompts and responses that they were computed from, and readers show these.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from upath import UPath
+
+from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import Listing
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
+from videomme_pipeline.storage.records import append_record, sequence
+from videomme_pipeline.storage.tables import read_table
+
+MANIFEST = {
+    "questions": "from_questions",
+    "videos": "from_video",
+    "subtitles": "from_subtitles",
+    "prompts": "from_prompts",
+    "responses": "from_responses",
+    "attempts": "from_responses",
+}
+"""The column of `evaluated_videos` with the fingerprint of a stage's file, by stage."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownScores:
+    """The scores of an evaluation that readers show."""
+
+    results: "Results"
+    benchmark: str
+    evaluation: str
+    name: StoredName
+
+    @property
+    def path(self) -> UPath:
+        """The file of the scores."""
+        return self.results.store.built(self.benchmark, "scores", self.name)
+
+    @property
+    def evaluated_videos(self) -> UPath:
+        """The file about the inputs of the scores."""
+        return self.results.store.built(self.benchmark, "evaluated_videos", self.name)
+
+    @cached_property
+    def manifest(self) -> list[dict[str, Any]]:
+        """The video and the fingerprints of the inputs, once per video; empty if it is lost."""
+        columns = ["video_id", *dict.fromkeys(MANIFEST.values())]
+        try:
+            rows: list[dict[str, Any]] = read_table(self.evaluated_videos, columns).to_pylist()
+        except (DamagedFileError, FileNotFoundError, StorageError):
+            return []
+        return list({row["video_id"]: row for row in rows}.values())
+
+    def files(self, stage: str, variant: str | None = None) -> dict[str, UPath]:
+        """The stored files of a stage that the scores were computed from, by video."""
+        names = self.results.names(self.benchmark, stage)
+        files = {}
+        for row in self.manifest:
+            fingerprint = row[MANIFEST[stage]]
+            name = fingerprint and names.best(variant, row["video_id"], fingerprint)
+            if name:
+                files[row["video_id"]] = self.results.store.built(self.benchmark, stage, name)
+        return files
+
+    @property
+    def prompts(self) -> dict[str, UPath]:
+        """The files of the prompts, by video."""
+        return self.files("prompts", self.evaluation)
+
+    @property
+    def responses(self) -> dict[str, UPath]:
+        """The files of the responses, by video."""
+        return self.files("responses", self.evaluation)
+
+    @property
+    def attempts(self) -> dict[str, UPath]:
+        """The files of the attempts, by video."""
+        return self.files("attempts", self.evaluation)
+
+
+class Results:
+    """The files of a store that readers show, as of now."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._listing = Listing(store.root)
+        self._shown: dict[str, list[ShownScores]] = {}
+        self._planned = store.planned() if store.planned else {}
+
+    def names(self, benchmark: str, stage: str) -> StageNames:
+        """The names of the files of a stage."""
+        return self._listing.names(benchmark, stage)
+
+    @cached_property
+    def benchmarks(self) -> list[str]:
+        """The benchmarks with stored questions, sorted."""
+        return self.store.benchmarks()
+
+    def scores(self, benchmark: str | None = None) -> list[ShownScores]:
+        """The shown scores of a benchmark or of all, sorted by benchmark and evaluation."""
+        chosen = self.benchmarks if benchmark is None else [benchmark]
+        return [shown for name in chosen for shown in self._scores_of(name)]
+
+    def find(self, evaluation: str) -> ShownScores | None:
+        """The shown scores of an evaluation, or None if it has none."""
+        return next((s for s in self.scores() if s.evaluation == evaluation), None)
+
+    def _scores_of(self, benchmark: str) -> list[ShownScores]:
+        if benchmark not in self._shown:
+            names = self.names(benchmark, "scores")
+            recorded = _recorded(self.names(benchmark, "shown"))
+            planned = self._planned.get(benchmark, Planned()).scores
+            shown = []
+            for evaluation in sorted({variant for variant, _ in names.by_partition if variant}):
+                order = [planned.get(evaluation), *recorded.get(evaluation, ())]
+                stored = (names.best(evaluation, None, f) for f in order if f)
+                if name := next(filter(None, stored), None):
+                    shown.append(
+                        ShownScores(
+                            results=self, benchmark=benchmark, evaluation=evaluation, name=name
+                        )
+                    )
+            self._shown[benchmark] = shown
+        return self._shown[benchmark]
+
+    def questions(self, benchmark: str) -> UPath | None:
+        """The file of the questions: the current one if it is stored, else that of shown scores."""
+        names = self.names(benchmark, "questions")
+        stored = [name.fingerprint for name in names.by_partition.get((None, None), ())]
+        used = (row["from_questions"] for s in self.scores(benchmark) for row in s.manifest[:1])
+        planned = self._planned.get(benchmark, Planned()).questions
+        chosen = next((f for f in (planned, *used) if f in stored), None)
+        if chosen is None and stored:
+            chosen = stored[-1]
+        return None if chosen is None else self._built(benchmark, "questions", chosen)
+
+    def videos(self, benchmark: str) -> dict[str, UPath]:
+        """The rows of the videos, by video: current ones, else those of shown scores."""
+        names = self.names(benchmark, "videos")
+        chosen = {str(video): stored[-1].fingerprint for (_, video), stored in
+                  names.by_partition.items()}
+        for scores in self.scores(benchmark):
+            chosen |= {row["video_id"]: row["from_video"] for row in scores.manifest
+                       if row["from_video"]}
+        chosen |= self._planned.get(benchmark, Planned()).videos
+        return {
+            video: self._built(benchmark, "videos", fingerprint, video)
+            for video, fingerprint in sorted(chosen.items())
+            if names.best(None, video, fingerprint)
+        }
+
+    def _built(
+        self, benchmark: str, stage: str, fingerprint: str, video: str | None = None
+    ) -> UPath:
+        name = StoredName(variant=None, video=video, fingerprint=fingerprint)
+        return self.store.built(benchmark, stage, name)
+
+
+def record_shown(
+    store: Store,
+    benchmark: str,
+    evaluation: str,
+    fingerprint: str,
+    specification: Mapping[str, Any],
+    now: datetime,
+) -> None:
+    """Record that the scores of an evaluation are those with this fingerprint, if that is new."""
+    folder = store.shown(benchmark, evaluation)
+    newest = next(reversed(sequence(folder)), None)
+    if newest is None or newest[1] != fingerprint:
+        append_record(folder, fingerprint, {"specification": dict(specification)}, now)
+
+
+def _recorded(names: StageNames) -> dict[str, list[str]]:
+    """The recorded fingerprints of each evaluation, the newest first."""
+    recorded: dict[str, list[str]] = {}
+    for evaluation, fingerprint in _records(names):
+        recorded.setdefault(evaluation, []).insert(0, fingerprint)
+    return recorded
+
+
+def _records(names: StageNames) -> Iterator[tuple[str, str]]:
+    for text in sorted(names.texts):
+        evaluation, _, name = text.rpartition("/")
+        parts = name.split(".")
+        if evaluation and len(parts) == 3:
+            yield evaluation, parts[1]
