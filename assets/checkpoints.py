@@ -16,20 +16,14 @@ import dagster as dg
 from upath import UPath
 
 from videomme_pipeline.assets.dagster_internals.runs import Job
-from videomme_pipeline.assets.planning.freshness import (
-    Freshness,
-    PartitionState,
-    failure_groups,
-    plan_project,
-)
+from videomme_pipeline.assets.keys import OWNERS, group_name, key_in
 from videomme_pipeline.assets.processes import (
     EVALUATIONS_TAG,
     PARTITION_TAG,
     end_dead_runs,
     run_here,
 )
-from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
-from videomme_pipeline.assets.stages.metadata import chart_picture, column_schema
+from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of
 from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_here, run_config
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import version_of
@@ -50,6 +44,8 @@ from videomme_pipeline.scoring.checkpoint import (
     read_checkpoints,
     write_checkpoint,
 )
+from videomme_pipeline.stages.facts import Markdown, Picture, chart_picture
+from videomme_pipeline.stages.plan import Freshness, PartitionState, failure_groups, plan_project
 
 MOST_FAILURES = 3
 """A checkpoint is given up after so many runs whose process died."""
@@ -235,7 +231,7 @@ def evaluate_checkpoint(
     rows = [row for row in recorded if row.key == key]
     baseline = training_run(project.configuration, rows[0].run).baseline
     names = [*(row.evaluation for row in rows), *filter(None, [baseline])]
-    not_fresh = _not_fresh(project, instance, names)
+    not_fresh = _not_fresh(project, names)
     is_deleted = not UPath(rows[0].folder).exists()
     if not_fresh and not is_deleted:
         not_fresh = _refreshed(project, instance, names)
@@ -287,10 +283,8 @@ def _with_outcome(rows: Iterable[Checkpoint], reason: str) -> list[Checkpoint]:
     return [replace(row, outcome=CheckpointOutcome.NOT_EVALUATED, reason=reason) for row in rows]
 
 
-def _not_fresh(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
-) -> list[PartitionState]:
-    states = plan_project(project, instance, evaluations)
+def _not_fresh(project: Project, evaluations: Sequence[str]) -> list[PartitionState]:
+    states = plan_project(project, evaluations)
     return [state for state in states if state.freshness is not Freshness.FRESH]
 
 
@@ -299,7 +293,7 @@ def _refreshed(
 ) -> list[PartitionState]:
     """Refresh evaluations in a run of this process, and return what is still not fresh."""
     refresh_here(project, instance, run_config(evaluations))
-    return _not_fresh(project, instance, evaluations)
+    return _not_fresh(project, evaluations)
 
 
 def _add_partitions(project: Project, instance: dg.DagsterInstance) -> None:
@@ -397,9 +391,7 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
             if value is not None
         }
     return {
-        **metadata,
-        "step": rows[0].step,
-        "curve": _curve(points),
+        **metadata_of({**metadata, "step": rows[0].step, "curve": _curve(points)}),
         VERDICTS: dg.MetadataValue.json(json.loads(json.dumps(rows, default=_plain))),
     }
 
@@ -421,7 +413,7 @@ def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def _curve(points: Sequence[dict[str, Any]]) -> dg.MarkdownMetadataValue:
+def _curve(points: Sequence[dict[str, Any]]) -> Picture | Markdown:
     def draw() -> str:
         from videomme_pipeline.reports.charts import checkpoint_chart  # noqa: PLC0415 - Altair
 

@@ -15,15 +15,15 @@ from videomme_pipeline.assets.checkpoints import (
     checkpoints_key,
 )
 from videomme_pipeline.assets.dagster_internals.events import EventBatch, output_without_event
-from videomme_pipeline.assets.planning.freshness import newest_event, recorded_versions
+from videomme_pipeline.assets.keys import OWNERS, asset_key, group_name, key_in
+from videomme_pipeline.assets.partitions import partitions_of
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job, races_asset, races_key
-from videomme_pipeline.assets.stages.base import OWNERS, AnyStage, SharedStage, group_name
-from videomme_pipeline.assets.stages.chain import all_stages, steps
-from videomme_pipeline.assets.stages.checks import check_events, check_specs, unanswered
+from videomme_pipeline.assets.reporter import DATA_VERSION_TAG
+from videomme_pipeline.assets.runner import run_stage
+from videomme_pipeline.assets.stages.checks import check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
-from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, refresh
 from videomme_pipeline.assets.step import (
     SERVERS,
     WORKERS,
@@ -37,7 +37,7 @@ from videomme_pipeline.assets.triggers.automation import (
     when_inputs_changed,
     when_results_changed,
 )
-from videomme_pipeline.assets.triggers.jobs import refresh_job
+from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
 from videomme_pipeline.assets.triggers.recent import recent_checks, recent_sensors
 from videomme_pipeline.assets.triggers.retention import retention_job
 from videomme_pipeline.assets.triggers.schedules import nightly_job, schedules
@@ -55,6 +55,9 @@ from videomme_pipeline.project.nightly.tracked import (
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
+from videomme_pipeline.stages.chain import all_stages, chain, steps
+from videomme_pipeline.stages.plan import upstream_of
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, SharedStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
@@ -67,7 +70,6 @@ def build_definitions(
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
     stages = all_stages(project)
-    keys = {stage.asset_key for stage in stages}
     nightly, tracked = _nightly_of(project)
     nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
     nightly_jobs = nightly_job(tracked)
@@ -79,13 +81,14 @@ def build_definitions(
     ]
     return dg.Definitions(
         assets=[
-            *(_asset(stage, keys, results) for stage in stages),
+            *(_asset(stage, results) for stage in stages),
             *(nightly_asset(evaluation) for evaluation in tracked),
             *([checkpoints_asset(project)] if has_training_runs else []),
             races_asset(project),
         ],
         jobs=[
             refresh_job(steps(project), project, executor),
+            report_job(project),
             retention_job,
             *nightly_jobs,
             *([checkpoint_job(project)] if has_training_runs else []),
@@ -153,35 +156,35 @@ def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
         raise ConfigurationError(f"{RUNS_FILE}: `executor_config`: {error}") from error
 
 
-def _asset(
-    stage: AnyStage,
-    stage_keys: set[dg.AssetKey],
-    result_keys: Sequence[dg.AssetKey],
-) -> dg.AssetsDefinition:
-    """The asset of a stage, which calls `refresh` for the partitions of a run.
+def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefinition:
+    """The asset of a stage, which runs the stage for the partitions of a run.
 
     The shared results also depend on `result_keys`, the assets of nightly runs, of checkpoints and
     of races.
     """
-    partitions = stage.partitions_def
-    is_result = isinstance(stage, SharedStage)
-    deps = [dep for dep in stage.deps() if dep.asset_key in stage_keys]
-    deps += [dg.AssetDep(key) for key in result_keys if is_result]
-    metadata: dict[str, object] = {"dagster/code_references": code_reference(type(stage))}
-    if stage.row_class:
-        metadata["dagster/column_schema"] = column_schema(stage.row_class)
+    is_result = not isinstance(stage, BenchmarkStage)
+    partitions: dg.PartitionsDefinition[str] | None = None
+    metadata: dict[str, object] = {}
+    kinds = stage.kinds if isinstance(stage, SharedStage) else stage.stage.kinds
+    description = stage.description if isinstance(stage, SharedStage) else stage.stage.description
+    if isinstance(stage, BenchmarkStage):
+        partitions = partitions_of(stage).definition(stage.stage.dimensions)
+        metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
+        metadata["dagster/code_references"] = code_reference(stage.stage.build)
+    else:
+        metadata["dagster/code_references"] = code_reference(type(stage))
 
     @dg.asset(
-        key=stage.asset_key,
-        description=stage.description,
+        key=asset_key(stage),
+        description=description,
         group_name=group_name(f"{stage.project.runs.prefix}{stage.group}"),
-        kinds=set(stage.kinds),
+        kinds=set(kinds),
         tags={"stage": stage.name, "benchmark": group_name(stage.group)},
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
         backfill_policy=_backfill_policy(stage) if partitions else None,
-        deps=deps,
+        deps=[*_deps(stage), *(dg.AssetDep(key) for key in result_keys if is_result)],
         automation_condition=when_results_changed() if is_result else when_inputs_changed(),
         metadata=metadata,
         dagster_type=NO_VALUE,
@@ -193,34 +196,44 @@ def _asset(
         context: dg.AssetExecutionContext,
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]]:
         requested = (
-            [stage.parse_partition(key) for key in context.partition_keys]
-            if partitions
-            else [WHOLE]
+            [stage.parse_key(key) for key in context.partition_keys] if partitions else [WHOLE]
         )
         several = len(requested) > 1
+        single: list[dg.AssetMaterialization] = []
         with within_step(stage.project, context, needs_machine=not stage.asks_models):
-            stage.invalidate()
-            recorded = recorded_versions(context.instance, stage)
-            newest = newest_event(context.instance)
-            failed_before = stage.failures.read()
-            built = refresh(stage, requested, recorded, newest, report_fresh=True)
-            if several:
-                with EventBatch(context.op_execution_context) as events:
-                    for event in built:
-                        events.add(event)
-            else:
-                yield from map(_result, built)
-        stage.update_partition_keys(context.instance)
-        of_partitions, of_asset = check_events(stage, requested, failed_before)
-        for evaluation in of_partitions:
+            with EventBatch(context.op_execution_context) as events:
+                report = events.add if several else single.append
+                checks = run_stage(context.instance, stage, requested, report, reports_all=True)
+        yield from map(_result, single)
+        for evaluation in checks.of_partitions:
             context.log_event(evaluation)
-        yield from of_asset
+        yield from checks.of_asset
         if several:
             yield output_without_event()
         if stage.asks_models and (reasons := [*unanswered(stage, requested)]):
             raise dg.Failure("; ".join(reasons), allow_retries=False)
 
     return compute
+
+
+def _deps(stage: AnyStage) -> list[dg.AssetDep]:
+    """The assets upstream of a stage, with the mappings to parent partitions."""
+    if not isinstance(stage, BenchmarkStage):
+        return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
+    upstream = [
+        other
+        for other in chain(stage.project, stage.benchmark.name)
+        if other.label in stage.upstream
+    ]
+    return [
+        dg.AssetDep(
+            asset_key(other),
+            partition_mapping=partitions_of(stage).mapping(
+                other.stage.dimensions, stage.stage.dimensions
+            ),
+        )
+        for other in upstream
+    ]
 
 
 def _backfill_policy(stage: AnyStage) -> dg.BackfillPolicy:

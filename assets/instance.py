@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 Instance: TypeAlias = dg.DagsterInstance
-History: TypeAlias = dg.DagsterInstance | None
-"""The instance with the runs of this project, or None if there has not been a run."""
 
 DEFAULT_HOME = ".dagster"
 HOME_VARIABLE = "DAGSTER_HOME"
@@ -60,23 +58,6 @@ def prepare_home() -> Path:
         publish(UPath(settings), current.encode())
     os.environ[HOME_VARIABLE] = str(home)
     return home
-
-
-@contextmanager
-def open_history() -> Iterator[History]:
-    """Open the instance for a block that only reads. A home that does not exist is not created.
-
-    Raises:
-        ConfigurationError: as `open_instance`.
-        StorageError: as `open_instance`.
-    """
-    home = _home_folder()
-    if os.environ.get(POSTGRES_VARIABLE) or (home.is_dir() and any(home.iterdir())):
-        with open_instance() as instance:
-            yield instance
-    else:
-        _refuse_network_disk(home)
-        yield None
 
 
 @contextmanager

@@ -7,46 +7,27 @@ subtitles has no parent in that stage.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import dagster as dg
 
-from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, variant_in
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 
 
 @dataclass(frozen=True)
 class Partitions:
     """The partition definitions of one benchmark."""
 
-    benchmark: str
-    samplings: tuple[str, ...]
-    evaluations: tuple[Evaluation, ...]
+    benchmark: BenchmarkState
     prefix: str = ""
-
-    @classmethod
-    def of(cls, benchmark: BenchmarkState, prefix: str = "") -> "Partitions":
-        return cls(
-            benchmark=benchmark.name,
-            samplings=tuple(benchmark.samplings),
-            evaluations=tuple(benchmark.evaluations.values()),
-            prefix=prefix,
-        )
 
     @property
     def videos_name(self) -> str:
         """Dagster's name of the dynamic partitions of this benchmark's videos."""
-        return f"{self.prefix}{self.benchmark}_videos"
-
-    def variants(self, dimension: Dimension) -> tuple[str, ...]:
-        """Every variant of a static dimension, sorted."""
-        if dimension is Dimension.SAMPLING:
-            return tuple(sorted(self.samplings))
-        used = (variant_in(evaluation, dimension) for evaluation in self.evaluations)
-        return tuple(sorted({variant for variant in used if variant}))
+        return f"{self.prefix}{self.benchmark.name}_videos"
 
     def definition(self, dimensions: frozenset[Dimension]) -> dg.PartitionsDefinition[str] | None:
         """The definition over `dimensions`, or None if there are none."""
@@ -56,28 +37,6 @@ class Partitions:
         if len(parts) > 1:
             return dg.MultiPartitionsDefinition(parts)
         return next(iter(parts.values()), None)
-
-    def parent(
-        self, variant: str | None, dimension: Dimension | None, upstream: Dimension
-    ) -> str | None:
-        """The variant of `upstream` that a variant of `dimension` is built from, or None."""
-        if dimension is None or variant is None:
-            return None
-        return self._parents[dimension, upstream].get(variant)
-
-    @cached_property
-    def _parents(self) -> Mapping[tuple[Dimension, Dimension], Mapping[str, str | None]]:
-        """The parent of every variant, by downstream and upstream dimension."""
-        variants = [dimension for dimension in Dimension if dimension is not Dimension.VIDEO]
-        return {
-            (downstream, upstream): {
-                child: variant_in(evaluation, upstream)
-                for evaluation in reversed(self.evaluations)
-                if (child := variant_in(evaluation, downstream))
-            }
-            for downstream in variants
-            for upstream in variants
-        }
 
     def mapping(
         self, upstream: frozenset[Dimension], downstream: frozenset[Dimension]
@@ -105,13 +64,36 @@ class Partitions:
     def _single(self, dimension: Dimension) -> dg.PartitionsDefinition[str]:
         if dimension is Dimension.VIDEO:
             return dg.DynamicPartitionsDefinition(name=self.videos_name)
-        return dg.StaticPartitionsDefinition(list(self.variants(dimension)))
+        return dg.StaticPartitionsDefinition(list(self.benchmark.variants(dimension)))
 
     def _children(self, upstream: Dimension, downstream: Dimension) -> dict[str, set[str]]:
         """The variants of `downstream` that are built from each variant of `upstream`."""
         children: dict[str, set[str]] = defaultdict(set)
-        for evaluation in self.evaluations:
+        for evaluation in self.benchmark.evaluations.values():
             parent, child = variant_in(evaluation, upstream), variant_in(evaluation, downstream)
             if parent and child:
                 children[parent].add(child)
         return dict(children)
+
+
+def partitions_of(stage: BenchmarkStage) -> Partitions:
+    """The partition definitions of the benchmark of a stage."""
+    return Partitions(stage.benchmark, stage.project.runs.prefix)
+
+
+def update_video_partitions(stage: AnyStage, instance: dg.DagsterInstance) -> None:
+    """Add a partition per new video, and delete those of videos without questions.
+
+    Does nothing for another stage than the questions.
+    """
+    if not isinstance(stage, BenchmarkStage) or stage.stage.dimensions:
+        return
+    name = partitions_of(stage).videos_name
+    try:
+        videos = list(stage.benchmark.snapshot.questions)
+    except NotReadyError:
+        return
+    defined = set(instance.get_dynamic_partitions(name))
+    instance.add_dynamic_partitions(name, [video for video in videos if video not in defined])
+    for video in defined.difference(videos):
+        instance.delete_dynamic_partition(name, video)

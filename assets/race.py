@@ -14,14 +14,9 @@ import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals.runs import Job
+from videomme_pipeline.assets.keys import OWNERS, group_name, key_in
 from videomme_pipeline.assets.processes import end_dead_runs
-from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
-from videomme_pipeline.assets.stages.metadata import (
-    chart_picture,
-    code_reference,
-    column_schema,
-    table_of,
-)
+from videomme_pipeline.assets.stages.metadata import code_reference, column_schema, metadata_of
 from videomme_pipeline.assets.triggers.jobs import refresh_here, run_config
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
@@ -42,6 +37,7 @@ from videomme_pipeline.scoring.statistics.race import (
     race_order,
     stop_after,
 )
+from videomme_pipeline.stages.facts import chart_picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,11 +265,8 @@ def _metadata(looks: Sequence[RecordedLook]) -> dict[str, Any]:
 
     names = ("verdict", "stop", "difference", "p_value", "videos", "questions", "failed")
     rows = [{name: getattr(look, name) for name in names} for look in looks]
-    return {
-        **rows[-1],
-        "looks": table_of(rows),
-        "race": chart_picture(draw, "Difference by videos asked"),
-    }
+    chart = chart_picture(draw, "Difference by videos asked")
+    return metadata_of({**rows[-1], "looks": rows, "race": chart})
 
 
 def _recorded(plan: RacePlan, margin: float, result: RaceLook) -> RecordedLook:

@@ -1,8 +1,7 @@
 """Runs from the command line. They use the same job, events and instance as runs from the UI."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
 
@@ -10,40 +9,19 @@ import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.events import materializations_of
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.planning.freshness import (
-    Freshness,
-    PartitionState,
-    plan_project,
-    wrongly_shown,
-)
+from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run_here, running_runs
-from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
-from videomme_pipeline.assets.stages.chain import all_stages
 from videomme_pipeline.assets.stages.nightly import nightly_key, nightly_partitions
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here, run_config
 from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.nightly.assess import Assessment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refreshed:
-    """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
-
-    `not_fresh` has failed partitions, and those that no running run will build. `left_to_others`
-    has those that another run will build, because that run has changed their inputs meanwhile.
-    `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
-    the run reached its cost limit, else None.
-    """
-
-    run_id: str | None
-    built: Counter[str]
-    not_fresh: list[PartitionState]
-    left_to_others: list[PartitionState] = field(default_factory=list)
-    stopped_by: str | None = None
+from videomme_pipeline.stages.chain import all_stages
+from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
+from videomme_pipeline.stages.refresh import RefreshResult, nothing_stale
+from videomme_pipeline.stages.stage import SharedStage
 
 
 def refresh_project(
@@ -51,36 +29,43 @@ def refresh_project(
     instance: dg.DagsterInstance,
     evaluations: Sequence[str],
     max_cost_dollars: float | None = None,
-) -> Refreshed:
-    """Bring these evaluations and the shared results up to date in one run.
+) -> RefreshResult:
+    """Bring these evaluations and the shared results up to date in one run, if anything is stale.
 
-    Starts no run if nothing is stale. With `max_cost_dollars`, the run stops sending requests once
-    it has spent this much. Its answers are kept, and the next run resumes.
+    With `max_cost_dollars`, the run stops sending requests once it has spent this much. Its answers
+    are kept, and the next run resumes.
     """
+    if result := nothing_stale(project, evaluations):
+        return result
+    return refresh_stale(project, instance, evaluations, max_cost_dollars)
+
+
+def refresh_stale(
+    project: Project,
+    instance: dg.DagsterInstance,
+    evaluations: Sequence[str],
+    max_cost_dollars: float | None = None,
+) -> RefreshResult:
+    """`refresh_project` after a plan in which something is stale."""
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
-    states = plan_project(project, instance, evaluations)
-    if not _not_fresh(states) and not _wrongly_shown(states, instance):
-        return Refreshed(run_id=None, built=Counter(), not_fresh=[])
     location = project.runs.code_location
     run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
     others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
-    pending = _not_fresh(plan_project(project, instance, evaluations))
+    pending = _not_fresh(plan_project(project, evaluations))
     # Others may have started during the plan.
     others += running_runs(instance, location, datetime.now(UTC))
-    built = _built(project, instance, run_id)
     left_to_others = [
         state
         for state in pending
-        if state.freshness is not Freshness.FAILED and any(_builds(run, state) for run in others)
+        if project.spending.stopped_by is None
+        and state.freshness is not Freshness.FAILED
+        and any(_builds(run, state) for run in others)
     ]
-    not_fresh = [state for state in pending if state not in left_to_others]
-    if all(_is_changed_again(state, built) for state in not_fresh):
-        left_to_others, not_fresh = pending, []
-    return Refreshed(
+    return RefreshResult(
         run_id=run_id,
-        built=built,
-        not_fresh=not_fresh,
+        built=_built(project, instance, run_id),
+        not_fresh=[state for state in pending if state not in left_to_others],
         left_to_others=left_to_others,
         stopped_by=project.spending.stopped_by,
     )
@@ -89,7 +74,7 @@ def refresh_project(
 def _built(project: Project, instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
     """The number of partitions that a run built, by asset."""
     by_key = materializations_of(instance, run_id)
-    labels = {stage.asset_key: stage.label for stage in all_stages(project)}
+    labels = {asset_key(stage): stage.label for stage in all_stages(project)}
     return Counter({label: by_key[key] for key, label in labels.items() if key in by_key})
 
 
@@ -141,16 +126,6 @@ def run_nightly(
     return assessments
 
 
-def _is_changed_again(state: PartitionState, built: Counter[str]) -> bool:
-    """True if the results of all evaluations are stale although this run has built them.
-
-    If everything upstream is fresh, a run with another Dagster home has stored scores meanwhile.
-    It rebuilds these results at its end.
-    """
-    is_stale = state.freshness is not Freshness.FAILED
-    return is_stale and isinstance(state.stage, SharedStage) and built[state.stage.label] > 0
-
-
 def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
     """True if a run that is not finished brings a partition up to date.
 
@@ -162,8 +137,8 @@ def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
         selected, key = run.asset_selection or frozenset(), run.tags.get(PARTITION_TAG)
         if isinstance(stage, SharedStage):
             return bool(selected)
-        is_chosen = key is None or key == stage.key_of_partition(state.partition)
-        return stage.asset_key in selected and is_chosen
+        is_chosen = key is None or key == partition_key(stage, state.partition)
+        return asset_key(stage) in selected and is_chosen
     config = cast("Mapping[str, list[str] | None]", run.run_config)
     videos = config.get("videos")
     if videos is not None and state.partition.video not in videos:
@@ -172,14 +147,6 @@ def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
         return state.partition in stage.partitions(config.get("evaluations") or None)
     except NotReadyError:  # the stage has no questions yet, which the run also builds
         return True
-
-
-def _wrongly_shown(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
-    """Return True if Dagster shows one of these partitions as failed or unsynced."""
-    partitions: dict[AnyStage, set[Partition]] = defaultdict(set)
-    for state in states:
-        partitions[state.stage].add(state.partition)
-    return any(own & wrongly_shown(instance, stage) for stage, own in partitions.items())
 
 
 def _not_fresh(states: Iterable[PartitionState]) -> list[PartitionState]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
-from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.servers.running import ModelServers
-from videomme_pipeline.project.state.written import refuse_older_version
 from videomme_pipeline.reports.terminal.progress import PlainLines
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 SPENT_TAG = ".dagster/videomme_spent_dollars"
@@ -52,7 +51,6 @@ def within_step(
         project.on_message(message)
 
     ledger = _RunTag(context.instance, context.run.run_id)
-    refuse_older_version(project.store)
     project.spending.begin(context.run.run_id, max_dollars, ledger)
     run = f"run {context.run.run_id.partition('-')[0]}"
     on_machine = FileLocks(project.store.locks, run=run, on_wait=show)
@@ -171,4 +169,5 @@ def resources_of(stage: AnyStage) -> set[str]:
     """The names of the resources that a stage needs."""
     if stage.asks_models:
         return {SERVERS}
-    return {WORKERS} if stage.uses_workers else set()
+    uses_workers = isinstance(stage, BenchmarkStage) and stage.stage.uses_workers
+    return {WORKERS} if uses_workers else set()

@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 from upath import UPath
+from videomme_pipeline.project.upkeep.transfer import copy_tables
 
 from perf.planning import (
     DEFAULT_FOLDER,
@@ -37,7 +38,6 @@ from perf.planning import (
 from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.project.runs.progress import ignore
-from videomme_pipeline.project.upkeep.transfer import copy_tables
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import open_folder

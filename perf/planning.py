@@ -29,6 +29,7 @@ import dagster as dg
 import psutil
 import yaml
 from filelock import FileLock
+from videomme_pipeline.assets.planning.freshness import Freshness, PartitionState, plan_project
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
@@ -36,7 +37,6 @@ from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from videomme_pipeline.assets.dagster_internals.events import materializations_of
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import open_instance
-from videomme_pipeline.assets.planning.freshness import Freshness, PartitionState, plan_project
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE

@@ -8,11 +8,12 @@ from typing import Any
 import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of
-from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, Status
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 
 COMPLETE = "complete"
 CITATION = "citation"
@@ -23,12 +24,12 @@ def check_specs(stage: AnyStage) -> list[dg.AssetCheckSpec]:
     """The specifications of the checks that every run of an asset reports."""
     complete = dg.AssetCheckSpec(
         COMPLETE,
-        asset=stage.asset_key,
+        asset=asset_key(stage),
         description="No partition failed at its last attempt. The metadata lists failures.",
     )
     citation = dg.AssetCheckSpec(
         CITATION,
-        asset=stage.asset_key,
+        asset=asset_key(stage),
         description="No score is blocked from being cited. The metadata lists what was found.",
     )
     return [complete, *([citation] if stage.is_cited else [])]
@@ -40,17 +41,25 @@ def check_events(
     """The results per partition, and of the whole asset, after a run that attempted `attempted`."""
     partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
     if stage.is_cited:
-        findings = stage.citation_findings()
+        findings = _citation_findings(stage)
         by_evaluation: dict[str | None, list[CitationFindingRow]] = defaultdict(list)
         for finding in findings:
             by_evaluation[finding.evaluation].append(finding)
         for partition in attempted:
             own = by_evaluation.get(partition.variant)
             if own:
-                key = stage.key_of_partition(partition)
+                key = partition_key(stage, partition)
                 partitions.append(evaluation_of(citation_result(stage, own), partition=key))
         whole.append(citation_result(stage, findings))
     return partitions, whole
+
+
+def _citation_findings(stage: AnyStage) -> list[CitationFindingRow]:
+    """Findings that block or qualify a citation of the scores of a benchmark."""
+    from videomme_pipeline.warehouse.database import findings_of  # noqa: PLC0415 - DuckDB
+
+    assert isinstance(stage, BenchmarkStage)
+    return findings_of(stage.project.store, stage.benchmark.name)
 
 
 def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> dg.AssetCheckResult:
@@ -74,7 +83,7 @@ def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> 
     return dg.AssetCheckResult(
         passed=not problems,
         check_name=CITATION,
-        asset_key=stage.asset_key,
+        asset_key=asset_key(stage),
         severity=dg.AssetCheckSeverity.ERROR if blocked else dg.AssetCheckSeverity.WARN,
         description="; ".join(problems) or None,
         metadata={"findings": table_of(records)} if records else {},
@@ -83,14 +92,14 @@ def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> 
 
 def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
     """The result of the completeness check, with a list of the failed partitions."""
-    failures = stage.failures.read()
+    failures = stage.failures.reasons()
     with suppress(NotReadyError):  # before the first questions
         current = set(stage.partitions())
         failures = {p: reason for p, reason in failures.items() if p in current}
     metadata: dict[str, Any] = {"failed": len(failures)}
     by_reason: dict[str, list[str]] = defaultdict(list)
     for partition, reason in sorted(failures.items(), key=lambda item: str(item[0])):
-        by_reason[reason].append(stage.key_of_partition(partition) or stage.name)
+        by_reason[reason].append(partition_key(stage, partition) or stage.name)
     if failures:
         metadata["failures"] = table_of(
             {"partitions": listed(names), "number": len(names), "reason": reason}
@@ -99,7 +108,7 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=not failures,
         check_name=COMPLETE,
-        asset_key=stage.asset_key,
+        asset_key=asset_key(stage),
         severity=dg.AssetCheckSeverity.ERROR,
         description=f"{len(failures)} failed: {listed(list(by_reason), 2)}" if failures else None,
         metadata=metadata,
@@ -108,7 +117,7 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
 
 def unanswered(stage: AnyStage, requested: Iterable[Partition]) -> Iterator[str]:
     """Yield a sentence for each evaluation of which every requested partition failed."""
-    failures = stage.failures.read()
+    failures = stage.failures.reasons()
     by_evaluation: dict[str | None, list[str | None]] = defaultdict(list)
     for partition in requested:
         by_evaluation[partition.variant].append(failures.get(partition))
@@ -125,12 +134,12 @@ def partition_checks(
     If a run has several partitions, Dagster attaches the result that an asset returns to none of
     them. Check results cannot be stored in batches, so unchanged results are not stored again.
     """
-    failures = stage.failures.read()
+    failures = stage.failures.reasons()
     for partition in attempted:
-        key = stage.key_of_partition(partition)
+        key = partition_key(stage, partition)
         if key is not None and failures.get(partition) != failed_before.get(partition):
             yield dg.AssetCheckEvaluation(
-                asset_key=stage.asset_key,
+                asset_key=asset_key(stage),
                 check_name=COMPLETE,
                 passed=partition not in failures,
                 partition=key,

@@ -1,20 +1,16 @@
-"""Pictures, tables and texts for the Dagster UI, embedded in the metadata of events."""
+"""Facts of the stages as metadata of the Dagster UI: pictures, tables, texts and numbers."""
 
 import base64
 import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.extras import is_installed
-from videomme_pipeline.processes.children import ChildFailedError
-from videomme_pipeline.reports.rendering import render_svg
 from videomme_pipeline.rows import arrow_schema, describe_columns
+from videomme_pipeline.stages.facts import Facts, Markdown, Picture
 
-NO_CHARTS = dg.MetadataValue.md(
-    "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
-)
 LARGEST_PICTURE_BYTES = 60_000
 """Larger pictures are left out, because the event log stores every picture."""
 
@@ -35,36 +31,42 @@ def column_schema(row_class: type) -> dg.TableSchema:
     )
 
 
-def code_reference(code: type) -> dg.CodeReferencesMetadataValue:
-    """The file and line of a class, which the Dagster UI shows beside its asset."""
+def code_reference(code: Any) -> dg.CodeReferencesMetadataValue:
+    """The file and line of a class or function, which the Dagster UI shows beside its asset."""
     _, start = inspect.getsourcelines(code)
     path = inspect.getfile(code)
     reference = dg.LocalFileCodeReference(file_path=path, line_number=start, label=code.__name__)
     return dg.CodeReferencesMetadataValue(code_references=[reference])
 
 
-def picture(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:
-    """`data` as a picture inside Markdown, or a note if it is too large for the event log."""
-    if len(data) > LARGEST_PICTURE_BYTES:
-        return dg.MetadataValue.md(f"{title}: {len(data):,} bytes, too large to show here")
-    encoded = base64.b64encode(data).decode()
-    return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{encoded})")
+def metadata_of(facts: Facts) -> dict[str, Any]:
+    """Facts as metadata of an event. None is left out."""
+    return {name: _value(fact) for name, fact in facts.items() if fact is not None}
 
 
-def chart_picture(draw: Callable[[], str], title: str) -> dg.MarkdownMetadataValue:
-    """The Vega-Lite chart that `draw` returns, or a note that says why there is none."""
-    if not is_installed("charts"):
-        return NO_CHARTS
-    try:
-        return picture(render_svg(draw()).encode(), "image/svg+xml", title)
-    except ChildFailedError as error:
-        return dg.MetadataValue.md(f"{title}: the chart cannot be drawn ({error})")
+def _value(fact: object) -> object:
+    if isinstance(fact, Markdown):
+        return dg.MetadataValue.md(str(fact))
+    if isinstance(fact, Picture):
+        return _picture(fact)
+    if isinstance(fact, Path):
+        return dg.MetadataValue.path(fact)
+    if isinstance(fact, Mapping):
+        return dg.MetadataValue.json(dict(fact))
+    if isinstance(fact, list):
+        return table_of(fact)
+    if isinstance(fact, str) and fact.startswith("file://"):
+        return dg.MetadataValue.url(fact)
+    return fact
 
 
-def fenced(text: str) -> dg.MarkdownMetadataValue:
-    """`text` unchanged, in a Markdown fence that is longer than any fence inside it."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return dg.MetadataValue.md(f"{fence}text\n{text}\n{fence}")
+def _picture(picture: Picture) -> dg.MarkdownMetadataValue:
+    """A picture inside Markdown, or a note if it is too large for the event log."""
+    size = len(picture.data)
+    if size > LARGEST_PICTURE_BYTES:
+        return dg.MetadataValue.md(f"{picture.title}: {size:,} bytes, too large to show here")
+    encoded = base64.b64encode(picture.data).decode()
+    return dg.MetadataValue.md(f"![{picture.title}](data:{picture.media_type};base64,{encoded})")
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue:

@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.assets.stages.base import OWNERS, group_name, key_in
+from videomme_pipeline.assets.keys import OWNERS, group_name, key_in
 from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
 from videomme_pipeline.assets.step import SERVERS, within_step
 from videomme_pipeline.benchmarks.registry import find_benchmark

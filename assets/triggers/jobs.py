@@ -6,7 +6,7 @@ It plans when it starts, so it sees what the earlier steps built.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +15,11 @@ from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
 from videomme_pipeline.assets.dagster_internals.events import EventBatch
-from videomme_pipeline.assets.planning.freshness import (
-    Freshness,
-    newest_event,
-    plan_project,
-    recorded_versions,
-    wrongly_shown,
-)
+from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
-from videomme_pipeline.assets.stages.base import AnyStage, SharedStage
-from videomme_pipeline.assets.stages.chain import steps
-from videomme_pipeline.assets.stages.checks import check_events, unanswered
-from videomme_pipeline.assets.stages.refresh import refresh
+from videomme_pipeline.assets.reporter import ShownVersions
+from videomme_pipeline.assets.runner import run_stage
+from videomme_pipeline.assets.stages.checks import unanswered
 from videomme_pipeline.assets.step import (
     SERVERS,
     WORKERS,
@@ -39,8 +32,12 @@ from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
+from videomme_pipeline.stages.chain import all_stages, steps
+from videomme_pipeline.stages.plan import Freshness, plan_project
+from videomme_pipeline.stages.stage import AnyStage, SharedStage
 
 REFRESH_JOB = "refresh_stale"
+REPORT_JOB = "report_stored"
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
 """Loggers that print nothing, because the UI shows the log of every run."""
 
@@ -205,17 +202,17 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
     def plan_stage(
         context: dg.OpExecutionContext, config: RefreshRequest
     ) -> Iterator[dg.DynamicOutput[None]]:
-        states = plan_project(project, context.instance, _evaluations(project, config))
-        pending = {
-            (state.stage.asset_key, state.partition)
+        states = plan_project(project, _evaluations(project, config))
+        shown = {stage.label: ShownVersions.of(context.instance, stage) for stage in stages}
+        done = {
+            (state.stage.label, state.partition)
             for state in states
-            if state.freshness is not Freshness.FRESH
+            if state.freshness is Freshness.FRESH
+            and state.stage.label in shown
+            and shown[state.stage.label].has(state.partition, state.fingerprint)
         }
-        for stage in stages:
-            wrong = wrongly_shown(context.instance, stage)
-            pending.update((stage.asset_key, partition) for partition in wrong)
         for number, (stage, part) in enumerate(parts(context, config)):
-            if any((stage.asset_key, partition) in pending for partition in part):
+            if any((stage.label, partition) not in done for partition in part):
                 yield dg.DynamicOutput(None, mapping_key=str(number))
 
     @dg.op(
@@ -305,30 +302,48 @@ def _evaluations(project: Project, config: RefreshRequest) -> Sequence[str]:
 
 
 def _refresh(
-    context: dg.OpExecutionContext, stage: AnyStage, requested: Sequence[Partition]
+    context: dg.OpExecutionContext,
+    stage: AnyStage,
+    requested: Sequence[Partition],
+    *,
+    builds: bool = True,
 ) -> None:
     """Bring partitions up to date and report every result to Dagster, failures included."""
     if not requested:
         return
-    wrong = wrongly_shown(context.instance, stage)
-    recorded = {
-        partition: version
-        for partition, version in recorded_versions(context.instance, stage).items()
-        # Report fresh partitions again that the UI shows as failed or unsynced.
-        if partition not in wrong
-    }
-    failed_before = stage.failures.read()
     with EventBatch(context) as events:
-        for event in refresh(stage, requested, recorded, newest_event(context.instance)):
-            events.add(event)
-    stage.update_partition_keys(context.instance)
-    of_partitions, of_asset = check_events(stage, requested, failed_before)
-    for evaluation in of_partitions:
+        checks = run_stage(context.instance, stage, requested, events.add, builds=builds)
+    for evaluation in checks.of_partitions:
         context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
-    for check in of_asset:
+    for check in checks.of_asset:
         if not check.passed:
             is_error = check.severity is dg.AssetCheckSeverity.ERROR
             log = context.log.error if is_error else context.log.warning
             log(f"{stage.label}, {check.check_name}: {check.description}")
-        target = newest_materialization(stage.asset_key, context.instance)
+        target = newest_materialization(asset_key(stage), context.instance)
         context.instance.report_runless_asset_event(evaluation_of(check, target=target))
+
+
+def report_job(project: Project) -> dg.JobDefinition:
+    """The job that reports stored partitions to Dagster, upstream first, and builds nothing.
+
+    It follows a switch back to earlier settings, and a data folder that another machine filled.
+    """
+
+    @dg.op(name=REPORT_JOB, description="Report stored partitions that Dagster does not show.")
+    def report_stored(context: dg.OpExecutionContext) -> None:
+        current = project.reopened()
+        current.observe_servers(is_stored=False)
+        for stage in all_stages(current):
+            with suppress(NotReadyError):
+                _refresh(context, stage, stage.partitions(), builds=False)
+
+    @dg.job(
+        name=REPORT_JOB,
+        description="Show in Dagster what is stored. Builds nothing and asks no model.",
+        executor_def=dg.in_process_executor,
+    )
+    def report() -> None:
+        report_stored()
+
+    return report

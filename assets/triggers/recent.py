@@ -12,6 +12,7 @@ import dagster as dg
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
 from videomme_pipeline.assets.stages.nightly import nightly_key
 from videomme_pipeline.project.nightly.tracked import TrackedEvaluation
+from videomme_pipeline.storage.names import is_part, record_of
 
 RECENT = "recent"
 _NEWEST = "newest"
@@ -71,7 +72,7 @@ def assess_age(tracked: TrackedEvaluation, now: datetime) -> dg.AssetCheckResult
     stored = tracked.project.store.observation_files(
         tracked.benchmark.name, tracked.evaluation.name
     )
-    dates = (file.stem for file in reversed(stored) if tracked.is_complete(file.stem))
+    dates = (record_of(file) for file in reversed(stored) if not is_part(file))
     newest = next(dates, None)
     day = nightly.since if newest is None else date.fromisoformat(newest)
     assert day is not None, "`since` is required if anything is tracked"

@@ -12,16 +12,18 @@ from urllib.parse import quote
 import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
-from videomme_pipeline.assets.planning.explain import Cause, Explanation
-from videomme_pipeline.assets.planning.freshness import Freshness, PartitionState, plan_project
-from videomme_pipeline.assets.stages.chain import all_stages
+from videomme_pipeline.assets.keys import asset_key, partition_key
+from videomme_pipeline.assets.reporter import ShownVersions, newest_event
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import ui_address
 from videomme_pipeline.project.nightly.tracked import refused_files
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.stages.chain import all_stages
+from videomme_pipeline.stages.explain import Cause, Explanation
+from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 
 UP_TO_DATE = "up_to_date"
 _DESCRIPTION = (
@@ -39,14 +41,14 @@ def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=UP_TO_DATE,
         specs=[
-            dg.AssetCheckSpec(UP_TO_DATE, asset=stage.asset_key, description=_DESCRIPTION)
+            dg.AssetCheckSpec(UP_TO_DATE, asset=asset_key(stage), description=_DESCRIPTION)
             for stage in all_stages(project)
         ],
         can_subset=True,
     )
     def up_to_date(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         keys = [check.asset_key for check in context.selected_asset_check_keys]
-        plans = _Plans(project, context.instance, keys)
+        plans = _Plans(project, keys)
         for key in keys:
             yield plans.result(key)
 
@@ -55,26 +57,31 @@ def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
 
 def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
     """Reports the results of the check that have changed."""
-    keys = [stage.asset_key for stage in all_stages(project)]
+    keys = [asset_key(stage) for stage in all_stages(project)]
 
     @dg.sensor(
         name=UP_TO_DATE,
+        job_name=REPORT_JOB,
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Show in the check `up_to_date` which partitions a refresh would build.",
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        plans = _Plans(project.reopened(), context.instance, keys)
+        plans = _Plans(project.reopened(), keys)
         changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
-        if not changed:
+        not_shown = plans.not_shown(context.instance)
+        if not changed and not not_shown:
             return dg.SkipReason("every check shows the current plan")
         return dg.SensorResult(
+            run_requests=[dg.RunRequest(run_key=not_shown, job_name=REPORT_JOB)]
+            if not_shown
+            else [],
             asset_events=[
                 evaluation_of(
                     plans.result(key), target=newest_materialization(key, context.instance)
                 )
                 for key in changed
-            ]
+            ],
         )
 
     return report_plan
@@ -83,18 +90,17 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
 class _Plans:
     """The plan of some assets and of all assets upstream of them, by asset."""
 
-    def __init__(
-        self, project: Project, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
-    ) -> None:
+    def __init__(self, project: Project, keys: Sequence[dg.AssetKey]) -> None:
         evaluations = list(project.configuration.files)
-        states = plan_project(project, instance, evaluations, assets=keys)
+        labels = [key.to_user_string().removeprefix(project.runs.prefix) for key in keys]
+        states = plan_project(project, evaluations, assets=labels)
         self._launchpad, self._prefix = launchpad(project), project.runs.prefix
         self._severity = _SEVERITIES[project.runs.stale]
-        self._explanation = Explanation(states, instance)
+        self._explanation = Explanation(states)
         self._refused = refused_files(project.configuration)
         self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
         for state in states:
-            self._states[state.stage.asset_key].append(state)
+            self._states[asset_key(state.stage)].append(state)
 
     def plan_of(self, key: dg.AssetKey) -> str:
         """Fingerprint of what is not fresh, and why, and of the files that cannot be used."""
@@ -118,6 +124,19 @@ class _Plans:
                 _PLAN: self.plan_of(key),
             },
         )
+
+    def not_shown(self, instance: dg.DagsterInstance) -> str | None:
+        """Fingerprint of the stored partitions that Dagster does not show; None without any."""
+        names = []
+        for states in self._states.values():
+            shown = ShownVersions.of(instance, states[0].stage)
+            names += [
+                f"{state.name} {state.fingerprint}"
+                for state in states
+                if state.freshness is Freshness.FRESH
+                and not shown.has(state.partition, state.fingerprint)
+            ]
+        return fingerprint(names, newest_event(instance)) if names else None
 
     def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
@@ -157,7 +176,7 @@ class _Plans:
             return {}
         records = [
             {
-                "partition": state.stage.key_of_partition(state.partition),
+                "partition": partition_key(state.stage, state.partition),
                 "state": state.freshness,
                 "because": "; ".join(map(str, self._explanation.reasons(state))),
             }

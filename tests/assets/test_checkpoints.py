@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 
 from tests.support.cli import use, videomme
 from tests.support.dagster_ui import running_ui
@@ -23,7 +24,6 @@ from videomme_pipeline.assets.checkpoints import (
     watch_once,
 )
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.processes import PARTITION_TAG
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, record_finished

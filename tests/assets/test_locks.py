@@ -17,6 +17,8 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.stages.base import Results, Targets
+from videomme_pipeline.assets.stages.reports import ReportPage
 
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
@@ -25,8 +27,6 @@ from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import SETTINGS_FILE, open_instance, prepare_home
 from videomme_pipeline.assets.processes import end_dead_runs
 from videomme_pipeline.assets.run import refresh_project, run_nightly
-from videomme_pipeline.assets.stages.base import Results, Targets
-from videomme_pipeline.assets.stages.reports import ReportPage
 from videomme_pipeline.cluster.postgres_locks import PostgresLocks
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine

@@ -10,11 +10,6 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.loader import LoadingContextForTest
-
-from tests.support import stored_events
-from tests.support.builders import write_video
-from tests.support.projects import ALL, EVALUATIONS, EVERYTHING, VIDEOS, Copy, WriteProject, stage
-from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.planning.explain import Explanation, matching
 from videomme_pipeline.assets.planning.freshness import (
     Freshness,
@@ -22,11 +17,16 @@ from videomme_pipeline.assets.planning.freshness import (
     plan_project,
     wrongly_shown,
 )
+from videomme_pipeline.assets.stages.base import Failed
+from videomme_pipeline.assets.stages.prompts import Prompts
+
+from tests.support import stored_events
+from tests.support.builders import write_video
+from tests.support.projects import ALL, EVALUATIONS, EVERYTHING, VIDEOS, Copy, WriteProject, stage
+from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages import scores
-from videomme_pipeline.assets.stages.base import Failed
 from videomme_pipeline.assets.stages.checks import COMPLETE
-from videomme_pipeline.assets.stages.prompts import Prompts
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import versions

@@ -5,15 +5,15 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from videomme_pipeline.assets.planning.explain import Explanation
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.planning.explain import Explanation
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.scoring.audit.citation_checks import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

@@ -8,14 +8,14 @@ import dagster as dg
 import psutil
 import pytest
 import yaml
+from videomme_pipeline.assets.planning.explain import Explanation
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.assets.stages.responses import Responses
 
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, WriteProject, WriteServed
 from tests.support.slurm import CAN_RUN, jobs, slurm
-from videomme_pipeline.assets.planning.explain import Explanation
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.stages.responses import Responses
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.project import Project

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from videomme_pipeline.assets.planning.explain import matching
+from videomme_pipeline.assets.planning.freshness import Freshness, counts, plan_project
 
 from tests.support.projects import Copy, WriteProject, write_project_in
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.planning.explain import matching
-from videomme_pipeline.assets.planning.freshness import Freshness, counts, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.up_to_date import launchpad
 from videomme_pipeline.errors import ConfigurationError

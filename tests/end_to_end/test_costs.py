@@ -6,12 +6,12 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from videomme_pipeline.assets.planning.freshness import Freshness
 
 from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
-from videomme_pipeline.assets.planning.freshness import Freshness
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.project import Project

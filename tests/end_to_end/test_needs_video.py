@@ -12,10 +12,10 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 
 from tests.support.cli import use, videomme
 from tests.support.model_server import Fault, ModelServer, letter_of, no_faults
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark

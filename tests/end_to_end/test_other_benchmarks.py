@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.project.upkeep.data_folder import DataFolder
 
 from tests.support.facet_means import mean_over
 from tests.support.hub_server import running_hub
@@ -20,7 +21,6 @@ from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.upkeep.data_folder import DataFolder
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from upath import UPath
-
 from videomme_pipeline.assets.stages.reports import ReportPage
+
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.frames.cache import read_frames, read_shown

@@ -11,17 +11,17 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.planning.estimate import pending_requests, planned_work
+from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.assets.stages.base import BenchmarkStage
+from videomme_pipeline.assets.stages.chain import chain
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import drop_journal, find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from tests.support.shared_files import build_once, session_folder
 from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
-from videomme_pipeline.assets.planning.estimate import pending_requests, planned_work
-from videomme_pipeline.assets.planning.freshness import plan_project
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.stages.base import BenchmarkStage
-from videomme_pipeline.assets.stages.chain import chain
 from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.responses.estimate import CostEstimate

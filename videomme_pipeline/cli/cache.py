@@ -14,8 +14,8 @@ commands = typer.Typer(no_args_is_help=True, help="List what is stored, and free
 @commands.command("ls", epilog="Example: videomme cache ls")
 def cache_ls(as_json: AsJson = False) -> None:
     """List the stored files by sampling, track or evaluation, and the evaluations that use them."""
-    from videomme_pipeline.project.upkeep.data_folder import DataFolder
     from videomme_pipeline.reports.terminal.shelves import show_shelves
+    from videomme_pipeline.stages.data_folder import DataFolder
 
     shelves = [asdict(shelf) for shelf in DataFolder(open_project()).shelves()]
     show(shelves, show_shelves, as_json=as_json)
@@ -42,7 +42,7 @@ def cache_gc(
     """
     from rich.filesize import decimal
 
-    from videomme_pipeline.project.upkeep.data_folder import DataFolder, by_reason, remove
+    from videomme_pipeline.stages.data_folder import DataFolder, by_reason, remove
 
     project = open_project()
     folder = DataFolder(project)

@@ -17,7 +17,7 @@ from videomme_pipeline.reports.terminal.console import PlainConsole, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from videomme_pipeline.assets.instance import History, Instance
+    from videomme_pipeline.assets.instance import Instance
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.project.runs.progress import StageProgress
     from videomme_pipeline.storage.layout import Store
@@ -105,17 +105,13 @@ def own_store() -> "Store | None":
 
 
 @contextmanager
-def open_for_plan(
-    evaluations: "Sequence[str] | None",
-) -> Iterator[tuple["Project", "History"]]:
-    """Open the project, with progress on standard error, and the history of its runs.
+def open_for_plan(evaluations: "Sequence[str] | None") -> Iterator["Project"]:
+    """Open the project, with progress on standard error.
 
     `evaluations` are the names that the user typed.
     """
-    from videomme_pipeline.assets.instance import open_history
-
-    with showing_progress() as show_progress, open_history() as history:
-        yield open_project(show_progress, evaluations), history
+    with showing_progress() as show_progress:
+        yield open_project(show_progress, evaluations)
 
 
 @contextmanager
@@ -126,11 +122,18 @@ def open_for_run(
 
     `evaluations` are the names that the user typed. If the command is stopped, its run is canceled.
     """
+    with open_for_plan(evaluations) as project, instance_for(project) as instance:
+        yield project, instance
+
+
+@contextmanager
+def instance_for(project: "Project") -> Iterator["Instance"]:
+    """Open the Dagster instance for a run of `project`. If the command is stopped, so is the run."""
     from videomme_pipeline.assets.instance import open_instance
     from videomme_pipeline.assets.processes import cancel_own_runs
-    from videomme_pipeline.project.state.written import refuse_older_version
 
     stored = "Everything built so far is stored."
+    show_progress = project.on_progress
 
     def show(progress: "StageProgress") -> None:
         nonlocal stored
@@ -141,15 +144,10 @@ def open_for_run(
         cancel_own_runs(instance)
         return f"{stored} Run again to resume."
 
-    with (
-        showing_progress() as show_progress,
-        open_instance() as instance,
-        on_stop(cancel),
-    ):
-        project = open_project(show, evaluations)
+    with open_instance() as instance, on_stop(cancel):
+        project.on_progress = show
         name_programs(project)
-        refuse_older_version(project.store)
-        yield project, instance
+        yield instance
 
 
 def name_programs(project: "Project") -> None:

@@ -38,7 +38,7 @@ def frames_show(
     if not Path(video).is_file():
         names = [benchmark] if benchmark else list(project.benchmarks)
         states = filter(None, map(project.benchmarks.get, names))
-        stored = next((s.snapshot for s in states if video in s.snapshot.videos), None)
+        stored = next((s.snapshot for s in states if s.snapshot.find_video(video)), None)
         if stored is None:
             raise ConfigurationError(
                 f"{video} is neither a file nor a stored video of {' or '.join(names)}; build the "

@@ -97,7 +97,7 @@ def power(
 def _answered(evaluation: str) -> "list[ScoredQuestion]":
     from videomme_pipeline.scoring.scored_question import Outcome
 
-    _, rows = stored_scores(open_project().store, evaluation)
+    rows = stored_scores(open_project().store, evaluation)
     return [row for row in rows if row.outcome is not Outcome.FAILED]
 
 

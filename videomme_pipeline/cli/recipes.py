@@ -160,4 +160,4 @@ def _ask(
     note(PLANNING)
     project, refreshed = run_evaluations([evaluation], max_cost)
     end_if_not_fresh(refreshed)
-    return stored_scores(project.store, evaluation)[1]
+    return stored_scores(project.store, evaluation)

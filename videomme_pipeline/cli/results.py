@@ -16,12 +16,7 @@ from videomme_pipeline.cli.arguments import (
     known_name,
 )
 from videomme_pipeline.cli.context import announce, note, open_project, out, show, write
-from videomme_pipeline.cli.stored_scores import (
-    open_findings,
-    print_findings,
-    scores_file,
-    stored_scores,
-)
+from videomme_pipeline.cli.stored_scores import open_findings, print_findings, shown_scores
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -74,10 +69,12 @@ def report(
             f"--serve and --{'folder' if folder else 'output'} exclude each other: --serve writes "
             "no files; leave out one of the two"
         )
+    from videomme_pipeline.storage.results import Results
+
     store = open_project().store
     name = "share.html" if share else "pages" if folder else "report.html"
     for evaluation in evaluations or ():
-        scores_file(store, evaluation)
+        shown_scores(Results(store), evaluation)
     if serve:
         import asyncio
 
@@ -257,17 +254,20 @@ def _scored(store: "Store", evaluation: str) -> "Scored":
     """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
     from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows, stored_settings
 
-    benchmark, rows = stored_scores(store, evaluation)
+    shown = shown_scores(Results(store), evaluation)
+    questions = shown.results.questions(shown.benchmark)
     blocked = [
         f"{finding['check_name']}: {finding['summary']}"
         for finding in open_findings(store, [evaluation])
         if finding["status"] == "blocked"
     ]
     return Scored(
-        questions=read_rows(store.questions(benchmark), Question),
-        rows=rows,
-        settings=stored_settings(store.scores(benchmark, evaluation)),
+        questions=[] if questions is None else read_rows(questions, Question),
+        rows=read_rows(shown.path, ScoredQuestion),
+        settings=stored_settings(shown.path),
         not_citable="; ".join(blocked),
     )

@@ -15,6 +15,7 @@ from videomme_pipeline.cli.arguments import (
 )
 from videomme_pipeline.cli.context import (
     err,
+    instance_for,
     note,
     open_for_plan,
     open_for_run,
@@ -29,10 +30,9 @@ from videomme_pipeline.errors import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from videomme_pipeline.assets.instance import History
-    from videomme_pipeline.assets.planning.freshness import PartitionState
-    from videomme_pipeline.assets.run import Refreshed
     from videomme_pipeline.project.project import Project
+    from videomme_pipeline.stages.plan import PartitionState
+    from videomme_pipeline.stages.refresh import RefreshResult
 
 commands = typer.Typer()
 
@@ -78,20 +78,14 @@ def run(
     are kept, and the next run builds only what is missing.
     """
     note(PLANNING)
-    if dry_run:
-        with open_for_plan(evaluations) as (project, history):
-            names = chosen_evaluations(project.configuration, evaluations, benchmark)
-            if verify:
-                _verify(project)
-            _show_plan(project, history, names, as_json=as_json)
-        return
-    from videomme_pipeline.assets.run import refresh_project
-
-    with open_for_run(evaluations) as (project, instance):
+    with open_for_plan(evaluations) as project:
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         if verify:
             _verify(project)
-        refreshed = refresh_project(project, instance, names, max_cost)
+        if dry_run:
+            _show_plan(project, names, as_json=as_json)
+            return
+        refreshed = _refresh(project, names, max_cost)
         scores = _scores(project, names)
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
@@ -123,19 +117,14 @@ def status(
 ) -> None:
     """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
     note(PLANNING)
-    from videomme_pipeline.assets.planning.explain import Explanation, matching
-    from videomme_pipeline.assets.planning.freshness import (
-        Freshness,
-        counts,
-        failure_groups,
-        plan_project,
-    )
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
+    from videomme_pipeline.stages.explain import Explanation, matching
+    from videomme_pipeline.stages.plan import Freshness, counts, failure_groups, plan_project
 
-    with open_for_plan(evaluations) as (project, history):
+    with open_for_plan(evaluations) as project:
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
-        states = plan_project(project, history, names)
-        explanation = Explanation(states, history)
+        states = plan_project(project, names)
+        explanation = Explanation(states)
         causes = explanation.causes() if explain is None else {}
         shown: Sequence[PartitionState] = ()
         if explain is not None:
@@ -209,19 +198,16 @@ def _verify(project: "Project") -> None:
         note(problem)
 
 
-def _show_plan(
-    project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
-) -> None:
+def _show_plan(project: "Project", evaluations: "Sequence[str]", *, as_json: bool) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.assets.planning.estimate import estimate, pending_requests, planned_work
-    from videomme_pipeline.assets.planning.freshness import plan_project
     from videomme_pipeline.project.answers.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
+    from videomme_pipeline.stages.estimate import estimate, pending_requests
+    from videomme_pipeline.stages.plan import plan_project
 
-    with project.predicted():
-        work = planned_work(plan_project(project, history, evaluations))
-        estimates = [asdict(build) for build in estimate(work, history)]
-        costs = estimate_costs(pending_requests(work))
+    states = plan_project(project, evaluations)
+    estimates = [asdict(build) for build in estimate(states)]
+    costs = estimate_costs(pending_requests(states))
     if as_json:
         print_json({"build": estimates, "requests": costs})
     elif not estimates:
@@ -231,8 +217,8 @@ def _show_plan(
         show_costs(out, costs)
 
 
-def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
-    from videomme_pipeline.assets.planning.freshness import failure_groups
+def _run_as_json(refreshed: "RefreshResult") -> dict[str, Any]:
+    from videomme_pipeline.stages.plan import failure_groups
 
     return {
         "run_id": refreshed.run_id,
@@ -244,17 +230,31 @@ def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
     }
 
 
-def run_evaluations(names: "Sequence[str]", max_cost: float | None) -> "tuple[Project, Refreshed]":
+def run_evaluations(
+    names: "Sequence[str]", max_cost: float | None
+) -> "tuple[Project, RefreshResult]":
     """Bring evaluations up to date, and print what was built and what failed."""
-    from videomme_pipeline.assets.run import refresh_project
-
-    with open_for_run(names) as (project, instance):
-        refreshed = refresh_project(project, instance, names, max_cost)
+    with open_for_plan(names) as project:
+        refreshed = _refresh(project, names, max_cost)
     _report_run(refreshed, project)
     return project, refreshed
 
 
-def _report_run(refreshed: "Refreshed", project: "Project") -> None:
+def _refresh(
+    project: "Project", evaluations: "Sequence[str]", max_cost: float | None
+) -> "RefreshResult":
+    """Bring evaluations up to date. Dagster is opened only if something is stale."""
+    from videomme_pipeline.stages.refresh import nothing_stale
+
+    if result := nothing_stale(project, evaluations):
+        return result
+    from videomme_pipeline.assets.run import refresh_stale
+
+    with instance_for(project) as instance:
+        return refresh_stale(project, instance, evaluations, max_cost)
+
+
+def _report_run(refreshed: "RefreshResult", project: "Project") -> None:
     """Print what a run built, and what failed, on standard error."""
     from videomme_pipeline.reports.terminal.tables import show_line
 
@@ -274,7 +274,7 @@ def _report_run(refreshed: "Refreshed", project: "Project") -> None:
         note(f"Frames took {cpu} CPU seconds and {node} node hours.")
 
 
-def end_if_not_fresh(refreshed: "Refreshed") -> None:
+def end_if_not_fresh(refreshed: "RefreshResult") -> None:
     """Exit with status 1 if a partition failed or is stale, and name the first ones."""
     if refreshed.not_fresh:
         note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
@@ -283,7 +283,7 @@ def end_if_not_fresh(refreshed: "Refreshed") -> None:
 
 def _what_is_missing(states: "Sequence[PartitionState]") -> str:
     """The numbers of partitions that are not fresh, and the names of the first ones."""
-    from videomme_pipeline.assets.planning.freshness import Freshness
+    from videomme_pipeline.stages.plan import Freshness
 
     counted = Counter(state.freshness for state in states)
     numbers = ", ".join(f"{counted[kind]:,} {kind}" for kind in Freshness if counted[kind])
@@ -292,8 +292,8 @@ def _what_is_missing(states: "Sequence[PartitionState]") -> str:
 
 def _show_failures(states: "Sequence[PartitionState]") -> None:
     """Print each cause of failed partitions once, on standard error."""
-    from videomme_pipeline.assets.planning.freshness import failure_groups
     from videomme_pipeline.reports.terminal.runs import show_failed
+    from videomme_pipeline.stages.plan import failure_groups
 
     show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])
 

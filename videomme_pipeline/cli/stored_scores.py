@@ -9,12 +9,11 @@ from videomme_pipeline.cli.context import err, note
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from upath import UPath
-
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.audit.findings import AuditedRun
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.layout import Store
+    from videomme_pipeline.storage.results import Results, ShownScores
 
 
 def rows_and_settings(
@@ -36,22 +35,26 @@ def rows_and_settings(
         for remark in report.remarks:
             note(f"{name}: {remark}")
         return report.rows, {"reader": options.reader.value}
-    from videomme_pipeline.storage.tables import stored_settings
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.storage.results import Results
+    from videomme_pipeline.storage.tables import read_rows, stored_settings
 
-    evaluations = [path.stem for path in store.score_files()] if store else []
-    if store is None or name not in evaluations:
-        raise ConfigurationError(_not_found(name, evaluations))
-    benchmark, rows = stored_scores(store, name)
-    return rows, stored_settings(store.scores(benchmark, name))
+    results = Results(store) if store else None
+    if results is None or results.find(name) is None:
+        scored = [shown.evaluation for shown in results.scores()] if results else []
+        raise ConfigurationError(_not_found(name, scored))
+    shown = shown_scores(results, name)
+    return read_rows(shown.path, ScoredQuestion), stored_settings(shown.path)
 
 
 def names_files(name: str, store: "Store | None") -> bool:
     """True if `name` is a file, a pattern of files, or a folder that no evaluation is called."""
     from videomme_pipeline.formats.files import files_of_run
+    from videomme_pipeline.storage.results import Results
 
     path = Path(name)
     if path.is_dir():
-        return store is None or all(name != file.stem for file in store.score_files())
+        return store is None or Results(store).find(name) is None
     return files_of_run(path)[0].exists()
 
 
@@ -65,6 +68,7 @@ def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "A
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.benchmarks.selection import Selection, group_by_video
     from videomme_pipeline.scoring.audit.findings import AuditedRun
+    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows
 
     if names_files(name, store) or store is None:
@@ -72,7 +76,8 @@ def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "A
 
         return audited_file(Path(name), options)
     rows, settings = rows_and_settings(name, store, options)
-    questions = read_rows(store.questions(rows[0].benchmark), Question)
+    file = Results(store).questions(rows[0].benchmark)
+    questions = [] if file is None else read_rows(file, Question)
     by_id = {question.question_id: question for question in questions}
     selected = Selection.stored_in(settings).of(group_by_video(questions))
     return AuditedRun(
@@ -111,43 +116,45 @@ def file_options(
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows
 
     name = find_benchmark(benchmark).name
-    stored = store.questions(name) if store and annotations is None else None
+    stored = Results(store).questions(name) if store and annotations is None else None
     return ScoreOptions(
         benchmark=name,
         reader=choice(ReaderName, reader, "reader"),
         annotations=annotations,
-        questions=tuple(read_rows(stored, Question)) if stored and stored.exists() else (),
+        questions=() if stored is None else tuple(read_rows(stored, Question)),
         **others,
     )
 
 
-def stored_scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":
-    """The benchmark and the scored questions of `evaluation`."""
+def stored_scores(store: "Store", evaluation: str) -> "Sequence[ScoredQuestion]":
+    """The scored questions of `evaluation`. Errors are those of `shown_scores`."""
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows
 
-    path = scores_file(store, evaluation)
-    return path.parent.parent.name, read_rows(path, ScoredQuestion)
+    return read_rows(shown_scores(Results(store), evaluation).path, ScoredQuestion)
 
 
-def scores_file(store: "Store", evaluation: str) -> "UPath":
-    """The file with the scores of `evaluation`.
+def shown_scores(results: "Results", evaluation: str) -> "ShownScores":
+    """The scores of `evaluation`.
 
     Raises:
         ConfigurationError: if the evaluation has no scores.
     """
     from videomme_pipeline.configuration import nearest
 
-    files = {path.stem: path for path in store.score_files()}
-    if evaluation not in files:
-        hint = nearest(evaluation, list(files)) if files else "nothing has been scored yet"
+    shown = results.find(evaluation)
+    if shown is None:
+        scored = [other.evaluation for other in results.scores()]
+        hint = nearest(evaluation, scored) if scored else "nothing has been scored yet"
         raise ConfigurationError(
             f"evaluation {evaluation} has no scores: {hint} (videomme run {evaluation})"
         )
-    return files[evaluation]
+    return shown
 
 
 def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ from videomme_pipeline.scoring.checkpoint import (
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
 from videomme_pipeline.storage.objects import list_objects, listing, open_folder
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 
 CHECKPOINTS_FILE = "checkpoints.yaml"
@@ -247,8 +248,11 @@ def _earlier(
 def _scores(project: Project, name: str) -> list[ScoredQuestion]:
     """The stored scores of an evaluation; empty if there are none with its current settings."""
     evaluation = project.configuration.evaluation(name)
+    shown = Results(project.store).find(name)
+    if shown is None:
+        return []
     try:
-        rows = read_rows(project.store.scores(evaluation.benchmark, name), ScoredQuestion)
+        rows = read_rows(shown.path, ScoredQuestion)
     except FileNotFoundError:
         return []
     return rows if rows and rows[0].evaluation_fingerprint == evaluation.fingerprint else []

@@ -17,6 +17,7 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.names import record_of
 from videomme_pipeline.storage.tables import read_rows
 
 
@@ -142,13 +143,13 @@ def last_runs(
         if not files:
             continue
         last, previous = files[-1], files[-2] if len(files) > 1 else None
-        findings = read_findings(store, benchmark, evaluation.name, last.stem) or []
+        findings = read_findings(store, benchmark, evaluation.name, record_of(last)) or []
         summaries = {finding.check: finding.summary for finding in findings}
         accuracy = summaries.get(NightlyCheck.ACCURACY)
         run = LastRun(
             evaluation=index,
-            date=last.stem,
-            before_date=previous.stem if previous else None,
+            date=record_of(last),
+            before_date=record_of(previous) if previous else None,
             before=read_rows(previous, ScoredQuestion) if previous else evaluation.rows,
             after=read_rows(last, ScoredQuestion),
             assessment=summaries.get(NightlyCheck.GROUP_SCORE, accuracy),

@@ -14,6 +14,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.probe import Video
 
@@ -77,20 +78,20 @@ class Media:
 
 
 def stored_media(
-    store: Store,
+    results: Results,
     benchmark: str,
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
 ) -> Media:
     """The frames that the models saw and the videos, as far as both are still stored."""
     samplings = {e.rows[0].sampling: e.sampling for e in evaluations if e.sampling}
+    rows, store = results.videos(benchmark), results.store
     frames: dict[tuple[str, str], FramesKey] = {}
     videos: dict[str, Path] = {}
     for video_id, question in {question.video_id: question for question in questions}.items():
-        row = store.video(benchmark, video_id)
-        if not row.exists():
+        if video_id not in rows:
             continue
-        (video,) = read_rows(row, Video)
+        (video,) = read_rows(rows[video_id], Video)
         if Path(video.path).is_file():
             videos[video_id] = Path(video.path)
         for name, sampling in samplings.items():

@@ -45,6 +45,7 @@ from videomme_pipeline.reports.texts import Texts
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.parquet import encode
 from videomme_pipeline.storage.publish import publish
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
 
@@ -182,7 +183,8 @@ class _BenchmarkPage:
 
     @property
     def media(self) -> Media:
-        return stored_media(self.store, self.benchmark, self.questions, self.evaluations)
+        results = self.evaluations[0].shown.results
+        return stored_media(results, self.benchmark, self.questions, self.evaluations)
 
     def texts(self, media: Media) -> Texts:
         return Texts(self.store, self.questions, self.evaluations, media)
@@ -197,11 +199,12 @@ def _collect(
     store: Store, benchmark: str | None, names: Sequence[str] | None
 ) -> list[_BenchmarkPage]:
     """The chosen benchmarks that have scored evaluations, by default all that are declared."""
-    declared = [name for name in store.benchmarks() if name in known_benchmarks()]
+    results = Results(store)
+    declared = [name for name in results.benchmarks if name in known_benchmarks()]
     scored = [
         (name, evaluations)
         for name in (declared if benchmark is None else [benchmark])
-        if (evaluations := evaluations_of(store, name, names))
+        if (evaluations := evaluations_of(results, name, names))
     ]
     if not scored:
         return []
@@ -217,11 +220,9 @@ def _benchmark_page(
 ) -> _BenchmarkPage:
     declared = find_benchmark(benchmark)
     asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
-    questions = [
-        question
-        for question in read_rows(store.questions(benchmark), Question)
-        if question.question_id in asked
-    ]
+    file = evaluations[0].shown.results.questions(benchmark)
+    stored = [] if file is None else read_rows(file, Question)
+    questions = [question for question in stored if question.question_id in asked]
     if NEEDS_VIDEO in declared.facets:
         rows = chain.from_iterable(evaluation.rows for evaluation in evaluations)
         split = {row.question_id: row.facets for row in rows if NEEDS_VIDEO.column in row.facets}

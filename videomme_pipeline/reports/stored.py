@@ -12,7 +12,7 @@ from videomme_pipeline.scoring.scored_question import (
     is_with_audio,
     is_with_subtitles,
 )
-from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results, ShownScores
 from videomme_pipeline.storage.tables import read_rows, stored_settings
 from videomme_pipeline.subtitles.align import Alignment
 
@@ -31,6 +31,8 @@ class ScoredEvaluation:
     fingerprint: str
     specification: dict[str, Any]
     rows: tuple[ScoredQuestion, ...]
+    shown: ShownScores
+    """The file of the scores, which names the files of the inputs."""
 
     @property
     def sampling(self) -> Sampling | None:
@@ -70,21 +72,22 @@ class ScoredEvaluation:
 
 
 def evaluations_of(
-    store: Store, benchmark: str, names: Sequence[str] | None = None
+    results: Results, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
     """Scored evaluations of `benchmark`, or those in `names`, sorted by name."""
     scored = [
-        (path, read_rows(path, ScoredQuestion))
-        for path in store.score_files(benchmark)
-        if names is None or path.stem in names
+        (shown, read_rows(shown.path, ScoredQuestion))
+        for shown in results.scores(benchmark)
+        if names is None or shown.evaluation in names
     ]
     return [
         ScoredEvaluation(
-            name=path.stem,
+            name=shown.evaluation,
             fingerprint=rows[0].evaluation_fingerprint,
-            specification=stored_settings(path),
+            specification=stored_settings(shown.path),
             rows=tuple(rows),
+            shown=shown,
         )
-        for path, rows in scored
+        for shown, rows in scored
         if rows
     ]

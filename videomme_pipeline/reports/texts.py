@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from upath import UPath
+
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_shown
 from videomme_pipeline.models.identity import read_identity
@@ -44,12 +46,11 @@ class Texts:
         evaluations: Sequence[ScoredEvaluation],
         media: Media,
     ) -> None:
-        benchmark = media.benchmark
         self._media = media
         self._questions = questions
         self._evaluations = evaluations
-        self._prompts = [_prompts(store, benchmark, e.name) for e in evaluations]
-        self._responses = [_responses(store, benchmark, e.name) for e in evaluations]
+        self._prompts = [_prompts(e) for e in evaluations]
+        self._responses = [_responses(e) for e in evaluations]
         self._rows = [_by_question(e.rows) for e in evaluations]
         self._inputs = _inputs(store, questions, evaluations, media)
 
@@ -134,13 +135,13 @@ def _prompt_texts(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
     }
 
 
-def _prompts(store: Store, benchmark: str, evaluation: str) -> dict[str, Prompt]:
-    rows = read_files(store.variant_files("prompts", benchmark, evaluation), Prompt)
+def _prompts(evaluation: ScoredEvaluation) -> dict[str, Prompt]:
+    rows = read_files(evaluation.shown.prompts.values(), Prompt)
     return {row.question_id: row for row in rows}
 
 
-def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], _ServedText]:
-    rows = read_files(store.variant_files("responses", benchmark, evaluation), _ServedText)
+def _responses(evaluation: ScoredEvaluation) -> dict[tuple[str, int], _ServedText]:
+    rows = read_files(evaluation.shown.responses.values(), _ServedText)
     return {(row.question_id, row.repeat): row for row in rows}
 
 
@@ -159,11 +160,16 @@ def _inputs(
 ) -> dict[str, dict[str, Any]]:
     """Times and contact sheet of the frames, and subtitle lines, by video and input key."""
     distinct = {evaluation.input_key: evaluation for evaluation in evaluations}
+    subtitles = {
+        key: evaluation.shown.files("subtitles", evaluation.track_name)
+        for key, evaluation in distinct.items()
+        if evaluation.track_name is not None
+    }
     return {
         video_id: {
             key: {
                 **_frames(store, media, video_id, evaluation.rows[0].sampling),
-                "lines": _lines(store, media.benchmark, video_id, evaluation),
+                "lines": _lines(subtitles.get(key, {}).get(video_id)),
             }
             for key, evaluation in distinct.items()
         }
@@ -181,13 +187,8 @@ def _frames(store: Store, media: Media, video_id: str, sampling: str) -> dict[st
     return _without_none({"frames": times, "sheet": media.sheet_beside(video_id, sampling)})
 
 
-def _lines(
-    store: Store, benchmark: str, video_id: str, evaluation: ScoredEvaluation
-) -> list[dict[str, Any]]:
-    if evaluation.track_name is None:
-        return []
-    path = store.subtitles(benchmark, evaluation.track_name, video_id)
-    if not path.exists():
+def _lines(path: UPath | None) -> list[dict[str, Any]]:
+    if path is None:
         return []
     return [
         _without_none(

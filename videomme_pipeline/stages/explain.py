@@ -1,7 +1,8 @@
 """Reasons why a partition is not fresh: the change, both values, and the partition where it began.
 
-`freshness` only compares data versions, which is fast. This module also reads the events and files
-of partitions that are not fresh. Commands that show reasons use it; runs do not.
+`plan` only computes fingerprints, which is fast. This module also reads the named parts in the
+files of partitions that are not fresh: those of the file that the shown scores were computed from,
+else those of the stored file that differs least. Commands that show reasons use it; runs do not.
 """
 
 from collections import Counter, defaultdict
@@ -9,43 +10,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
-import dagster as dg
-
-from videomme_pipeline.assets.instance import History
-from videomme_pipeline.assets.planning.freshness import (
-    Freshness,
-    PartitionState,
-    parents,
-    recorded_tags,
-)
-from videomme_pipeline.assets.stages.base import AnyStage, BenchmarkStage, Target
-from videomme_pipeline.assets.stages.questions import Questions
-from videomme_pipeline.assets.stages.refresh import (
-    CODE_VERSION_TAG,
-    DATA_VERSION_TAG,
-    INPUT_DATA_VERSION_TAG,
-    SEVERAL_PARENTS,
-)
-from videomme_pipeline.assets.stages.responses import Responses
-from videomme_pipeline.assets.stages.scores import READER_VERSION_TAG, Scores
-from videomme_pipeline.assets.stages.subtitles import Subtitles
-from videomme_pipeline.assets.stages.videos import Videos
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError, listed
 from videomme_pipeline.models.identity import read_identity, shown_differences
-from videomme_pipeline.project.state.partitions import WHOLE, Partition, VideoPartition
+from videomme_pipeline.project.state.partitions import WHOLE, Partition
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.statistics.compare import changed_settings
-from videomme_pipeline.storage.tables import read_rows, stored_settings
+from videomme_pipeline.stages.plan import Freshness, PartitionState, parents, upstream_of
+from videomme_pipeline.stages.stage import BenchmarkStage
+from videomme_pipeline.storage.names import StoredName
+from videomme_pipeline.storage.results import MANIFEST, Results
+from videomme_pipeline.storage.tables import read_rows, stored_parts
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BEFORE = 20
 """Characters of a long text that are shown before the first difference."""
 _SHOWN_VERSION = 8
+_FILES_COMPARED = 20
+"""The most stored files of a partition whose parts are compared."""
 
 
 class Cause(StrEnum):
@@ -59,6 +47,7 @@ class Cause(StrEnum):
     SETTING = "changed setting"
     SERVER = "other server"
     CODE_VERSION = "code version"
+    ANSWERS = "answers are missing"
     READER_VERSION = "reader version"
     FILE = "file gone or outdated"
     UPSTREAM = "upstream"
@@ -90,15 +79,13 @@ class _Root:
 class Explanation:
     """The reasons of all partitions of one plan, computed on demand."""
 
-    def __init__(self, states: Iterable[PartitionState], history: History) -> None:
-        self._states = {(state.stage.asset_key, state.partition): state for state in states}
-        self._stages = {state.stage.asset_key: state.stage for state in self._states.values()}
-        self._changing: dict[dg.AssetKey, set[Partition]] = defaultdict(set)
+    def __init__(self, states: Iterable[PartitionState]) -> None:
+        self._states = {(state.stage.label, state.partition): state for state in states}
+        self._stages = {state.stage.label: state.stage for state in self._states.values()}
+        self._changing: dict[str, set[Partition]] = defaultdict(set)
         for state in self._states.values():
-            if state.will_change:
-                self._changing[state.stage.asset_key].add(state.partition)
-        self._history = history
-        self._tags: dict[dg.AssetKey, dict[Partition, Mapping[str, str]]] = {}
+            if state.freshness is not Freshness.FRESH:
+                self._changing[state.stage.label].add(state.partition)
         self._reasons: dict[PartitionState, tuple[Reason, ...]] = {}
         self._roots: dict[PartitionState, frozenset[_Root]] = {}
 
@@ -132,51 +119,93 @@ class Explanation:
         roots = self._roots_upstream(state)
         if roots:
             yield Reason(Cause.UPSTREAM, _named(roots))
-        recorded = self._recorded(state.stage).get(state.partition)
-        if recorded is None:
-            if not failed:
-                yield Reason(Cause.NEVER_BUILT)
+        stage = state.stage
+        if not isinstance(stage, BenchmarkStage):
+            if not (roots or failed):
+                yield Reason(Cause.FILE if stage.path.exists() else Cause.NEVER_BUILT)
             return
-        changes = list(self._changes(state, recorded, is_blocked=bool(roots)))
+        changes = list(self._changes(stage, state, is_blocked=bool(roots)))
         yield from changes
         if not (changes or roots or failed):
-            yield _only_remaining(state, recorded)
+            yield Reason(Cause.NEVER_BUILT)
 
     def _changes(
-        self, state: PartitionState, recorded: Mapping[str, str], *, is_blocked: bool
+        self, stage: BenchmarkStage, state: PartitionState, *, is_blocked: bool
     ) -> Iterator[Reason]:
         """Yield the changes of a partition itself since it was built.
 
         With `is_blocked`, the caller already reports changes upstream.
         """
-        stage = state.stage
-        # The versions of readers follow after a space. They are a reason of their own.
-        now = stage.code_version.partition(" ")[0]
-        before = recorded.get(CODE_VERSION_TAG, now).partition(" ")[0]
-        if before != now:
-            yield Reason(Cause.CODE_VERSION, f"{before} → {now}")
         try:
             target = stage.target(state.partition)
         except VideoMMEError as error:
-            if not is_blocked:
+            if not is_blocked and state.freshness is not Freshness.MISSING:
                 yield Reason(Cause.FILE, str(error))
             return
-        settings = list(_changed_settings(stage, target))
-        yield from settings
-        if isinstance(stage, Videos):
-            yield from _changed_video(stage, target, recorded[DATA_VERSION_TAG])
-        elif state.keeps_version:
+        shown = self._shown_name(stage, state.partition)
+        if shown is not None and shown.fingerprint == target.name.fingerprint:
             yield Reason(Cause.FILE, str(target.path))
-        if isinstance(stage, Responses):
-            yield from _changed_server(stage, target)
-        if not settings:
-            yield from _changed_reader(stage, target, recorded)
-        if not is_blocked:
-            yield from _changed_inputs(stage, target, recorded)
+            return
+        now = stage.parts(target)
+        name, before = self._reference(stage, state.partition, now, shown)
+        if name is None:
+            return
+        if name.part is not None and name.fingerprint == target.name.fingerprint:
+            yield Reason(Cause.ANSWERS)
+            return
+        changes = list(_differences(stage, now, before, is_blocked=is_blocked))
+        yield from changes
+        if stage.name == "responses":
+            yield from _changed_server(stage, state.partition, name)
+        if not changes and not is_blocked:
+            yield _only_remaining(stage, name)
+
+    def _shown_name(self, stage: BenchmarkStage, partition: Partition) -> StoredName | None:
+        """The name of the file that the shown scores were computed from, or None."""
+        column, video = MANIFEST.get(stage.name), partition.video
+        for shown in self._results.scores(stage.benchmark.name):
+            is_own = stage.variant_dimension is None or shown.evaluation == partition.variant
+            if column is None or not is_own:
+                continue
+            for row in shown.manifest:
+                if row[column] and video in (None, row["video_id"]):
+                    return StoredName(
+                        variant=partition.variant, video=video, fingerprint=row[column]
+                    )
+        return None
+
+    @cached_property
+    def _results(self) -> Results:
+        stage = next(iter(self._stages.values()))
+        return Results(stage.project.store, uses_plan=False)
+
+    def _reference(
+        self,
+        stage: BenchmarkStage,
+        partition: Partition,
+        now: Mapping[str, Any],
+        shown: StoredName | None,
+    ) -> tuple[StoredName | None, Mapping[str, Any]]:
+        """The stored file that the partition is compared with, and its parts."""
+        names = stage.names.by_partition.get((partition.variant, partition.video), [])
+        if stage.name == "scores" and (scores := self._results.find(str(partition.variant))):
+            shown = scores.name
+        if shown in names:
+            names = [shown]
+        store = stage.project.store
+        candidates = [
+            (name, stored_parts(store.built(stage.benchmark.name, stage.name, name)))
+            for name in names[:_FILES_COMPARED]
+        ]
+        return min(
+            candidates,
+            key=lambda item: len([*_differences(stage, now, item[1], is_blocked=False)]),
+            default=(None, {}),
+        )
 
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
         """Yield the parents of a partition that will change."""
-        for key in state.stage.parent_keys:
+        for key in upstream_of(state.stage):
             changing = self._changing.get(key)
             if not changing:
                 continue
@@ -200,13 +229,6 @@ class Explanation:
         if cause is Cause.UPSTREAM or (cause is Cause.NEVER_BUILT and self._roots_upstream(state)):
             return self._roots_upstream(state)
         return frozenset({_Root(state.stage.label, state.name, cause)})
-
-    def _recorded(self, stage: AnyStage) -> dict[Partition, Mapping[str, str]]:
-        if stage.asset_key not in self._tags:
-            states = (s for s in self._states.values() if s.stage is stage)
-            not_fresh = {s.partition for s in states if s.freshness is not Freshness.FRESH}
-            self._tags[stage.asset_key] = dict(recorded_tags(self._history, stage, not_fresh))
-        return self._tags[stage.asset_key]
 
 
 def matching(states: Sequence[PartitionState], words: str) -> list[PartitionState]:
@@ -237,18 +259,48 @@ def _names(state: PartitionState) -> tuple[str | None, ...]:
         stage.label,
         partition.variant,
         partition.video,
-        stage.key_of_partition(partition),
+        stage.key_of(partition),
         state.name,
     )
 
 
-def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
+_CAUSES = {
+    ("videos", "content"): Cause.NEW_BYTES,
+    ("videos", "subtitle file"): Cause.NEW_SUBTITLES,
+    ("subtitles", "subtitle file"): Cause.NEW_SUBTITLES,
+    ("scores", "reader"): Cause.READER_VERSION,
+}
+"""The causes of inputs that no stage builds, by stage and input."""
+
+
+def _differences(
+    stage: BenchmarkStage, now: Mapping[str, Any], before: Mapping[str, Any], *, is_blocked: bool
+) -> Iterator[Reason]:
+    """Yield what differs between the parts of two fingerprints of one partition.
+
+    With `is_blocked`, changes of stages upstream are left out.
+    """
+    if before.get("code") != now["code"]:
+        yield Reason(Cause.CODE_VERSION, f"{before.get('code')} → {now['code']}")
+    settings = list(_changed_settings(now["settings"], before.get("settings", {})))
+    yield from settings
+    inputs = before.get("inputs", {})
+    for name in {**now["inputs"], **inputs}:
+        old, new = inputs.get(name), now["inputs"].get(name)
+        cause = _CAUSES.get((stage.name, name))
+        if old == new or name == "server" or (cause is Cause.READER_VERSION and settings):
+            continue
+        if cause is Cause.READER_VERSION:
+            yield Reason(cause, f"{old} → {new}")
+        elif cause is not None:
+            yield Reason(cause, _versions(old or "none", new or "none"))
+        elif not is_blocked:
+            label = f"{stage.benchmark.name}/{name}"
+            yield Reason(Cause.UPSTREAM, f"{label} changed, {_versions(str(old), str(new))}")
+
+
+def _changed_settings(now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Reason]:
     """Yield the settings that differ from those in the stored file."""
-    if not isinstance(stage, BenchmarkStage) or not stage.settings:
-        return
-    now, before = stage.settings_of(target.partition.variant), stored_settings(target.path)
-    if not before:
-        return
     # A file has no selection of videos if the evaluation selects all videos.
     stored = now.keys() & (before.keys() | Selection.model_fields)
     for setting in changed_settings(
@@ -258,64 +310,42 @@ def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
         yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
 
 
-def _changed_video(
-    stage: Videos, target: Target[VideoPartition], recorded: str
+def _changed_server(
+    stage: BenchmarkStage, partition: Partition, name: StoredName
 ) -> Iterator[Reason]:
-    """Yield the changes of a video's files since the video was probed."""
-    if recorded != target.data_version:
-        yield Reason(Cause.NEW_BYTES, _versions(recorded, target.data_version))
-    snapshot, video_id = stage.benchmark.snapshot, target.partition.video
-    video = snapshot.videos.get(video_id)
-    if video is None:
-        yield Reason(Cause.FILE, str(target.path))
-    elif video.subtitle_hash != snapshot.subtitle_hash(video_id):
-        hashes = (video.subtitle_hash, snapshot.subtitle_hash(video_id))
-        yield Reason(Cause.NEW_SUBTITLES, _versions(*(digest or "none" for digest in hashes)))
-
-
-def _changed_server(stage: Responses, target: Target[Any]) -> Iterator[Reason]:
     """Yield the differences between the model's current server and the server that answered."""
     record = stage.project.server_record
-    evaluation = stage.benchmark.evaluations[target.partition.variant]
+    evaluation = stage.benchmark.evaluations[str(partition.variant)]
     server = record.server_of(record.with_server(evaluation.model))
     if server is None:
         return
+    path = stage.project.store.built(stage.benchmark.name, stage.name, name)
     with suppress(FileNotFoundError, DamagedFileError):
-        for stored in sorted({row.server or "{}" for row in read_rows(target.path, Response)}):
+        for stored in sorted({row.server or "{}" for row in read_rows(path, Response)}):
             if different := read_identity(stored).differences(server.identity):
                 yield Reason(Cause.SERVER, shown_differences(different))
 
 
-def _changed_reader(
-    stage: AnyStage, target: Target[Any], recorded: Mapping[str, str]
-) -> Iterator[Reason]:
-    """Yield the version of the answer reader, if it differs from the recorded one."""
-    if isinstance(stage, Scores) and READER_VERSION_TAG in recorded:
-        before, now = recorded[READER_VERSION_TAG], stage.reader_version(target.partition)
-        if before != now:
-            yield Reason(Cause.READER_VERSION, f"{before} → {now}")
+def _only_remaining(stage: BenchmarkStage, name: StoredName) -> Reason:
+    """The reason of a partition whose code, settings and inputs are the same as before.
 
-
-def _only_remaining(state: PartitionState, recorded: Mapping[str, str]) -> Reason:
-    """The reason of a partition whose code, settings and parents are the same as before.
-
-    Then only the source of the questions, or the subtitle file of subtitle lines, can have changed.
+    Then only the questions, their answers or the server can have changed.
     """
-    stage = state.stage
-    if isinstance(stage, Questions):
-        return Reason(Cause.NEW_QUESTIONS, _changed_questions(stage, recorded))
-    if isinstance(stage, Subtitles):
-        return Reason(Cause.NEW_SUBTITLES)
-    return Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
+    if stage.name == "questions":
+        return Reason(Cause.NEW_QUESTIONS, _changed_questions(stage, name))
+    if stage.name == "responses":
+        return Reason(Cause.SERVER)
+    return Reason(Cause.NEW_QUESTIONS if stage.name == "scores" else Cause.SETTING)
 
 
-def _changed_questions(stage: Questions, recorded: Mapping[str, str]) -> str:
+def _changed_questions(stage: BenchmarkStage, name: StoredName) -> str:
     """The questions that differ from the stored ones, or the versions if they must be fetched."""
     snapshot = stage.benchmark.snapshot
     questions_now = snapshot.source.known_questions()
     if questions_now is None:
-        return _versions(recorded[DATA_VERSION_TAG], stage.target(WHOLE).data_version)
-    before = {q.question_id: q for questions in snapshot.questions.values() for q in questions}
+        return _versions(name.fingerprint, snapshot.questions_version)
+    path = stage.project.store.built(stage.benchmark.name, stage.name, name)
+    before = {question.question_id: question for question in read_rows(path, Question)}
     now = {question.question_id: question for question in questions_now}
     parts = {
         "changed": [key for key in now if key in before and now[key] != before[key]],
@@ -323,18 +353,6 @@ def _changed_questions(stage: Questions, recorded: Mapping[str, str]) -> str:
         "removed": [key for key in before if key not in now],
     }
     return "; ".join(f"{listed(ids)} {what}" for what, ids in parts.items() if ids)
-
-
-def _changed_inputs(
-    stage: AnyStage, target: Target[Any], recorded: Mapping[str, str]
-) -> Iterator[Reason]:
-    """Yield the parents whose data version differs from the one used for the partition."""
-    for key, version in target.inputs.items():
-        name = key.to_user_string()
-        before = recorded.get(f"{INPUT_DATA_VERSION_TAG}/{name}")
-        if before not in (None, SEVERAL_PARENTS, version):
-            label = name.removeprefix(stage.project.runs.prefix)
-            yield Reason(Cause.UPSTREAM, f"{label} changed, {_versions(str(before), version)}")
 
 
 def _named(roots: Iterable[_Root]) -> str:

@@ -9,7 +9,14 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.stages.facts import Facts, fenced
-from videomme_pipeline.stages.stage import BenchmarkStage, BuildResults, Stage, Target, Targets, each
+from videomme_pipeline.stages.stage import (
+    BenchmarkStage,
+    BuildResults,
+    Stage,
+    Target,
+    Targets,
+    each,
+)
 from videomme_pipeline.storage.tables import read_rows
 
 SHOWN_CHARACTERS = 2_000

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.stages.facts import Facts
-from videomme_pipeline.stages.stage import BenchmarkStage, BuildResults, Stage, Target, Targets, each
+from videomme_pipeline.stages.stage import (
+    BenchmarkStage,
+    BuildResults,
+    Stage,
+    Target,
+    Targets,
+    each,
+)
 from videomme_pipeline.storage.tables import read_rows
 
 PREVIEW_ROWS = 5

@@ -1,5 +1,6 @@
 """Refresh of the stale partitions of a stage."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,12 +10,8 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.failures import UNKNOWN, Failure
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.stages.stage import (
-    AnyStage,
-    BuildFailure,
-    BuildResult,
-    Target,
-)
+from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
+from videomme_pipeline.stages.stage import AnyStage, BuildFailure, BuildResult, Target
 from videomme_pipeline.storage.results import record_shown
 
 
@@ -45,20 +42,24 @@ class _Attempt:
     failures: dict[Partition, Failure] = field(default_factory=dict)
 
 
-def refresh(stage: AnyStage, requested: Sequence[Partition]) -> Iterator[RefreshEvent]:
+def refresh(
+    stage: AnyStage, requested: Sequence[Partition], *, builds: bool = True
+) -> Iterator[RefreshEvent]:
     """Build the stale partitions among `requested`, and yield each once it is stored.
 
     Stored partitions are yielded first. Failed ones are not yielded; `stage.failures` has the
-    reasons.
+    reasons. Without `builds`, only stored partitions are yielded.
     """
     attempt = _Attempt()
-    for failed in stage.prepare(requested):
+    for failed in stage.prepare(requested) if builds else ():
         attempt.failures[failed.partition] = Failure(failed.reason)
     for partition in requested:
         if partition not in attempt.failures:
             _sort(stage, partition, attempt)
     yield from map(lambda partition: NotSelected(partition=partition), attempt.not_selected)
     yield from map(lambda target: Stored(target=target), attempt.stored)
+    if not builds:
+        return
     fingerprints = {target.partition: target.fingerprint for target in attempt.stale}
     for result in stage.build(attempt.stale) if attempt.stale else ():
         if isinstance(result, BuildFailure):
@@ -82,6 +83,35 @@ def _sort(stage: AnyStage, partition: Partition, attempt: _Attempt) -> None:
         return
     is_stored = stage.has(partition, target.fingerprint)
     (attempt.stored if is_stored else attempt.stale).append(target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshResult:
+    """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
+
+    `not_fresh` has failed partitions, and those that no running run will build. `left_to_others`
+    has those that another run will build, because that run has changed their inputs meanwhile.
+    `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
+    the run reached its cost limit, else None.
+    """
+
+    run_id: str | None = None
+    built: Counter[str] = field(default_factory=Counter)
+    not_fresh: list[PartitionState] = field(default_factory=list)
+    left_to_others: list[PartitionState] = field(default_factory=list)
+    stopped_by: str | None = None
+
+
+def nothing_stale(project: Project, evaluations: Sequence[str]) -> RefreshResult | None:
+    """The result of a refresh that has nothing to build, or None if something is stale.
+
+    The scores of the evaluations are then those that readers show. Dagster is not needed.
+    """
+    states = plan_project(project, evaluations)
+    if any(state.freshness is not Freshness.FRESH for state in states):
+        return None
+    show_scores(project, evaluations)
+    return RefreshResult()
 
 
 def show_scores(project: Project, evaluations: Sequence[str]) -> None:

@@ -51,9 +51,7 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _prepare(
-    stage: BenchmarkStage, partitions: Sequence[VideoVariant]
-) -> Iterator[BuildFailure]:
+def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoVariant]) -> Iterator[BuildFailure]:
     """Record the current servers, which fingerprints contain."""
     stage.project.observe_servers({partition.variant for partition in partitions})
     stage.invalidate()

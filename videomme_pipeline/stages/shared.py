@@ -1,5 +1,6 @@
 """`warehouse` and `report_page`: the results of all benchmarks in one file each."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import text_fingerprint
+from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.reports.page_version import PAGE_VERSION
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
 from videomme_pipeline.stages.stage import (
@@ -107,6 +109,10 @@ class ReportPage(SharedStage):
         ]
         findings = map(str, map(self._named, results.store.variant_files("findings")))
         return text_fingerprint(super().fingerprint_over(results), *findings, *texts)
+
+    def target(self, partition: Partition) -> Target:
+        warehouse = Warehouse(self.project).fingerprint(partition)
+        return replace(super().target(partition), inputs={"warehouse": warehouse})
 
     def build(self, targets: Targets) -> BuildResults:
         (target,) = targets

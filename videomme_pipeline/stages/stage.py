@@ -84,9 +84,7 @@ def each(targets: Iterable[Target], build: Callable[[Target], Facts]) -> BuildRe
 
 
 def _own_name(_: BenchmarkState, partition: Partition, fingerprint: str) -> StoredName:
-    return StoredName(
-        variant=partition.variant, video=partition.video, fingerprint=fingerprint
-    )
+    return StoredName(variant=partition.variant, video=partition.video, fingerprint=fingerprint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +107,8 @@ class Stage:
     facts: "Callable[[BenchmarkStage, Target], Facts]"
     upstream: tuple[str, ...] = ()
     inputs: Callable[[BenchmarkState, Any], Mapping[str, str | None]] = lambda *_: {}
-    prepare: "Callable[[BenchmarkStage, Sequence[Any]], Iterator[BuildFailure]]" = (
-        lambda *_: iter(())
+    prepare: "Callable[[BenchmarkStage, Sequence[Any]], Iterator[BuildFailure]]" = lambda *_: iter(
+        ()
     )
     file_name: Callable[[BenchmarkState, Any, str], StoredName] = _own_name
     settings: tuple[str, ...] = ()
@@ -347,7 +345,9 @@ class BenchmarkStage:
         With a row class `companion`, they become the second file of the stage.
         """
         write_rows(
-            target.path if companion is None else self._path(str(self.stage.companion), target.name),
+            target.path
+            if companion is None
+            else self._path(str(self.stage.companion), target.name),
             rows,
             companion or self.stage.row_class,
             fingerprint=target.name.fingerprint,
@@ -484,4 +484,3 @@ AnyStage: TypeAlias = BenchmarkStage | SharedStage
 
 def _signature(path: UPath) -> UPath:
     return path.with_name(f".{path.name}.fingerprint")
-

@@ -39,9 +39,7 @@ def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
     return snapshot.versions.video(partition.video)
 
 
-def _prepare(
-    stage: BenchmarkStage, partitions: Sequence[VideoPartition]
-) -> Iterator[BuildFailure]:
+def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Iterator[BuildFailure]:
     """Fetch (or draw) missing videos, and hash all videos whose hash is not known."""
     snapshot = stage.benchmark.snapshot
     ids = [partition.video for partition in partitions if partition.video in snapshot.questions]
@@ -144,9 +142,7 @@ def _store(stage: BenchmarkStage, target: Target, result: ProbeResult) -> Video:
     job, video = result.task, result.result()
     if video_hash(job.path, job.video_id, stage.project.hashes) != job.content_hash:
         stage.project.store.packets(job.content_hash).unlink(missing_ok=True)
-        raise VideoError(
-            job.video_id, f"{job.path}: the file changed while it was read; run again"
-        )
+        raise VideoError(job.video_id, f"{job.path}: the file changed while it was read; run again")
     stage.write(target, [video])
     return video
 

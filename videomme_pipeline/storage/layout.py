@@ -17,7 +17,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.storage.listing import NO_BENCHMARKS, Listing
-from videomme_pipeline.storage.names import Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName, record_name, record_of
 from videomme_pipeline.storage.objects import (
     is_local,
     list_folders,
@@ -123,13 +123,16 @@ class Store:
         """One file per video content, shared by all benchmarks."""
         return self.path("sound", video_hash, f"{version}.parquet")
 
-    def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
-        """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
-        return self.path(benchmark, "nightly_runs", evaluation, f"{date}.parquet")
+    def observation(self, benchmark: str, evaluation: str, date: str, part: str = "") -> UPath:
+        """The scored questions of one nightly run; `date` is ISO (`2026-11-20`).
 
-    def baseline_repeat(self, benchmark: str, evaluation: str, name: str) -> UPath:
+        A run that lacks answers is a part.
+        """
+        return self.path(benchmark, "nightly_runs", evaluation, record_name(date, part))
+
+    def baseline_repeat(self, benchmark: str, evaluation: str, name: str, part: str = "") -> UPath:
         """The scored questions of one repeat of the baseline of nightly runs."""
-        return self.path(benchmark, "baselines", evaluation, f"{name}.parquet")
+        return self.path(benchmark, "baselines", evaluation, record_name(name, part))
 
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
@@ -189,7 +192,9 @@ class Store:
 
     def benchmarks(self) -> list[str]:
         """The benchmarks with stored questions, sorted."""
-        return sorted({file.parent.parent.name for file in self._files(ANY, "questions", "*.parquet")})
+        return sorted(
+            {file.parent.parent.name for file in self._files(ANY, "questions", "*.parquet")}
+        )
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage, from one listing."""
@@ -209,7 +214,16 @@ class Store:
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {MEDIA, "shown", "servers", "nightly_runs", "findings", "baselines", "checkpoints", "races"}
+        kept = {
+            MEDIA,
+            "shown",
+            "servers",
+            "nightly_runs",
+            "findings",
+            "baselines",
+            "checkpoints",
+            "races",
+        }
         return [
             file
             for depth in range(4)
@@ -222,7 +236,12 @@ class Store:
         return self._files(benchmark, kind, variant, "*.parquet")
 
     def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
-        return self.variant_files("nightly_runs", benchmark, evaluation)
+        """The nightly runs, one file each: the complete one, or the part with most answers."""
+        return best_records(self.variant_files("nightly_runs", benchmark, evaluation))
+
+    def baseline_files(self, benchmark: str, evaluation: str) -> list[UPath]:
+        """The repeats of a baseline, one file each, as in `observation_files`."""
+        return best_records(self.variant_files("baselines", benchmark, evaluation))
 
     def checkpoint_files(self) -> list[UPath]:
         return self._files("checkpoints", "*.parquet")
@@ -283,6 +302,17 @@ class Store:
         others = () if fixed else NO_BENCHMARKS
         names = [name for name in _matching(folders, pattern[:1]) if name not in others]
         return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
+
+
+def best_records(files: Iterable[UPath]) -> list[UPath]:
+    """Of each record its complete file, or the part with most answers, in the order of `files`."""
+    best: dict[UPath, UPath] = {}
+    for path in files:
+        record = path.with_name(record_name(record_of(path)))
+        kept = best.get(record)
+        if kept is None or path == record or (kept != record and path.name > kept.name):
+            best[record] = path
+    return list(best.values())
 
 
 def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from blake3 import blake3
+from upath import UPath
 
 SUFFIX = ".parquet"
 _COUNT_DIGITS = 6
@@ -20,6 +21,7 @@ _DIGEST_BYTES = 5
 _PART_DIGITS = _COUNT_DIGITS + 2 * _DIGEST_BYTES
 """Hexadecimal digits of the id of a part. With more, the longest names of videos would not leave
 enough bytes for the suffix of a damaged file."""
+_PART = ".part-"
 _NAME = re.compile(
     r"(?:(?P<variant>[^/]+)/)?(?:(?P<video>[^/]+)\.)?(?P<fingerprint>[0-9a-f]{24})"
     rf"(?:\.part-(?P<part>[0-9a-f]{{{_PART_DIGITS}}}))?\.parquet"
@@ -44,7 +46,7 @@ class StoredName:
     def __str__(self) -> str:
         folder = f"{self.variant}/" if self.variant else ""
         video = f"{self.video}." if self.video else ""
-        part = f".part-{self.part}" if self.part else ""
+        part = f"{_PART}{self.part}" if self.part else ""
         return f"{folder}{video}{self.fingerprint}{part}{SUFFIX}"
 
 
@@ -90,6 +92,21 @@ class Planned:
     questions: str | None = None
     videos: Mapping[str, str] = field(default_factory=dict)
     scores: Mapping[str, str] = field(default_factory=dict)
+
+
+def record_name(name: str, part: str = "") -> str:
+    """The name of the file of a record, such as a nightly run, or of a part of it."""
+    return f"{name}{_PART}{part}{SUFFIX}" if part else f"{name}{SUFFIX}"
+
+
+def record_of(path: UPath) -> str:
+    """The name of the record in a file, without that of the part."""
+    return str(path.name).removesuffix(SUFFIX).partition(_PART)[0]
+
+
+def is_part(path: UPath) -> bool:
+    """True if a file lacks answers."""
+    return _PART in str(path.name)
 
 
 def part_id(answers: int, rows: Iterable[object]) -> str:

@@ -5,7 +5,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -28,6 +28,8 @@ HOW_TO_SHARE = (
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 _S3 = ("s3", "s3a")
 _STOP_SECONDS = 5.0
+_TIME_KEYS = ("LastModified", "mtime", "created")
+"""The time of the last change of an object, as the packages name it."""
 _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
 """Facts that change with the content of an object, as the packages name them, the best first."""
 
@@ -38,11 +40,13 @@ class FileState:
 
     bytes: int
     version: str
+    modified: float | None = field(default=None, compare=False)
+    """Seconds since 1970 of the last change, or None if the store does not say."""
 
     @classmethod
     def of(cls, status: os.stat_result) -> "FileState":
         """The state of a file, by its size, mtime and inode."""
-        return cls(status.st_size, f"{status.st_mtime_ns} {status.st_ino}")
+        return cls(status.st_size, f"{status.st_mtime_ns} {status.st_ino}", status.st_mtime)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -281,4 +285,9 @@ def _state(info: Mapping[str, Any]) -> FileState:
     version = next((info[key] for key in _VERSION_KEYS if info.get(key)), "")
     if isinstance(version, datetime):  # listings of some packages contain seconds instead
         version = version.timestamp()
-    return FileState(int(info["size"] or 0), str(version))
+    modified = next((info[key] for key in _TIME_KEYS if info.get(key)), None)
+    if isinstance(modified, datetime):
+        modified = modified.timestamp()
+    return FileState(
+        int(info["size"] or 0), str(version), modified if isinstance(modified, float) else None
+    )

@@ -55,11 +55,16 @@ def append_record(folder: UPath, name: str, content: Mapping[str, Any], now: dat
 
 def sequence(folder: UPath) -> list[tuple[datetime, str, UPath]]:
     """The time, the name and the path of every record in `folder`, oldest first."""
-    return [
-        (datetime.strptime(match["time"], _TIME).replace(tzinfo=UTC), match["name"], folder / file)
-        for file in sorted(_files_in(folder))
-        if (match := _TIMED_NAME.fullmatch(file))
-    ]
+    timed = ((file, timed_name(file)) for file in sorted(_files_in(folder)))
+    return [(*parsed, folder / file) for file, parsed in timed if parsed]
+
+
+def timed_name(file: str) -> tuple[datetime, str] | None:
+    """The time and the name of a record in the name of its file, or None for another file."""
+    match = _TIMED_NAME.fullmatch(file)
+    if match is None:
+        return None
+    return datetime.strptime(match["time"], _TIME).replace(tzinfo=UTC), match["name"]
 
 
 def _files_in(folder: UPath) -> Iterator[str]:

@@ -6,7 +6,7 @@ that the last run recorded. Scores are their own manifest: `evaluated_videos` na
 videos, subtitles, prompts and responses that they were computed from, and readers show these.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +18,7 @@ from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
 from videomme_pipeline.storage.names import Planned, StageNames, StoredName
-from videomme_pipeline.storage.records import append_record, sequence
+from videomme_pipeline.storage.records import append_record, sequence, timed_name
 from videomme_pipeline.storage.tables import read_table
 
 MANIFEST = {
@@ -54,7 +54,7 @@ class ShownScores:
     @cached_property
     def manifest(self) -> list[dict[str, Any]]:
         """The video and the fingerprints of the inputs, once per video; empty if it is lost."""
-        columns = ["video_id", *dict.fromkeys(MANIFEST.values())]
+        columns = ["video_id", "frames_fingerprint", *dict.fromkeys(MANIFEST.values())]
         try:
             rows: list[dict[str, Any]] = read_table(self.evaluated_videos, columns).to_pylist()
         except (DamagedFileError, FileNotFoundError, StorageError):
@@ -89,13 +89,16 @@ class ShownScores:
 
 
 class Results:
-    """The files of a store that readers show, as of now."""
+    """The files of a store that readers show, as of now.
 
-    def __init__(self, store: Store) -> None:
+    Without `uses_plan`, they are those that runs recorded, even if current ones are stored.
+    """
+
+    def __init__(self, store: Store, *, uses_plan: bool = True) -> None:
         self.store = store
         self._listing = Listing(store.root)
         self._shown: dict[str, list[ShownScores]] = {}
-        self._planned = store.planned() if store.planned else {}
+        self._planned = store.planned() if store.planned and uses_plan else {}
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage."""
@@ -118,11 +121,12 @@ class Results:
     def _scores_of(self, benchmark: str) -> list[ShownScores]:
         if benchmark not in self._shown:
             names = self.names(benchmark, "scores")
-            recorded = _recorded(self.names(benchmark, "shown"))
+            recorded = _records(self.names(benchmark, "shown"))
             planned = self._planned.get(benchmark, Planned()).scores
             shown = []
             for evaluation in sorted({variant for variant, _ in names.by_partition if variant}):
-                order = [planned.get(evaluation), *recorded.get(evaluation, ())]
+                records = recorded.get(evaluation, ())
+                order = [planned.get(evaluation), *(fingerprint for _, fingerprint in records)]
                 stored = (names.best(evaluation, None, f) for f in order if f)
                 if name := next(filter(None, stored), None):
                     shown.append(
@@ -132,6 +136,21 @@ class Results:
                     )
             self._shown[benchmark] = shown
         return self._shown[benchmark]
+
+    def recorded_since(self, benchmark: str, timestamp: float) -> list[ShownScores]:
+        """The scores of a benchmark that were recorded since a time, and the newest ones before."""
+        names = self.names(benchmark, "scores")
+        chosen = []
+        for evaluation, records in _records(self.names(benchmark, "shown")).items():
+            for number, (time, fingerprint) in enumerate(records):
+                name = names.best(evaluation, None, fingerprint)
+                if name and (number == 0 or time.timestamp() >= timestamp):
+                    chosen.append(
+                        ShownScores(
+                            results=self, benchmark=benchmark, evaluation=evaluation, name=name
+                        )
+                    )
+        return chosen
 
     def questions(self, benchmark: str) -> UPath | None:
         """The file of the questions: the current one if it is stored, else that of shown scores."""
@@ -147,11 +166,13 @@ class Results:
     def videos(self, benchmark: str) -> dict[str, UPath]:
         """The rows of the videos, by video: current ones, else those of shown scores."""
         names = self.names(benchmark, "videos")
-        chosen = {str(video): stored[-1].fingerprint for (_, video), stored in
-                  names.by_partition.items()}
+        chosen = {
+            str(video): stored[-1].fingerprint for (_, video), stored in names.by_partition.items()
+        }
         for scores in self.scores(benchmark):
-            chosen |= {row["video_id"]: row["from_video"] for row in scores.manifest
-                       if row["from_video"]}
+            chosen |= {
+                row["video_id"]: row["from_video"] for row in scores.manifest if row["from_video"]
+            }
         chosen |= self._planned.get(benchmark, Planned()).videos
         return {
             video: self._built(benchmark, "videos", fingerprint, video)
@@ -181,17 +202,11 @@ def record_shown(
         append_record(folder, fingerprint, {"specification": dict(specification)}, now)
 
 
-def _recorded(names: StageNames) -> dict[str, list[str]]:
-    """The recorded fingerprints of each evaluation, the newest first."""
-    recorded: dict[str, list[str]] = {}
-    for evaluation, fingerprint in _records(names):
-        recorded.setdefault(evaluation, []).insert(0, fingerprint)
-    return recorded
-
-
-def _records(names: StageNames) -> Iterator[tuple[str, str]]:
-    for text in sorted(names.texts):
+def _records(names: StageNames) -> dict[str, list[tuple[datetime, str]]]:
+    """The times and fingerprints of the shown scores of each evaluation, the newest first."""
+    records: dict[str, list[tuple[datetime, str]]] = {}
+    for text in sorted(names.texts, reverse=True):
         evaluation, _, name = text.rpartition("/")
-        parts = name.split(".")
-        if evaluation and len(parts) == 3:
-            yield evaluation, parts[1]
+        if evaluation and (timed := timed_name(name)):
+            records.setdefault(evaluation, []).append(timed)
+    return records

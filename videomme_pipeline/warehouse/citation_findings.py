@@ -21,7 +21,7 @@ from videomme_pipeline.scoring.audit.citation_checks import (
     findings,
 )
 from videomme_pipeline.scoring.audit.sameness import sameness_findings
-from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import logging_damage, read_rows, stored_settings
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.quoting import identifier
@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 
 
 def citation_findings(
-    connection: duckdb.DuckDBPyConnection, store: Store
+    connection: duckdb.DuckDBPyConnection, results: Results
 ) -> Iterator[CitationFindingRow]:
     """Yield the findings about the evaluations in the tables of `connection`.
 
@@ -44,7 +44,7 @@ def citation_findings(
         if benchmark not in known_benchmarks():
             yield from _undeclared(connection, benchmark)
             continue
-        evaluations = _evidence(connection, store, benchmark)
+        evaluations = _evidence(connection, results, benchmark)
         same = sameness_findings(evaluations)
         for evidence in evaluations:
             yield from findings(evidence, same.get(evidence.evaluation))
@@ -75,15 +75,17 @@ def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[
 
 
 def _evidence(
-    connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
+    connection: duckdb.DuckDBPyConnection, results: Results, benchmark: str
 ) -> list[CitationEvidence]:
     """The stored evidence about each evaluation of `benchmark`, ordered by name."""
-    questions = group_by_video(_questions(store, benchmark))
+    questions = group_by_video(_questions(results, benchmark))
     current = {video_id: fingerprint(on_video) for video_id, on_video in questions.items()}
     media = {video.video_id: video for video in _rows(connection, "videos", Video, benchmark)}
+    scored = set(_evaluations(connection, benchmark))
     settings = {
-        name: stored_settings(store.scores(benchmark, name))
-        for name in _evaluations(connection, benchmark)
+        shown.evaluation: stored_settings(shown.path)
+        for shown in results.scores(benchmark)
+        if shown.evaluation in scored
     }
     videos = {
         name: _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
@@ -109,9 +111,11 @@ def _evidence(
     ]
 
 
-def _questions(store: Store, benchmark: str) -> list[Question]:
+def _questions(results: Results, benchmark: str) -> list[Question]:
     """The stored questions in their order, which fingerprints depend on and tables do not keep."""
-    path = store.questions(benchmark)
+    path = results.questions(benchmark)
+    if path is None:
+        return []
     with suppress(FileNotFoundError), logging_damage(path):
         return read_rows(path, Question)
     return []

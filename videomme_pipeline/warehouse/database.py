@@ -20,8 +20,8 @@ from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import Listing
 from videomme_pipeline.storage.publish import publish, replacing
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import set_aside
 from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, sql_files, views
@@ -107,16 +107,18 @@ def findings_of(store: Store, benchmark: str) -> list[CitationFindingRow]:
 
     They are computed now, without the DuckDB file.
     """
+    results = Results(store)
+    scores, questions = results.scores(benchmark), results.questions(benchmark)
     files: Mapping[str, list[UPath]] = {
-        "questions": [store.questions(benchmark)],
-        "videos": store.video_files(benchmark),
-        "scored_questions": store.score_files(benchmark),
-        "evaluated_videos": store.evaluated_video_files(benchmark),
+        "questions": [] if questions is None else [questions],
+        "videos": [*results.videos(benchmark).values()],
+        "scored_questions": [shown.path for shown in scores],
+        "evaluated_videos": [shown.evaluated_videos for shown in scores],
     }
     with duckdb.connect() as connection:
         for name, paths in files.items():
             load_table(connection, name, TABLES[name][0], paths)
-        return list(citation_findings(connection, store))
+        return list(citation_findings(connection, results))
 
 
 def query(
@@ -147,7 +149,7 @@ def is_current(store: Store) -> bool:
             row = connection.execute("select fingerprint from built_from").fetchone()
     except duckdb.Error:
         return False
-    return row is not None and row[0] == _fingerprint(store)
+    return row is not None and row[0] == _fingerprint(Results(store))
 
 
 def _checksum_file(store: Store) -> Path:
@@ -173,13 +175,14 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
 def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     """Create all tables and views in an empty database, and return the sentences of `rebuild`."""
     left_out: list[str] = []
-    create_table(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
+    results = Results(store)
+    create_table(connection, "built_from", pa.table({"fingerprint": [_fingerprint(results)]}))
     for name, (row_class, list_files) in TABLES.items():
-        left_out += load_table(connection, name, row_class, list_files(store))
+        left_out += load_table(connection, name, row_class, list_files(results))
     add_segments(connection, store.warehouse)
     for sentence in left_out:
         _log.warning("left out of the DuckDB file: %s", sentence)
-    findings = to_table(citation_findings(connection, store), CitationFindingRow)
+    findings = to_table(citation_findings(connection, results), CitationFindingRow)
     create_table(connection, "citation_findings", findings)
     create_table(connection, "benchmarks", benchmarks_table())
     create_table(connection, "t_quantiles", t_quantiles())
@@ -192,18 +195,16 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     return left_out
 
 
-def _fingerprint(store: Store) -> str:
-    """Hash of the path and state of each file, and of the code."""
+def _fingerprint(results: Results) -> str:
+    """Hash of the name of each file, and of the code. A file with a name never changes."""
     digest = blake3()
     for module in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(module.read_bytes())
     for name, sql in definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
     digest.update(scalar_macros().encode())
-    listing = Listing(store.root)
     digest.update(repr((benchmark_rows(), facet_types())).encode())
     for _, list_files in TABLES.values():
-        for path in list_files(store):
-            state = listing.state(path)
-            digest.update(f"{path} {state.bytes} {state.version}\n".encode())
+        for path in list_files(results):
+            digest.update(f"{path.relative_to(results.store.root)}\n".encode())
     return digest.hexdigest(length=12)

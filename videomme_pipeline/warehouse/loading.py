@@ -9,7 +9,7 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
+from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.frames.cache import DecodedFrames
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
@@ -18,8 +18,8 @@ from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_table, verify
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.quoting import identifier, literal
@@ -30,16 +30,33 @@ _FILES_AT_A_TIME = 250
 _UNREADABLE = (DamagedFileError, FileNotFoundError, StorageError)
 """Errors of reading one file that do not concern the others."""
 
-TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
-    "questions": (Question, Store.question_files),
-    "videos": (Video, Store.video_files),
-    "scored_questions": (ScoredQuestion, Store.score_files),
-    "evaluated_videos": (EvaluatedVideo, Store.evaluated_video_files),
-    "decoding": (DecodedFrames, Store.decoding_files),
-    "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
-    "nightly_runs": (ObservedQuestion, Store.observation_files),
-    "checkpoints": (Checkpoint, Store.checkpoint_files),
-    "races": (RecordedLook, Store.race_files),
+
+def _questions(results: Results) -> list[UPath]:
+    files = map(results.questions, results.benchmarks)
+    return [path for path in files if path is not None]
+
+
+def _videos(results: Results) -> list[UPath]:
+    return [path for name in results.benchmarks for path in results.videos(name).values()]
+
+
+def _attempts(results: Results) -> list[UPath]:
+    return [path for scores in results.scores() for path in scores.attempts.values()]
+
+
+TABLES: Mapping[str, tuple[type, Callable[[Results], list[UPath]]]] = {
+    "questions": (Question, _questions),
+    "videos": (Video, _videos),
+    "scored_questions": (ScoredQuestion, lambda results: [s.path for s in results.scores()]),
+    "evaluated_videos": (
+        EvaluatedVideo,
+        lambda results: [s.evaluated_videos for s in results.scores()],
+    ),
+    "decoding": (DecodedFrames, lambda results: results.store.decoding_files()),
+    "attempts": (AttemptRow, _attempts),
+    "nightly_runs": (ObservedQuestion, lambda results: results.store.observation_files()),
+    "checkpoints": (Checkpoint, lambda results: results.store.checkpoint_files()),
+    "races": (RecordedLook, lambda results: results.store.race_files()),
 }
 """Tables loaded from the data folder: their row class and their files."""
 
@@ -65,17 +82,10 @@ FACETS = "facets"
 def load_table(
     connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
 ) -> list[str]:
-    """Create a table from Parquet files, and return a sentence for each unreadable file.
-
-    Raises:
-        ConfigurationError: if a file of scores has another name than the evaluation in it.
-    """
+    """Create a table from Parquet files, and return a sentence for each unreadable file."""
     schema = arrow_schema(row_class)
     intact, left_out = verify(paths)  # DuckDB itself verifies no checksums
-    left_out += _load(connection, name, schema, intact)
-    if name == "scored_questions":
-        _require_names(connection, intact)
-    return left_out
+    return left_out + _load(connection, name, schema, intact)
 
 
 def _load(
@@ -89,20 +99,6 @@ def _load(
     _fill(connection, name, schema, ["staged"])
     connection.execute("drop table staged")
     return left_out
-
-
-def _require_names(connection: duckdb.DuckDBPyConnection, paths: Sequence[UPath]) -> None:
-    """Raise an error if the name of a file is not the name of the evaluation with its scores."""
-    query = "select distinct evaluation::text from scored_questions"
-    names = {name for (name,) in connection.execute(query).fetchall()}
-    for path in paths:
-        with suppress(*_UNREADABLE):
-            if path.stem in names or not read_table(path).num_rows:
-                continue
-            raise ConfigurationError(
-                f"{path}: no score in this file belongs to an evaluation `{path.stem}`; the file "
-                "was renamed or copied: give it its name again, or remove it"
-            )
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

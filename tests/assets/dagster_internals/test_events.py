@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.base import EventLogStorage
+from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG
 
 from tests.support.projects import ALL, EVERYTHING, needs_postgres
 from tests.support.stored_events import materializations
@@ -20,7 +21,6 @@ from videomme_pipeline.assets.dagster_internals.events import (
 )
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 

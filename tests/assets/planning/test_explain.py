@@ -10,12 +10,6 @@ from typing import Any, cast
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
-
-from tests.support.builders import write_video
-from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
-from tests.support.published_data import parquet_bytes, v1_rows
-from tests.support.stored_events import materializations
-from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.planning.estimate import (
     RefreshEstimate,
     estimate,
@@ -24,6 +18,12 @@ from videomme_pipeline.assets.planning.estimate import (
 )
 from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
 from videomme_pipeline.assets.planning.freshness import Freshness, failure_groups, plan_project
+
+from tests.support.builders import write_video
+from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
+from tests.support.published_data import parquet_bytes, v1_rows
+from tests.support.stored_events import materializations
+from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.errors import ConfigurationError

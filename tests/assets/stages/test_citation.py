@@ -8,11 +8,11 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 import pytest
+from videomme_pipeline.assets.planning.freshness import plan_project
 
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import ALL, Copy, WriteServed
-from videomme_pipeline.assets.planning.freshness import plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import CITATION
 from videomme_pipeline.project.project import Project

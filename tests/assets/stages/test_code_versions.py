@@ -1,11 +1,11 @@
 """Raising any number of a stage's code version makes its partitions stale, for every stage."""
 
 import pytest
-
-from tests.support.projects import WriteProject, stage
 from videomme_pipeline.assets.stages.base import SharedStage
 from videomme_pipeline.assets.stages.reports import ReportPage
 from videomme_pipeline.assets.stages.warehouse import Warehouse
+
+from tests.support.projects import WriteProject, stage
 from videomme_pipeline.frames import cache
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import WHOLE

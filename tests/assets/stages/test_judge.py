@@ -6,10 +6,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.planning.freshness import Freshness
 
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject, expected_costs
-from videomme_pipeline.assets.planning.freshness import Freshness
 from videomme_pipeline.assets.run import Refreshed, refresh_project
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from videomme_pipeline.assets.stages.refresh import BUILD_SECONDS, FILE_BYTES, refresh
 
 from tests.support.projects import stage
 from videomme_pipeline.assets.stages.metadata import (
@@ -15,7 +16,6 @@ from videomme_pipeline.assets.stages.metadata import (
     fenced,
     picture,
 )
-from videomme_pipeline.assets.stages.refresh import BUILD_SECONDS, FILE_BYTES, refresh
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import StageProgress

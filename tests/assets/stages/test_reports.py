@@ -1,6 +1,7 @@
 """The results page as an asset."""
 
 from videomme_pipeline.assets.stages.reports import ReportPage
+
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import WHOLE
 

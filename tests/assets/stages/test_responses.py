@@ -7,13 +7,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.stages.base import Failed
 
 from tests.support.model_server import Fault, ModelServer, always
 from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.stages.base import Failed
 from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.errors import VideoError

@@ -3,12 +3,12 @@
 import sys
 
 import pytest
+from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.assets.stages.refresh import refresh
 
 from tests.support.builders import declare_samples
 from tests.support.projects import Copy, stage
-from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.assets.stages.checks import is_complete
-from videomme_pipeline.assets.stages.refresh import refresh
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoPartition
 

@@ -7,15 +7,15 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.project.upkeep.data_folder import DataFolder, Shelf, remove
 
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.upkeep.data_folder import DataFolder, Shelf, remove
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.videos.sound import SOUND_VERSION
 

@@ -67,7 +67,7 @@ def _load(inputs: Inputs, source: Path | None, part: str | None) -> FrameSet:
     frames, benchmark = inputs.load_frames(part), inputs.benchmark
     if not frames.frames:
         return frames
-    video, model = benchmark.snapshot.videos[inputs.video_id], inputs.evaluation.model
+    video, model = benchmark.snapshot.video(inputs.video_id), inputs.evaluation.model
     if model.sees_frame_times:
         timing = video.timing
         length = VideoLength(frames=timing.frame_count, seconds=timing.duration_seconds)

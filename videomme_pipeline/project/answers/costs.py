@@ -56,7 +56,7 @@ def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
                 responses.append(_estimate(benchmark, evaluation, evaluation.model, videos))
         for name in part.scores:
             evaluation = benchmark.evaluations[name]
-            if evaluation.judge is not None and benchmark.snapshot.questions_version is not None:
+            if evaluation.judge is not None:
                 judges.append(_estimate_judge(benchmark, evaluation, evaluation.judge))
     return [*responses, *judges]
 
@@ -102,15 +102,15 @@ def _pending_videos(
                         requests -= len(journal.settled(item.fingerprint for item in planned))
                     parts.append((requests, texts, len(video.frame_digests)))
             except VideoMMEError:  # its frames or subtitle lines are not built yet
-                answered = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
-                is_certain = not answered.exists()
+                answered = snapshot.names("responses").by_partition
+                is_certain = (evaluation.name, video_id) not in answered
                 parts = [(requests, texts, frames)]
             for requests, texts, frames in parts:
                 yield PendingVideo(
                     requests=requests,
                     text_characters=sum(map(len, texts)) // len(texts),
                     frames=frames,
-                    frame_tokens=frame_tokens(snapshot.videos.get(video_id), frames, evaluation),
+                    frame_tokens=frame_tokens(snapshot.find_video(video_id), frames, evaluation),
                     is_certain=is_certain,
                 )
 
@@ -193,7 +193,7 @@ def _expected_frames(inputs: Inputs) -> int:
     sampling = inputs.evaluation.sampling
     if sampling is None:
         return 0
-    video = inputs.benchmark.snapshot.videos.get(inputs.video_id)
+    video = inputs.benchmark.snapshot.find_video(inputs.video_id)
     if video is None:
         return 1
     timing = video.timing

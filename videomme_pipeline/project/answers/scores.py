@@ -1,13 +1,18 @@
 """Scores of an evaluation, and the inputs that they were computed from."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO, Facets
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
+from videomme_pipeline.errors import (
+    ConfigurationError,
+    DamagedFileError,
+    NotReadyError,
+    StorageError,
+)
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_STORED_FRAMES, StoredFrames, read_stored
@@ -98,7 +103,7 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
 
     One row per video, or per question if each question has its own frames.
     """
-    snapshot = benchmark.snapshot
+    snapshot, versions = benchmark.snapshot, benchmark.snapshot.versions
     selected = snapshot.questions_of(evaluation)
     reads_video = evaluation.sampling is not None or evaluation.alignment is not None
     rows = []
@@ -108,7 +113,7 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
         for part, _ in Inputs(benchmark, video_id, evaluation).parts
     )
     for video_id, part in parts:
-        video = snapshot.videos.get(video_id) if reads_video else None
+        video = snapshot.find_video(video_id) if reads_video else None
         stored = _stored_frames(benchmark, (video_id, part), video, evaluation)
         planned = None if stored is None else stored.count + len(stored.missing_seconds)
         rows.append(
@@ -126,9 +131,22 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
                     None if stored is None or evaluation.model.reads_video else stored.bytes
                 ),
                 frames_fingerprint=(stored and stored.fingerprint) or None,
+                from_questions=snapshot.questions_version,
+                from_video=_known(partial(versions.video, video_id)) if video else None,
+                from_subtitles=_known(partial(versions.subtitles, video_id, evaluation)),
+                from_prompts=_known(partial(versions.prompts, video_id, evaluation)),
+                from_responses=_known(partial(versions.responses, video_id, evaluation)),
             )
         )
     return rows
+
+
+def _known(fingerprint: Callable[[], str | None]) -> str | None:
+    """A fingerprint, or None if an input is not known."""
+    try:
+        return fingerprint()
+    except NotReadyError:
+        return None
 
 
 def _stored_frames(

@@ -32,7 +32,6 @@ from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.answers.scores import score_response
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess
@@ -40,7 +39,9 @@ from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQ
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.readers.judge import without_judge
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.storage.names import is_part, part_id, record_name, record_of
+from videomme_pipeline.storage.results import Results
+from videomme_pipeline.storage.tables import read_rows, write_rows
 
 NIGHTLY_FILE = "nightly.yaml"
 
@@ -131,8 +132,11 @@ class TrackedEvaluation:
         return stratified_videos(questions, self.tracked.videos, strata)
 
     def path(self, date: str) -> UPath:
-        """The file of the nightly run of a date."""
-        return self.project.store.observation(self.benchmark.name, self.evaluation.name, date)
+        """The file of the nightly run of a date: the best stored one, or its future file."""
+        names = self.benchmark.name, self.evaluation.name
+        stored = self.project.store.observation_files(*names)
+        future = self.project.store.observation(*names, date)
+        return next((path for path in stored if record_of(path) == date), future)
 
     def is_complete(self, date: str) -> bool:
         """True if the nightly run of a date is stored with an answer to every question."""
@@ -154,7 +158,7 @@ class TrackedEvaluation:
         missing = [path for path in self._baseline_repeats() if _is_missing(path)]
         if missing and not self._runs_before(date) and _is_missing(self.path(date)):
             for path in missing:
-                self._observe(path, path.stem)
+                self._observe(path, record_of(path))
 
     def _observe(self, path: UPath, name: str) -> list[ObservedQuestion]:
         """The rows that are stored at `path`. Missing answers are asked under `name`."""
@@ -165,13 +169,13 @@ class TrackedEvaluation:
             for question, response in self._ask(name)
         )
         rows = [ObservedQuestion.of(row, name) for row in scored]
-        incomplete = any(row.outcome is Outcome.FAILED for row in rows)
+        answers = sum(row.outcome is not Outcome.FAILED for row in rows)
+        part = part_id(answers, rows) if answers < len(rows) else ""
         write_rows(
-            path,
+            path.with_name(record_name(name, part)),
             rows,
             ObservedQuestion,
-            fingerprint=fingerprint("nightly run", self.evaluation.fingerprint, name, self.videos)
-            + (INCOMPLETE if incomplete else ""),
+            fingerprint=fingerprint("nightly run", self.evaluation.fingerprint, name, self.videos),
             settings=self.evaluation.specification,
         )
         return rows
@@ -211,16 +215,18 @@ class TrackedEvaluation:
             NotReadyError: if the rows are missing, or were built with other settings.
         """
         evaluation, pinned = self.evaluation, self.tracked.baseline
-        path = (
-            self.project.store.scores(self.benchmark.name, evaluation.name)
-            if pinned is None
-            else self.path(pinned.isoformat())
-        )
+        if pinned is not None:
+            path, name = self.path(pinned.isoformat()), f"nightly run of {pinned.isoformat()}"
+        else:
+            shown = Results(self.project.store).find(evaluation.name)
+            path, name = shown.path if shown else None, "scores"
         try:
-            stored = read_rows(path, ScoredQuestion)
+            stored = [] if path is None else read_rows(path, ScoredQuestion)
         except FileNotFoundError:
+            path = None
+        if path is None:
             raise NotReadyError(
-                f"{evaluation.name}: its baseline {path} does not exist; "
+                f"{evaluation.name}: its baseline, the {name}, does not exist; "
                 f"run the evaluation once: videomme run {evaluation.name}"
             ) from None
         rows = [without_judge(row) for row in stored if row.video_id in set(self.videos)]
@@ -234,13 +240,12 @@ class TrackedEvaluation:
     def _baseline_repeats(self) -> list[UPath]:
         """The files of the repeats of the current baseline."""
         pinned, evaluation = self.tracked.baseline, self.evaluation
-        name = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
-        return [
-            self.project.store.baseline_repeat(
-                self.benchmark.name, evaluation.name, f"{name}-{number}"
-            )
-            for number in range(2, self.tracked.baseline_repeats + 1)
-        ]
+        names = self.benchmark.name, evaluation.name
+        stored = {record_of(path): path for path in self.project.store.baseline_files(*names)}
+        start = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
+        repeats = [f"{start}-{n}" for n in range(2, self.tracked.baseline_repeats + 1)]
+        store = self.project.store
+        return [stored.get(name) or store.baseline_repeat(*names, name) for name in repeats]
 
     def _tracked_rows(self, path: UPath) -> list[ObservedQuestion]:
         tracked = set(self.videos)
@@ -252,9 +257,9 @@ class TrackedEvaluation:
         first = "" if pinned is None else pinned.isoformat()
         stored = self.project.store.observation_files(self.benchmark.name, self.evaluation.name)
         return [
-            Observation(name=path.stem, rows=rows)
+            Observation(name=record_of(path), rows=rows)
             for path in stored
-            if first < path.stem < date
+            if first < record_of(path) < date
             and (rows := read_rows(path, ObservedQuestion))
             and rows[0].evaluation_fingerprint == self.evaluation.fingerprint
         ]
@@ -290,8 +295,7 @@ class TrackedEvaluation:
 
 def _is_missing(path: UPath) -> bool:
     """True if there is no file at `path`, or the file lacks answers."""
-    stored = stored_fingerprint(path)
-    return stored is None or stored.endswith(INCOMPLETE)
+    return is_part(path) or not path.exists()
 
 
 def tracked_evaluations(project: Project) -> list[TrackedEvaluation]:

@@ -255,6 +255,13 @@ class Snapshot:
                 raise self._failures.not_ready(VideoPartition(video_id)) from None
         return self._videos[video_id]
 
+    def find_video(self, video_id: str) -> Video | None:
+        """The row of a video, or None if there is none."""
+        try:
+            return self.video(video_id)
+        except NotReadyError:
+            return None
+
     @cached_property
     def _hashes(self) -> HashCache:
         """The content hashes, with those of other processes until now."""

@@ -92,7 +92,5 @@ class FailureLog:
         return self.store.failures(benchmark or "-", stage)
 
     def _path(self, partition: Partition, fingerprint: str) -> UPath:
-        name = StoredName(
-            variant=partition.variant, video=partition.video, fingerprint=fingerprint
-        )
+        name = StoredName(variant=partition.variant, video=partition.video, fingerprint=fingerprint)
         return self._folder.joinpath(*(str(name).removesuffix(SUFFIX) + _SUFFIX).split("/"))

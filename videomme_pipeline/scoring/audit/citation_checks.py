@@ -113,6 +113,16 @@ class EvaluatedVideo:
     """Hash of the settings of the frames, or None if none are stored."""
     question_id: str | None = None
     """Question that has these frames, or None if all on the video have them."""
+    from_questions: str | None = None
+    """Fingerprint of the file of the questions."""
+    from_video: str | None = None
+    """Fingerprint of the row of the video, or None if the answers do not depend on it."""
+    from_subtitles: str | None = None
+    """Fingerprint of the file of the subtitle lines, or None on a track without subtitles."""
+    from_prompts: str | None = None
+    """Fingerprint of the file of the prompts, or None if they could not be rendered."""
+    from_responses: str | None = None
+    """Fingerprint of the file of the responses, or None if no question could be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

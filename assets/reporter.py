@@ -1,0 +1,184 @@
+"""The reporter: tells Dagster which partitions are stored, and with which versions.
+
+Dagster shows and triggers; it never decides. A partition is reported if Dagster has no event about
+it, shows it with another data version or code version, or shows its last attempt as failed.
+"""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+import dagster as dg
+
+from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
+from videomme_pipeline.assets.stages.metadata import metadata_of
+from videomme_pipeline.project.state.partitions import WHOLE, Partition
+from videomme_pipeline.stages.plan import upstream_of
+from videomme_pipeline.stages.refresh import NotSelected, RefreshEvent
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, BuildResult, Target
+
+DATA_VERSION_TAG = "dagster/data_version"
+CODE_VERSION_TAG = "dagster/code_version"
+INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
+INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
+USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
+SEVERAL_PARENTS = "several"
+"""Reported as input version of an asset in which a partition has more than one parent."""
+NOT_SELECTED = "not-selected"
+"""The data version of a partition that is not built, because the evaluation does not select its
+video. The UI can request such a partition, and a backfill counts a partition without an event as
+failed."""
+INCOMPLETE = "-incomplete"
+"""Ends the data version of a partition that lacks answers."""
+_EVENTS_AT_A_TIME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersions:
+    """The data versions of a stage that Dagster shows, and the partitions that it shows wrongly."""
+
+    versions: Mapping[Partition, str]
+    wrong: AbstractSet[Partition]
+
+    @classmethod
+    def of(cls, instance: dg.DagsterInstance, stage: AnyStage) -> "ShownVersions":
+        wrong = failed_attempts(instance, stage) | _with_other_code(instance, stage)
+        return cls(_recorded_versions(instance, stage), wrong)
+
+    def has(self, partition: Partition, fingerprint: str | None) -> bool:
+        """True if Dagster shows the stored version of a partition, and not as failed."""
+        return self.versions.get(partition) == fingerprint and partition not in self.wrong
+
+
+def materialization(
+    stage: AnyStage, event: RefreshEvent, newest: int | None
+) -> dg.AssetMaterialization:
+    """The event that reports a partition and the versions of its inputs to Dagster.
+
+    `newest` is the id of the newest event when the build began. Dagster shows a partition as
+    unsynced if a later event reports another data version of a parent.
+    """
+    if isinstance(event, NotSelected):
+        return dg.AssetMaterialization(
+            asset_key=asset_key(stage),
+            partition=partition_key(stage, event.partition),
+            tags={DATA_VERSION_TAG: NOT_SELECTED, USER_PROVIDED_TAG: "true"},
+            metadata={"selected": False},
+        )
+    target = event.target
+    is_incomplete = isinstance(event, BuildResult) and event.incomplete
+    tags = {
+        DATA_VERSION_TAG: target.fingerprint + (INCOMPLETE if is_incomplete else ""),
+        CODE_VERSION_TAG: stage.code_version,
+        USER_PROVIDED_TAG: "true",
+    }
+    for label in upstream_of(stage):
+        key = key_in(stage.project, label).to_user_string()
+        version = target.inputs.get(label.rpartition("/")[2], SEVERAL_PARENTS)
+        tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = version
+        tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if newest is None else str(newest)
+    facts = event.facts if isinstance(event, BuildResult) else _stored_facts(stage, target)
+    return dg.AssetMaterialization(
+        asset_key=asset_key(stage),
+        partition=partition_key(stage, target.partition),
+        tags=tags,
+        metadata=metadata_of(facts),
+    )
+
+
+def _stored_facts(stage: AnyStage, target: Target) -> Mapping[str, object]:
+    """The facts of a stored file. Only those of scores and results are read, which the UI plots."""
+    reads = not isinstance(stage, BenchmarkStage) or stage.stage.reads_stored
+    return {**(stage.facts(target) if reads else {}), "already_stored": True}
+
+
+def newest_event(instance: dg.DagsterInstance) -> int | None:
+    """The id of Dagster's newest event, or None without events."""
+    return instance.event_log_storage.get_maximum_record_id()
+
+
+def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
+    """The partitions that Dagster shows as failed because a run that planned them has ended.
+
+    After an interrupted run of a range, Dagster shows all partitions of the range as failed, even
+    fresh ones.
+    """
+    if not _has_partitions(stage):
+        return set()
+    storage = instance.event_log_storage
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        asset_key(stage)
+    )
+    if not attempts:
+        return set()
+    run_ids = list({run_id for run_id, _ in attempts.values()})
+    runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids))
+    ended = {run.run_id for run in runs if run.is_finished}
+    return {stage.parse_key(key) for key, (run_id, _) in attempts.items() if run_id in ended}
+
+
+def _has_partitions(stage: AnyStage) -> bool:
+    return isinstance(stage, BenchmarkStage) and bool(stage.stage.dimensions)
+
+
+def _recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
+    """The data version of the newest materialization of each partition of a stage."""
+    if not _has_partitions(stage):
+        tags = _tags_of_whole_stage(instance, stage)
+        return {WHOLE: tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
+    tagged = instance.event_log_storage.get_latest_tags_by_partition(
+        asset_key(stage),
+        event_type=dg.DagsterEventType.ASSET_MATERIALIZATION,
+        tag_keys=[DATA_VERSION_TAG],
+    )
+    return {
+        stage.parse_key(key): tags[DATA_VERSION_TAG]
+        for key, tags in tagged.items()
+        if DATA_VERSION_TAG in tags
+    }
+
+
+def _with_other_code(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
+    """The partitions whose newest event has another code version than the stage.
+
+    Earlier events have earlier code versions, so the search ends at the first current one.
+    """
+    tagged = _recorded_tags(instance, stage)
+    outdated = takewhile(lambda item: item[1].get(CODE_VERSION_TAG) != stage.code_version, tagged)
+    return {partition for partition, tags in outdated if CODE_VERSION_TAG in tags}
+
+
+def _recorded_tags(
+    instance: dg.DagsterInstance, stage: AnyStage
+) -> Iterator[tuple[Partition, Mapping[str, str]]]:
+    """Yield the tags of each partition's newest materialization, oldest event first.
+
+    Reads one event, then 500 at a time.
+    """
+    if not _has_partitions(stage):
+        tags = _tags_of_whole_stage(instance, stage)
+        yield from [(WHOLE, tags)] if tags else []
+        return
+    key = asset_key(stage)
+    by_partition = instance.event_log_storage.get_latest_storage_id_by_partition(
+        key, dg.DagsterEventType.ASSET_MATERIALIZATION
+    )
+    ids = sorted(by_partition.values())
+    starts = [0, *range(1, len(ids), _EVENTS_AT_A_TIME)]
+    for batch in (ids[start:end] for start, end in pairwise([*starts, len(ids)])):
+        materializations = instance.fetch_materializations(
+            dg.AssetRecordsFilter(asset_key=key, storage_ids=batch),
+            limit=len(batch),
+            ascending=True,
+        )
+        for record in materializations.records:
+            built = record.asset_materialization
+            if built is not None and built.partition is not None and built.tags:
+                yield stage.parse_key(built.partition), built.tags
+
+
+def _tags_of_whole_stage(instance: dg.DagsterInstance, stage: AnyStage) -> Mapping[str, str]:
+    event = instance.get_latest_materialization_event(asset_key(stage))
+    built = event.asset_materialization if event else None
+    return built.tags or {} if built else {}
