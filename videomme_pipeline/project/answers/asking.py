@@ -229,19 +229,23 @@ def _has_unsettled(
 def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
     """Hold the locks of the cost limits and of all endpoints of `spec` within the block.
 
-    All runs take the locks in the same order, so that no two runs block each other. Cost limits are
-    shared only if several processes may spend at the same time. Servers that this run starts are
-    locked until the run ends, so their endpoints need no lock.
+    All runs take the locks in the same order, so that no two runs block each other. Servers that
+    this run starts are locked until the run ends, so their endpoints need no lock.
     """
     locks, limits = project.locks, spec.limits
     urls: list[str] = []
     if isinstance(spec, RemoteSpec) and not _starts_servers(spec):
         urls = sorted(member.endpoint for member in spec.members)
     resources = [endpoint(url, limits.concurrent_runs) for url in urls]
-    if spec.costs_money and locks.spans_processes:
+    if spec.costs_money:
         spending = project.spending
         of_run = [] if spending.max_dollars is None else [cost_limit(f"run {spending.run_id}")]
         of_model = [] if limits.max_cost_dollars is None else [cost_limit(plan.evaluation)]
+        if of_model and not locks.spans_machines:
+            project.on_message(
+                f"The limit of ${limits.max_cost_dollars:,.2f} for {plan.evaluation} counts the "
+                "requests of this machine only. Machines that use one PostgreSQL share a limit."
+            )
         resources = [*of_run, *of_model, *resources]
     with ExitStack() as stack:
         for resource in resources:
