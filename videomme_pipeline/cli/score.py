@@ -44,7 +44,7 @@ from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.readers.judge import AskJudge
+    from videomme_pipeline.judge.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.storage.layout import Store
 
@@ -282,7 +282,7 @@ def read(
     offered = [Letter(letter) for letter in letters]
     rows = read_lines(sys.stdin, kind, offered)
     if judge is not None:
-        from videomme_pipeline.scoring.readers.judge import judge_lines
+        from videomme_pipeline.judge.judge import judge_lines
 
         rows = judge_lines(rows, _judge(judge, kind, "read"))
     failed = False
@@ -298,8 +298,8 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
 
     The journal stores the replies under `<evaluation>@judge`.
     """
+    from videomme_pipeline.judge.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.project.runs.journal import journal_of
-    from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
     if reader is not ReaderName.STRICT:
