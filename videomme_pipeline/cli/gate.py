@@ -25,7 +25,7 @@ from videomme_pipeline.cli.arguments import (
     renamed_columns,
 )
 from videomme_pipeline.cli.context import announce, err, note, own_store, print_json, write
-from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
+from videomme_pipeline.cli.stored_scores import benchmark_of, file_options, rows_and_settings
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def gate(
     ] = None,
     max_failed: MaxFailed = 0.1,
     junit: JUnitFile = None,
-    benchmark: BenchmarkName = "videomme",
+    benchmark: BenchmarkName = None,
     reader: FileReader = "strict",
     annotations: Annotations = None,
     columns: Columns = None,
@@ -83,6 +83,7 @@ def gate(
         rule = choice(FailIf, fail_if, "rule for --fail-if")
         store = own_store()
         names = renamed_columns(columns)
+        benchmark = benchmark or benchmark_of(store, [baseline, candidate])
         both = [
             file_options(store, benchmark, reader, annotations, columns=chosen)
             for chosen in (names, names | renamed_columns(columns_b))
