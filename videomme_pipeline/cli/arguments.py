@@ -103,12 +103,12 @@ FileReader = Annotated[str, typer.Option(help="Answer reader.", rich_help_panel=
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")
 ]
-Margin = Annotated[float, typer.Option(min=0.0, help="Points that are no difference in practice.")]
+Margin = Annotated[float, typer.Option(min=0.0, help="Points that make no difference.")]
 FailIfVerdict = Annotated[
     str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
 ]
 AllowUndecided = Annotated[
-    bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
+    bool, typer.Option("--allow-undecided", help="Exit with 0 if undecided.")
 ]
 MaxFailed = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Largest share without an answer.")

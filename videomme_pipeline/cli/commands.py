@@ -45,12 +45,13 @@ class Commands(TyperGroup):
         super().__init__(**attributes)
         for title, names in PANELS.items():
             for name in names:
-                self.commands[name].rich_help_panel = title
+                command: Any = self.commands[name]
+                command.rich_help_panel = title
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return [name for names in PANELS.values() for name in names]
 
-    def make_context(self, *arguments: Any, **attributes: Any) -> typer.Context:
+    def make_context(self, *arguments: Any, **attributes: Any) -> Any:
         _hide_types(self)
         return super().make_context(*arguments, **attributes)
 

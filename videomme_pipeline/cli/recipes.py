@@ -91,7 +91,7 @@ def recipe_show(name: RecipeName, as_json: AsJson = False) -> None:
 
 
 def _facts(recipe: "Recipe") -> dict[str, Any]:
-    """What the file of a recipe states, and the settings that nobody published."""
+    """The facts in the file of a recipe, and the settings that nobody published."""
     stated = recipe.model_dump(mode="json", exclude_defaults=True)
     return stated | {"not_published": recipe.not_published}
 

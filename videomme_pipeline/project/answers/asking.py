@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
@@ -81,16 +81,23 @@ def _load(inputs: Inputs, source: Path | None, part: str | None) -> FrameSet:
 
 
 def _digest(inputs: Inputs, frame: ShownFrame) -> str:
+    content = inputs.benchmark.snapshot.versions.video(inputs.video_id)
+    return frame_digest(frame, inputs.evaluation, content, inputs.questions[0].duration)
+
+
+def frame_digest(
+    frame: ShownFrame, evaluation: Evaluation, content: str, duration: Duration | None
+) -> str:
     """The digest of a frame as the model sees the frame, with the sound if the model hears it.
 
-    A model that reads the video file chooses the frames itself, so the digest depends on the
-    content of the file and on the sampling, not on the size and encoding of our frames.
+    `content` is the hash of the video file, `duration` the video's duration class. A model that
+    reads the video file chooses the frames itself, so the digest depends on the content of the file
+    and on the sampling, not on the size and encoding of our frames.
     """
-    model, sampling = inputs.evaluation.model, inputs.evaluation.sampling
-    content = inputs.benchmark.snapshot.versions.video(inputs.video_id)
+    model, sampling = evaluation.model, evaluation.sampling
     digest = fingerprint(frame) if model.sees_frame_times else frame.digest
     if model.reads_video and sampling is not None:
-        chosen = sampling.for_duration(inputs.questions[0].duration)
+        chosen = sampling.for_duration(duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
         digest = fingerprint("video", NATIVE_VERSION, content, rule, frame.index, frame.pts_seconds)
     if model.hears_audio:
