@@ -198,7 +198,8 @@ def _dataset_rows(
                     continue
             if of_item := list(form.read(item)):
                 # A format may not know the columns that the user has named.
-                named = {name: item[name] for name in columns} if len(of_item) == 1 else {}
+                is_one_question = len(of_item) == 1 or all("copy" in row for row in of_item)
+                named = {name: item[name] for name in columns} if is_one_question else {}
                 rows += [{**row, **named} for row in of_item] if named else of_item
             elif form is official.FORMAT:
                 empty.append(str(item.get("video_id")))
