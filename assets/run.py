@@ -55,10 +55,11 @@ def refresh_stale(
     pending = _not_fresh(plan_project(project, evaluations))
     # Others may have started during the plan.
     others += running_runs(instance, location, datetime.now(UTC))
+    stopped_by = project.spending.stopped_by
     left_to_others = [
         state
         for state in pending
-        if project.spending.stopped_by is None
+        if stopped_by is None  # runs that ask the same questions stop at the same limit
         and state.freshness is not Freshness.FAILED
         and any(_builds(run, state) for run in others)
     ]
@@ -67,7 +68,7 @@ def refresh_stale(
         built=_built(project, instance, run_id),
         not_fresh=[state for state in pending if state not in left_to_others],
         left_to_others=left_to_others,
-        stopped_by=project.spending.stopped_by,
+        stopped_by=stopped_by,
     )
 
 
