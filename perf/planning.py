@@ -29,7 +29,7 @@ import dagster as dg
 import psutil
 import yaml
 from filelock import FileLock
-from videomme_pipeline.assets.planning.freshness import Freshness, PartitionState, plan_project
+from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
@@ -134,16 +134,16 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
     with timed(costs, "report everything"):
         reported = run_everything(project, instance)
     states = assert_fresh(project, instance)
-    best(costs, "plan, all fresh", lambda: plan_project(project, instance))
-    best(costs, "plan, process that just started", lambda: plan_project(opened(folder), instance))
+    best(costs, "plan, all fresh", lambda: plan_project(project))
+    best(costs, "plan, process that just started", lambda: plan_project(opened(folder)))
 
     number = videos // 2
     changed = folder / "copy" / "data" / f"{youtube_ids(VIDEOS)[:videos][number]}.mp4"
     before = changed.read_bytes()
     _write_copy(changed, before, videos + number)
     try:
-        best(costs, "plan, one video changed", lambda: plan_project(project, instance))
-        stale = [s for s in plan_project(project, instance) if s.freshness is not Freshness.FRESH]
+        best(costs, "plan, one video changed", lambda: plan_project(project))
+        stale = [s for s in plan_project(project) if s.freshness is not Freshness.FRESH]
         by_stage = Counter(state.stage.name for state in stale)
         assert {s.partition.video for s in stale} == {f"{number + 1:03d}", None}
     finally:
@@ -188,7 +188,7 @@ def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
 
 
 def assert_fresh(project: Project, instance: dg.DagsterInstance) -> list[PartitionState]:
-    states = plan_project(project, instance)
+    states = plan_project(project)
     stale = [(s.name, s.reason) for s in states if s.freshness is not Freshness.FRESH]
     assert not stale, stale[:3]
     return states

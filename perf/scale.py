@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx2
 import psutil
 from playwright.sync_api import sync_playwright
-from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.stages.plan import plan_project
 
 from perf.memory import peak_rss_mb
 from perf.planning import (
@@ -167,8 +167,8 @@ def plans(folder: Path) -> dict[str, Measured]:
     project = opened(folder)
     with open_instance() as instance:
         with timed(costs, "plan, first time"):
-            states = plan_project(project, instance)
-        best(costs, "plan, warm", lambda: plan_project(project, instance))
+            states = plan_project(project)
+        best(costs, "plan, warm", lambda: plan_project(project))
     print(f"{len(states):,} partitions")
     return {
         name: Measured(wall_seconds=cost.wall, cpu_seconds=cost.cpu, peak_mb=peak_rss_mb())

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.stages.plan import Freshness, plan_project
 
 from tests.support.cli import use, videomme
 from tests.support.dagster_ui import running_ui
@@ -261,7 +261,7 @@ def test_a_deleted_checkpoint_is_an_outcome_and_its_results_stay(
     assert reference == "blind-tiny-100", "the one before was not evaluated"
     project = project.reopened()
     assert "blind-tiny-200" not in project.configuration.evaluations
-    states = plan_project(project, instance, ["blind-tiny-100", "blind-tiny-300"])
+    states = plan_project(project, ["blind-tiny-100", "blind-tiny-300"])
     responses = [state for state in states if state.stage.asks_models]
     assert {state.freshness for state in responses} == {Freshness.FRESH}
 

@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.stages.base import Results, Targets
+from videomme_pipeline.stages.stage import Results, Targets
 from videomme_pipeline.assets.stages.reports import ReportPage
 
 from tests.support.model_server import ModelServer

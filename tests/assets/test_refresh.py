@@ -10,14 +10,14 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.loader import LoadingContextForTest
-from videomme_pipeline.assets.planning.explain import Explanation, matching
-from videomme_pipeline.assets.planning.freshness import (
+from videomme_pipeline.stages.explain import Explanation, matching
+from videomme_pipeline.stages.plan import (
     Freshness,
     failed_attempts,
     plan_project,
     wrongly_shown,
 )
-from videomme_pipeline.assets.stages.base import Failed
+from videomme_pipeline.stages.stage import Failed
 from videomme_pipeline.assets.stages.prompts import Prompts
 
 from tests.support import stored_events
@@ -86,7 +86,7 @@ def test_a_changed_video_rebuilds_exactly_its_partitions(
 ) -> None:
     """The partitions of the blind evaluation stay fresh, because its prompts depend on no video."""
     write_video(copy.video("003"), frames=44, width=64, height=48)
-    stale = [s for s in plan_project(project, instance, ALL) if s.freshness is Freshness.STALE]
+    stale = [s for s in plan_project(project, ALL) if s.freshness is Freshness.STALE]
     assert {state.partition.video for state in stale} == {"003", None}
     assert built(project, instance) == RESULTS | {
         "videomme/videos": 1,
@@ -277,7 +277,7 @@ def test_a_range_of_dependent_assets_has_a_version_per_partition(
         assert check.metadata["failed"].value == 1
         assert "few|002" in str(check.metadata["failures"])
     assert newest_checks(instance, "prompts") == {"few|002": False, None: False}
-    states = {state.name: state for state in plan_project(edited, instance)}
+    states = {state.name: state for state in plan_project(edited)}
     for name, video in ((n, v) for n in ("prompts", "responses") for v in VIDEOS[1:]):
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
 
@@ -369,7 +369,7 @@ def test_a_raised_version_of_a_reader_is_a_new_code_version_of_the_scores(
     raised = {**READERS, ReaderName.STRICT: replace(strict, version="raised")}
     for module in (scores, versions):
         monkeypatch.setattr(module, "READERS", raised)
-    states = plan_project(project, instance)
+    states = plan_project(project)
     (state,) = matching(states, "videomme/scores few")
     reasons = [str(reason) for reason in Explanation(states, instance).reasons(state)]
     assert reasons == [f"reader version: strict-{strict.version} → strict-raised"]
@@ -410,7 +410,7 @@ def test_the_stale_status_in_the_ui_agrees_with_the_planner_about_direct_parents
             resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
             return {
                 state.name
-                for state in plan_project(project, instance, ALL)
+                for state in plan_project(project, ALL)
                 if resolver.get_status(
                     state.stage.asset_key, state.stage.key_of_partition(state.partition)
                 )

@@ -5,8 +5,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from videomme_pipeline.assets.planning.explain import Explanation
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.stages.explain import Explanation
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 
 from tests.support.builders import write_video
@@ -68,12 +68,12 @@ def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
         event = _materialize(project, instance, "responses", f"medium|{SHORT}")
         assert (event.tags or {})[DATA_VERSION_TAG] == NOT_SELECTED
         assert server.request_count == 6, "the UI cannot make an evaluation ask about other videos"
-        assert {state.freshness for state in plan_project(project, instance)} == {Freshness.FRESH}
+        assert {state.freshness for state in plan_project(project)} == {Freshness.FRESH}
 
         edited = write_served(
             server.base_url, EVALUATIONS | {"medium": SERVED}, videos=(SHORT, MEDIUM)
         )
-        states = plan_project(edited, instance, ["medium"])
+        states = plan_project(edited, ["medium"])
         stale = {state.name for state in states if state.freshness is not Freshness.FRESH}
         assert {f"videomme/responses medium|{SHORT}", "videomme/scores medium"} <= stale
         scores = next(state for state in states if state.name == "videomme/scores medium")

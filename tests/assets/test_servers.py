@@ -8,8 +8,8 @@ import dagster as dg
 import psutil
 import pytest
 import yaml
-from videomme_pipeline.assets.planning.explain import Explanation
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.stages.explain import Explanation
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.assets.stages.responses import Responses
 
 from tests.support.model_server import ModelServer
@@ -27,14 +27,14 @@ VERSION = "/version"
 
 def stale(project: Project, instance: dg.DagsterInstance) -> set[str]:
     """The assets with partitions that are not fresh."""
-    states = plan_project(project, instance, ["served"])
+    states = plan_project(project, ["served"])
     not_fresh = [state for state in states if state.freshness is not Freshness.FRESH]
     return {state.stage.asset_key.to_user_string() for state in not_fresh}
 
 
 def reasons(project: Project, instance: dg.DagsterInstance) -> set[str]:
     """Why responses are not fresh."""
-    states = plan_project(project, instance, ["served"])
+    states = plan_project(project, ["served"])
     explanation = Explanation(states, instance)
     responses = [state for state in states if isinstance(state.stage, Responses)]
     return {str(reason) for state in responses for reason in explanation.reasons(state)}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from videomme_pipeline.assets.planning.explain import matching
-from videomme_pipeline.assets.planning.freshness import Freshness, counts, plan_project
+from videomme_pipeline.stages.explain import matching
+from videomme_pipeline.stages.plan import Freshness, counts, plan_project
 
 from tests.support.projects import Copy, WriteProject, write_project_in
 from videomme_pipeline.assets.definitions import build_definitions
@@ -38,7 +38,7 @@ def test_each_project_builds_its_own_assets(
     for project in projects.values():
         assert refresh_project(project, instance, ["blind"]).not_fresh == []
     for name, project in projects.items():
-        states = plan_project(project, instance)
+        states = plan_project(project)
         shown = counts(states)
         assert shown["videomme/videos"] == {FRESH: len(LABS[name])}
         assert {freshness for count in shown.values() for freshness in count} == {FRESH}

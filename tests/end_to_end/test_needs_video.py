@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
+from videomme_pipeline.stages.plan import Freshness, plan_project
 
 from tests.support.cli import use, videomme
 from tests.support.model_server import Fault, ModelServer, letter_of, no_faults
@@ -98,7 +98,7 @@ def test_a_blind_run_splits_the_scores_of_all_other_evaluations(
         requests = server.request_count
 
         project = write(tmp_path, server, "blind")
-        states = plan_project(project, instance, list(EVALUATIONS))
+        states = plan_project(project, list(EVALUATIONS))
         assert {state.name for state in states if state.freshness is not Freshness.FRESH} == {
             "smoke/scores seeing", "smoke/scores guesses", "warehouse", "report_page",
         }  # fmt: skip
@@ -149,7 +149,7 @@ def test_a_blind_run_splits_the_scores_of_all_other_evaluations(
         assert {check["name"] for check in gate.json["checks"]} >= {"needs_video: yes"}
 
         changed = write(tmp_path, server, "blind", prompt=f"{PROMPT} Guess.")
-        states = plan_project(changed, instance, ["seeing"])
+        states = plan_project(changed, ["seeing"])
         assert [s.name for s in states if s.freshness is not Freshness.FRESH] == [
             "smoke/scores seeing", "warehouse", "report_page",
         ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.stages.plan import plan_project
 
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.run import refresh_project

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.project.upkeep.data_folder import DataFolder
+from videomme_pipeline.stages.data_folder import DataFolder
 
 from tests.support.facet_means import mean_over
 from tests.support.hub_server import running_hub

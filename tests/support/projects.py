@@ -11,10 +11,10 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.planning.estimate import pending_requests, planned_work
-from videomme_pipeline.assets.planning.freshness import plan_project
-from videomme_pipeline.assets.stages.base import BenchmarkStage
-from videomme_pipeline.assets.stages.chain import chain
+from videomme_pipeline.stages.estimate import pending_requests
+from videomme_pipeline.stages.plan import plan_project
+from videomme_pipeline.stages.stage import BenchmarkStage
+from videomme_pipeline.stages.chain import chain
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import drop_journal, find_postgres, running_postgres
@@ -194,8 +194,8 @@ def expected_costs(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
 ) -> list[CostEstimate]:
     """The estimated costs of a run of `evaluations`."""
-    states = plan_project(project, instance, evaluations)
-    return estimate_costs(pending_requests(planned_work(states)))
+    states = plan_project(project, evaluations)
+    return estimate_costs(pending_requests(states))
 
 
 def stage(project: Project, name: str) -> BenchmarkStage[Any]:

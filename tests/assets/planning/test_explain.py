@@ -10,14 +10,14 @@ from typing import Any, cast
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
-from videomme_pipeline.assets.planning.estimate import (
+from videomme_pipeline.stages.estimate import (
     RefreshEstimate,
     estimate,
     pending_requests,
     planned_work,
 )
-from videomme_pipeline.assets.planning.explain import Cause, Explanation, matching
-from videomme_pipeline.assets.planning.freshness import Freshness, failure_groups, plan_project
+from videomme_pipeline.stages.explain import Cause, Explanation, matching
+from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
 
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
@@ -41,7 +41,7 @@ def why(project: Project, instance: dg.DagsterInstance) -> Why:
     """Function that returns the printed reasons of the partition that `words` select."""
 
     def ask(words: str, of: Project = project) -> list[str]:
-        states = plan_project(of, instance)
+        states = plan_project(of)
         (state,) = matching(states, words)
         return [str(reason) for reason in Explanation(states, instance).reasons(state)]
 
@@ -210,7 +210,7 @@ def test_a_failure_is_shown_with_its_message_and_counted(
 ) -> None:
     copy.video("003").write_bytes(b"this is no video")
     refresh_project(project, instance, ALL)
-    states = plan_project(project, instance)
+    states = plan_project(project)
     explanation = Explanation(states, instance)
     (state,) = matching(states, "videomme/videos 003")
     failed, changed = explanation.reasons(state)
@@ -230,7 +230,7 @@ def test_a_failure_is_shown_with_its_message_and_counted(
 def test_partitions_are_found_by_every_part_of_their_name(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
-    states = plan_project(project, instance)
+    states = plan_project(project)
     counts = {words: len(matching(states, words)) for words in ("003", "uniform_n-4", "few")}
     assert counts == {"003": 1 + 2 + 1 + 4 + 4, "uniform_n-4": 3, "few": 3 + 3 + 1}
     assert len(matching(states, "uniform_n-4.window-500")) == 3
@@ -254,8 +254,8 @@ def test_a_benchmark_without_questions_leaves_the_others_fresh(
 
 
 def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
-    states = plan_project(project, instance)
-    return {item.asset: item for item in estimate(planned_work(states), instance)}
+    states = plan_project(project)
+    return {item.asset: item for item in estimate(states, instance)}
 
 
 def test_estimates_use_comparable_partitions_only(
@@ -284,16 +284,16 @@ def test_requests_are_those_of_partitions_that_are_built(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
-    states = plan_project(new, instance)
+    states = plan_project(new)
     assert {state.reason for state in states if state.stage.label == "videomme/responses"} == {
         "",
         "its parent in videomme/prompts is not fresh",
     }
-    (pending,) = pending_requests(planned_work(states))
+    (pending,) = pending_requests(states)
     assert (pending.videos, pending.scores) == ({"new": ["002", "003", "004"]}, ["new"])
     with dg.DagsterInstance.ephemeral() as other, project.predicted():  # everything is stored
         states = plan_project(project, other)
-        assert pending_requests(planned_work(states)) == []
+        assert pending_requests(states) == []
         assert (states[0].freshness, states[0].reason) == (Freshness.MISSING, "never materialized")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 import pytest
-from videomme_pipeline.assets.planning.freshness import plan_project
+from videomme_pipeline.stages.plan import plan_project
 
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
@@ -82,7 +82,7 @@ def test_scores_without_the_file_about_their_videos_are_completed_without_asking
     assert refresh_project(project, instance, ALL).built == {"videomme/scores": 1}
     assert project.store.journal.read_bytes() == journal
     assert statuses(project, "few")[CitationCheck.MEDIA] is Status.OK
-    assert all(state.freshness == "fresh" for state in plan_project(project, instance, ALL))
+    assert all(state.freshness == "fresh" for state in plan_project(project, ALL))
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Raising any number of a stage's code version makes its partitions stale, for every stage."""
 
 import pytest
-from videomme_pipeline.assets.stages.base import SharedStage
+from videomme_pipeline.stages.stage import SharedStage
 from videomme_pipeline.assets.stages.reports import ReportPage
 from videomme_pipeline.assets.stages.warehouse import Warehouse
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.planning.freshness import Freshness
+from videomme_pipeline.stages.plan import Freshness
 
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject, expected_costs
-from videomme_pipeline.assets.run import Refreshed, refresh_project
+from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.stages.refresh import RefreshResult
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows
@@ -91,7 +92,7 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
         (folder / "models.yaml").write_text(yaml.safe_dump({"wordy": entry, "small": entry}))
         project = write_project({"mine": EVALUATION}, videos=["002"])
 
-        def run(max_dollars: float | None) -> Refreshed:
+        def run(max_dollars: float | None) -> RefreshResult:
             return refresh_project(project, instance, ["mine"], max_dollars)
 
         stopped = run(0.5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.stages.base import Failed
+from videomme_pipeline.stages.stage import Failed
 
 from tests.support.model_server import Fault, ModelServer, always
 from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stage

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from videomme_pipeline.assets.stages.base import AnyStage
+from videomme_pipeline.stages.stage import AnyStage
 from videomme_pipeline.assets.stages.refresh import refresh
 
 from tests.support.builders import declare_samples

@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
-from videomme_pipeline.project.upkeep.data_folder import DataFolder, Shelf, remove
+from videomme_pipeline.stages.plan import Freshness, plan_project
+from videomme_pipeline.stages.data_folder import DataFolder, Shelf, remove
 
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
@@ -59,7 +59,7 @@ def test_removing_garbage_makes_nothing_stale(
     assert kinds(fewer) == {"frames": 3, "prompts": 3}
     remove(garbage)
     refresh_project(fewer, instance, list(FEW))
-    assert {s.freshness for s in plan_project(fewer, instance)} == {Freshness.FRESH}
+    assert {s.freshness for s in plan_project(fewer)} == {Freshness.FRESH}
     assert fewer.store.responses("videomme", "more", "002").exists(), "answers are results"
     again = refresh_project(write_project(), instance, ALL)
     assert (again.built["videomme/frames"], again.built["videomme/responses"]) == (3, 0)
