@@ -29,7 +29,6 @@ import dagster as dg
 import psutil
 import yaml
 from filelock import FileLock
-from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
@@ -39,6 +38,7 @@ from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = 900

@@ -25,7 +25,6 @@ from pathlib import Path
 import httpx2
 import psutil
 from playwright.sync_api import sync_playwright
-from videomme_pipeline.stages.plan import plan_project
 
 from perf.memory import peak_rss_mb
 from perf.planning import (
@@ -42,6 +41,7 @@ from perf.planning import (
 from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.ports import free_port
 from videomme_pipeline.assets.instance import open_instance
+from videomme_pipeline.stages.plan import plan_project
 
 EVALUATIONS: Mapping[str, Mapping[str, str]] = {
     "one": {"model": "constant-A", "sampling": SAMPLINGS[0]},

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 import scipy.stats  # noqa: F401 - otherwise imported while `compare` is measured
 from numpy.typing import NDArray
 
+from tests.support.stored_files import stored_file
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -144,9 +145,13 @@ def write_evaluations(store: Store, evaluations: int) -> None:
         track = "with_subtitles" if number % 2 else "without_subtitles"
         facts = {"model": f"model {number // 4}", "track": track, "sampling": f"s{number // 2 % 2}"}
         name = f"evaluation-{number:04d}"
-        write_evaluation(Path(store.scores("videomme", name).path), v1, facts, chance)
+        write_evaluation(
+            Path(stored_file(store, "scores", "videomme", name).path), v1, facts, chance
+        )
         if number % 5 == 0:
-            write_evaluation(Path(store.scores("videomme_v2", name).path), v2, facts, chance)
+            write_evaluation(
+                Path(stored_file(store, "scores", "videomme_v2", name).path), v2, facts, chance
+            )
 
 
 def write_evaluation(

@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.plan import Freshness, plan_project
 
 from tests.support.cli import use, videomme
 from tests.support.dagster_ui import running_ui
@@ -30,6 +29,7 @@ from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, record_finishe
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome, read_checkpoints
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.warehouse.database import connect, query
 
 VIDEOS = [f"{number:03d}" for number in range(1, 13)]

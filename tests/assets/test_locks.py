@@ -17,12 +17,12 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.stage import Results, Targets
 from videomme_pipeline.assets.stages.reports import ReportPage
 
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import SETTINGS_FILE, open_instance, prepare_home
 from videomme_pipeline.assets.processes import end_dead_runs
@@ -32,6 +32,7 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.partitions import Whole
+from videomme_pipeline.stages.stage import Results, Targets
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 DATE = "2026-11-20"
@@ -155,7 +156,7 @@ def test_results_that_another_run_will_build_are_left_to_it(
 
     def write_after_other_scores(stage: ReportPage, targets: Targets[Whole]) -> Results[Whole]:
         server.is_open = True
-        eventually(project.store.scores("videomme", "b").exists)
+        eventually(stored_file(project.store, "scores", "videomme", "b").exists)
         return write_page(stage, targets)
 
     other = threads.submit(refresh, as_another_process(project), "b")

@@ -2,11 +2,11 @@
 
 import dagster as dg
 from dagster._core.definitions.partitions.context import partition_loading_context
-from videomme_pipeline.stages.plan import parents
-from videomme_pipeline.stages.chain import chain
 
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.stages.chain import chain
+from videomme_pipeline.stages.plan import parents
 
 
 def test_dagster_and_the_planner_find_the_same_parents(

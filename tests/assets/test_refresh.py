@@ -10,19 +10,12 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.loader import LoadingContextForTest
-from videomme_pipeline.stages.explain import Explanation, matching
-from videomme_pipeline.stages.plan import (
-    Freshness,
-    failed_attempts,
-    plan_project,
-    wrongly_shown,
-)
-from videomme_pipeline.stages.stage import Failed
 from videomme_pipeline.assets.stages.prompts import Prompts
 
 from tests.support import stored_events
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, EVERYTHING, VIDEOS, Copy, WriteProject, stage
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages import scores
@@ -34,6 +27,9 @@ from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.stages.explain import Explanation, matching
+from videomme_pipeline.stages.plan import Freshness, failed_attempts, plan_project, wrongly_shown
+from videomme_pipeline.stages.stage import Failed
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
@@ -163,7 +159,7 @@ def test_a_changed_setting_rebuilds_everything_downstream_and_nothing_else(
 
 
 def test_a_lost_file_is_rebuilt(project: Project, instance: dg.DagsterInstance) -> None:
-    project.store.prompts("videomme", "few", "002").unlink()
+    stored_file(project.store, "prompts", "videomme", "few", "002").unlink()
     assert built(project, instance)["videomme/prompts"] == 1
 
 
@@ -178,10 +174,10 @@ def test_a_lost_data_folder_is_rebuilt(
 def test_lost_events_are_reported_again_without_building_anything(
     project: Project,
 ) -> None:
-    written = project.store.scores("videomme", "few").stat().st_mtime_ns
+    written = stored_file(project.store, "scores", "videomme", "few").stat().st_mtime_ns
     with dg.DagsterInstance.ephemeral() as other:
         assert built(project, other) == EVERYTHING
-    assert project.store.scores("videomme", "few").stat().st_mtime_ns == written
+    assert stored_file(project.store, "scores", "videomme", "few").stat().st_mtime_ns == written
 
 
 def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
@@ -194,7 +190,7 @@ def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
     reasons = {state.name: state.reason for state in refreshed.not_fresh}
     assert "003" in reasons["videomme/videos 003"]
     assert "no file" in reasons["videomme/videos 004"]
-    rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
+    rows = read_rows(stored_file(project.store, "scores", "videomme", "few"), ScoredQuestion)
     outcomes = Counter((row.video_id, row.outcome is Outcome.FAILED) for row in rows)
     assert outcomes == {("002", False): 3, ("003", True): 3, ("004", True): 3}
     assert all(row.error and row.video_id in row.error for row in rows if row.video_id != "002")
@@ -213,7 +209,7 @@ def test_no_question_is_read_before_the_license_is_accepted(
     refreshed = refresh_project(project, instance, ["blind"])
     reasons = {state.name: state.reason for state in refreshed.not_fresh}
     assert "accept_license: true" in reasons["videomme/questions"]
-    assert not project.store.questions("videomme").exists()
+    assert not stored_file(project.store, "questions", "videomme").exists()
 
 
 def test_a_benchmark_without_chosen_evaluations_has_no_partitions_to_build(
@@ -292,7 +288,9 @@ def test_prompts_use_only_lines_aligned_with_their_own_settings(
     )
     track = edited.benchmarks["videomme"].evaluations[name].track_name
     assert track is not None
-    older, missing, ready = (edited.store.subtitles("videomme", track, v) for v in VIDEOS)
+    older, missing, ready = (
+        stored_file(edited.store, "subtitles", "videomme", track, v) for v in VIDEOS
+    )
     subtitles, prompts = (dg.AssetKey(["videomme", name]) for name in ("subtitles", "prompts"))
     job = build_definitions(edited).resolve_implicit_global_asset_job_def()
 
@@ -341,10 +339,13 @@ def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
         )
     assert not ended.success
     assert failed_attempts(instance, prompts) == {prompts.parse_partition(key) for key in keys}
-    written = project.store.prompts("videomme", "few", "002").stat().st_mtime_ns
+    written = stored_file(project.store, "prompts", "videomme", "few", "002").stat().st_mtime_ns
     assert built(project, instance) == {"videomme/prompts": 3}
     assert failed_attempts(instance, prompts) == set()
-    assert project.store.prompts("videomme", "few", "002").stat().st_mtime_ns == written
+    assert (
+        stored_file(project.store, "prompts", "videomme", "few", "002").stat().st_mtime_ns
+        == written
+    )
     assert refresh_project(project, instance, ALL).run_id is None
 
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.support.projects import WriteProject
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import run_nightly
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.project import Project
@@ -51,6 +52,6 @@ def test_the_error_for_a_missing_baseline_names_the_command_that_builds_it(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
     (project.configuration.folder / "nightly.yaml").write_text(yaml.safe_dump(TRACKED))
-    project.store.scores("videomme", "few").unlink()
+    stored_file(project.store, "scores", "videomme", "few").unlink()
     with pytest.raises(NotReadyError, match=r"few: its baseline .* does not exist; run .* run few"):
         run_nightly(write_project(), instance, ["few"], "2026-11-02")

@@ -5,18 +5,19 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from videomme_pipeline.stages.explain import Explanation
-from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.scoring.audit.citation_checks import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.stages.explain import Explanation
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 
@@ -39,7 +40,7 @@ def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
         for name in ("videos", "frames", "prompts", "responses"):
             assert [item.video for item in stage(project, name).partitions(["medium"])] == [MEDIUM]
 
-        rows = read_rows(project.store.scores("videomme", "medium"), ScoredQuestion)
+        rows = read_rows(stored_file(project.store, "scores", "videomme", "medium"), ScoredQuestion)
         assert [row.example_id for row in rows] == [f"video_{MEDIUM}_q{n}" for n in (1, 2, 3)]
         with connect(project.store) as connection:
             named_alike = query(

@@ -8,18 +8,19 @@ import dagster as dg
 import psutil
 import pytest
 import yaml
-from videomme_pipeline.stages.explain import Explanation
-from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.assets.stages.responses import Responses
 
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, WriteProject, WriteServed
 from tests.support.slurm import CAN_RUN, jobs, slurm
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.stages.explain import Explanation
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.storage.tables import read_rows
 
 VERSION = "/version"
@@ -46,7 +47,7 @@ def questions(server: ModelServer) -> int:
 
 
 def labels(project: Project) -> set[str | None]:
-    path = project.store.responses("videomme", "served", "002")
+    path = stored_file(project.store, "responses", "videomme", "served", "002")
     return {row.server for row in read_rows(path, Response)}
 
 
@@ -125,7 +126,7 @@ def test_a_run_starts_servers_only_to_ask_them(
     assert f'"model":"{root}"' in str(label)
     assert engines() == []
     shutil.rmtree(logs)
-    project.store.responses("videomme", "served", "002").unlink()
+    stored_file(project.store, "responses", "videomme", "served", "002").unlink()
     assert refresh_project(project, instance, ["served"]).not_fresh == []
     assert not logs.exists()
 

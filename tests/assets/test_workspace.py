@@ -4,8 +4,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from videomme_pipeline.stages.explain import matching
-from videomme_pipeline.stages.plan import Freshness, counts, plan_project
 
 from tests.support.projects import Copy, WriteProject, write_project_in
 from videomme_pipeline.assets.definitions import build_definitions
@@ -13,6 +11,8 @@ from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.up_to_date import launchpad
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.stages.explain import matching
+from videomme_pipeline.stages.plan import Freshness, counts, plan_project
 
 BLIND = {"blind": {"benchmark": "videomme", "model": "constant-A"}}
 LABS = {"lab_a": ["002", "003"], "lab_b": ["004"]}

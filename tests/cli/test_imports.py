@@ -13,10 +13,10 @@ import yaml
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import questions_of, v1_evaluation
+from tests.support.stored_files import made_up_file, write_made_up
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import write_rows
 
 RUN = """
 import atexit, gc, sys
@@ -46,8 +46,12 @@ def run(tmp_path: Path) -> Run:
     store = Store.at(tmp_path / "data")
     for seed, name in enumerate(("one", "two")):
         rows = v1_evaluation(seed, evaluation=name)
-        write_rows(store.scores("videomme", name), rows, ScoredQuestion, fingerprint="f")
-    write_rows(store.questions("videomme"), questions_of(rows), Question, fingerprint="f")
+        write_made_up(
+            made_up_file(store, "scores", "videomme", name), rows, ScoredQuestion, fingerprint="f"
+        )
+    write_made_up(
+        made_up_file(store, "questions", "videomme"), questions_of(rows), Question, fingerprint="f"
+    )
     folder = tmp_path / "configuration"
     folder.mkdir()
     (folder / "benchmarks.yaml").write_text("smoke:\n")

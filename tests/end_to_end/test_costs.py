@@ -13,6 +13,7 @@ from tests.support.commands import QuickCommand, write_served_project
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.project import Project
@@ -60,7 +61,9 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
     assert set(server.request_counts.values()) == {1}
     costs = [row.served.cost_dollars for row in responses(project)]
     assert costs == [pytest.approx(ONE_QUESTION, rel=0.1)] * 6
-    attempts = read_rows(project.store.attempts("videomme", "served", "002"), AttemptRow)
+    attempts = read_rows(
+        stored_file(project.store, "attempts", "videomme", "served", "002"), AttemptRow
+    )
     assert [(attempt.status, attempt.failure) for attempt in attempts] == [(200, None)] * 3
 
 

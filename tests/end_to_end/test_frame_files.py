@@ -22,6 +22,7 @@ from tests.support.cli import use, videomme
 from tests.support.commands import QuickCommand, run_quickly
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.project.project import Project, open_project
@@ -88,7 +89,7 @@ def numbers(sent: Sequence[Sequence[NDArray[np.uint8]]]) -> list[int]:
 
 
 def rows_of(project: Project, name: str = "served") -> dict[str, ScoredQuestion]:
-    rows = read_rows(project.store.scores("videomme", name), ScoredQuestion)
+    rows = read_rows(stored_file(project.store, "scores", "videomme", name), ScoredQuestion)
     return {row.question_id: row for row in rows}
 
 
@@ -203,10 +204,12 @@ def test_a_question_without_usable_frames_fails_alone_and_is_never_answered(
     assert errors["004-1"]
     assert {scored[name].num_frames for name in ("002-2", "002-3", "003-1")} == {0}
     for video_id in VIDEOS:
-        path = project.store.responses("videomme", "served", video_id)
+        path = stored_file(project.store, "responses", "videomme", "served", video_id)
         responses = {row.question_id: row for row in read_rows(path, Response)}
         assert sum(row.raw_output is not None for row in responses.values()) == 1
-    path = project.store.subtitles("videomme", "from_file-chosen.native.png.window-500", "002")
+    path = stored_file(
+        project.store, "subtitles", "videomme", "from_file-chosen.native.png.window-500", "002"
+    )
     lines = read_rows(path, AlignedLine)
     assert [(line.question_id, line.frame, line.text) for line in lines] == [("002-1", 0, "hello")]
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.builders import write_video
 from tests.support.registered import registered
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.question import Question
@@ -111,7 +112,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def scores(project: Project, evaluation: str) -> list[ScoredQuestion]:
-    return read_rows(project.store.scores("trios", evaluation), ScoredQuestion)
+    return read_rows(stored_file(project.store, "scores", "trios", evaluation), ScoredQuestion)
 
 
 @pytest.mark.parametrize("evaluation", SCORES)
@@ -178,7 +179,7 @@ WRITTEN = [form for form in FORMATS.values() if form.rows is not None]
 def test_an_exported_file_gets_the_same_score(
     project: Project, form: ResultsFormat, tmp_path: Path
 ) -> None:
-    questions = read_rows(project.store.questions("trios"), Question)
+    questions = read_rows(stored_file(project.store, "questions", "trios"), Question)
     path = tmp_path / f"results{form.suffix}"
     path.write_text(write_results(questions, scores(project, "always-a"), form))
     report = score_file(path, ScoreOptions(benchmark="trios"))

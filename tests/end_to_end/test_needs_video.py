@@ -12,10 +12,10 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.plan import Freshness, plan_project
 
 from tests.support.cli import use, videomme
 from tests.support.model_server import Fault, ModelServer, letter_of, no_faults
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -24,6 +24,7 @@ from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.storage.tables import read_rows, stored_settings
 from videomme_pipeline.warehouse.database import connect, query
 
@@ -57,7 +58,7 @@ def write(
 
 
 def scored(project: Project, evaluation: str) -> list[ScoredQuestion]:
-    return read_rows(project.store.scores("smoke", evaluation), ScoredQuestion)
+    return read_rows(stored_file(project.store, "scores", "smoke", evaluation), ScoredQuestion)
 
 
 def split_of(project: Project, evaluation: str) -> dict[str, str | None]:
@@ -111,7 +112,7 @@ def test_a_blind_run_splits_the_scores_of_all_other_evaluations(
         assert set(expected.values()) == {"yes", "no"}
         assert split_of(project, "seeing") == split_of(project, "guesses") == expected
         assert set(split_of(project, "blind").values()) == {None}, "its own split would be 0 and 1"
-        settings = stored_settings(project.store.scores("smoke", "seeing"))
+        settings = stored_settings(stored_file(project.store, "scores", "smoke", "seeing"))
         blind = project.configuration.evaluation("blind")
         assert settings["needs_video"] == {
             "evaluation": "blind",

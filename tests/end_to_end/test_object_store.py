@@ -11,12 +11,13 @@ from typing import Any
 import dagster as dg
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from videomme_pipeline.stages.plan import plan_project
 
 from tests.support.projects import WriteProject
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.stages.plan import plan_project
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse import database
@@ -60,7 +61,7 @@ def test_everything_is_built_in_an_object_store_and_stays_fresh(
     assert paths, "questions, for example"
     assert not [path for path in paths if "002" in path], "tables of videos are only listed"
     store = Store.at(URL)
-    assert len(read_rows(store.scores("videomme", "blind"), ScoredQuestion)) == 9
+    assert len(read_rows(stored_file(store, "scores", "videomme", "blind"), ScoredQuestion)) == 9
     with database.connect(store) as connection:
         assert database.query(connection, "select evaluation, questions from overall") == [
             {"evaluation": "blind", "questions": 9}

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.model_server import Fault, ModelServer, letter_of
 from tests.support.projects import SERVED, WriteServed
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
@@ -24,7 +25,7 @@ BOTH = {"served": SERVED, "blind": {"benchmark": "videomme", "model": "random"}}
 
 
 def scored(project: Project, evaluation: str) -> list[ScoredQuestion]:
-    return read_rows(project.store.scores("videomme", evaluation), ScoredQuestion)
+    return read_rows(stored_file(project.store, "scores", "videomme", evaluation), ScoredQuestion)
 
 
 def images(body: dict[str, Any]) -> list[bytes]:

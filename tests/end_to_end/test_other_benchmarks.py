@@ -7,12 +7,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.data_folder import DataFolder
 
 from tests.support.facet_means import mean_over
 from tests.support.hub_server import running_hub
 from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, settings
 from tests.support.registered import registered
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.question import Question
@@ -24,6 +24,7 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.stages.data_folder import DataFolder
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.warehouse import database
@@ -86,13 +87,13 @@ def own_folder(folder: Path, clip: bytes) -> Path:
 
 
 def scores(project: Project, name: str) -> list[ScoredQuestion]:
-    return read_rows(project.store.scores(name, f"{name}-b"), ScoredQuestion)
+    return read_rows(stored_file(project.store, "scores", name, f"{name}-b"), ScoredQuestion)
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_every_question_of_a_published_benchmark_is_scored(project: Project, name: str) -> None:
     rows = scores(project, name)
-    questions = read_rows(project.store.questions(name), Question)
+    questions = read_rows(stored_file(project.store, "questions", name), Question)
     assert len(rows) == len(questions) == COUNTS[name][0]
     failed = {row.video_id for row in rows if row.outcome is Outcome.FAILED}
     assert failed == ({"requested"} if name == "mvbench" else set())
@@ -112,7 +113,8 @@ def test_a_mean_over_tasks_is_the_headline(project: Project) -> None:
 def test_subtitles_of_a_clip_start_with_the_clip(project: Project) -> None:
     store = project.store
     lines = read_rows(
-        store.subtitles("longvideobench_val", "uniform_n-2.full", "vid_b"), AlignedLine
+        stored_file(store, "subtitles", "longvideobench_val", "uniform_n-2.full", "vid_b"),
+        AlignedLine,
     )
     assert [(line.start_seconds, line.text) for line in lines] == [(1.0, "hello")]
 

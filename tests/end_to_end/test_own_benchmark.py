@@ -14,6 +14,7 @@ import yaml
 from tests.support.builders import write_video
 from tests.support.facet_means import mean_over
 from tests.support.registered import registered
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
@@ -131,7 +132,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def scores(project: Project, evaluation: str) -> list[ScoredQuestion]:
-    return read_rows(project.store.scores("house", evaluation), ScoredQuestion)
+    return read_rows(stored_file(project.store, "scores", "house", evaluation), ScoredQuestion)
 
 
 def test_the_error_names_an_answer_outside_the_declared_letters(
@@ -215,7 +216,7 @@ def test_an_exported_file_gets_the_same_score(
     project: Project, form: ResultsFormat, tmp_path: Path
 ) -> None:
     rows = scores(project, "always-a")
-    questions = read_rows(project.store.questions("house"), Question)
+    questions = read_rows(stored_file(project.store, "questions", "house"), Question)
     path = tmp_path / f"results{form.suffix}"
     path.write_text(write_results(questions, rows, form))
     report = score_file(path, ScoreOptions(benchmark="house"))
@@ -226,7 +227,7 @@ def test_an_exported_file_gets_the_same_score(
 
 def test_a_file_that_lacks_a_video_is_reported(project: Project, tmp_path: Path) -> None:
     rows = scores(project, "always-a")
-    questions = read_rows(project.store.questions("house"), Question)[3:]
+    questions = read_rows(stored_file(project.store, "questions", "house"), Question)[3:]
     path = tmp_path / "results.jsonl"
     path.write_text(write_results(questions, rows, FORMATS["lmms_eval"]))
     report = score_file(path, ScoreOptions(benchmark="house"))

@@ -12,6 +12,7 @@ import yaml
 from tests.support.packages import write_package
 from tests.support.paths import ROOT
 from tests.support.projects import WriteProject
+from tests.support.stored_files import stored_file
 from tests.support.videomme_parrot import KEY_VARIABLE
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.catalog import Catalog
@@ -74,7 +75,7 @@ def test_a_model_of_another_package_is_evaluated(configuration: Path, site: Path
     ran = videomme(configuration, "run", "hello", site=site)
     assert ran.returncode == 0, ran.stderr
     store = Store.at(str(configuration.parent / "data"))
-    rows = read_rows(store.scores("videomme", "hello"), ScoredQuestion)
+    rows = read_rows(stored_file(store, "scores", "videomme", "hello"), ScoredQuestion)
     assert {(row.raw_output, row.extracted_answer) for row in rows} == {("The answer is (C).", "C")}
     doctor = videomme(configuration, "doctor", "--json", site=site)
     findings = {finding["check"]: finding for finding in json.loads(doctor.stdout)}

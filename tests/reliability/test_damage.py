@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, WriteProject
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -50,15 +51,15 @@ def unreadable(path: Path) -> None:
 
 DAMAGES = (half, hole, removed, folder, unreadable)
 TABLES: dict[str, Callable[[Store], Any]] = {
-    "questions": lambda store: store.questions("videomme"),
-    "video row": lambda store: store.video("videomme", "002"),
+    "questions": lambda store: stored_file(store, "questions", "videomme"),
+    "video row": lambda store: stored_file(store, "videos", "videomme", video="002"),
     "packet index": lambda store: store.packet_files()[0],
     "frames": lambda store: store.frame_files()[0],
     "subtitles": lambda store: store.variant_files("subtitles")[0],
-    "prompts": lambda store: store.prompts("videomme", "few", "002"),
-    "responses": lambda store: store.responses("videomme", "few", "002"),
-    "attempts": lambda store: store.attempts("videomme", "few", "002"),
-    "scores": lambda store: store.scores("videomme", "few"),
+    "prompts": lambda store: stored_file(store, "prompts", "videomme", "few", "002"),
+    "responses": lambda store: stored_file(store, "responses", "videomme", "few", "002"),
+    "attempts": lambda store: stored_file(store, "attempts", "videomme", "few", "002"),
+    "scores": lambda store: stored_file(store, "scores", "videomme", "few"),
 }
 
 OTHERS: dict[str, Callable[[Store], Any]] = {
@@ -85,14 +86,14 @@ def test_a_run_rebuilds_tables_that_every_run_reads(
     project: Project, instance: dg.DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = project.store
-    scores = read_rows(store.scores("videomme", "few"), ScoredQuestion)
+    scores = read_rows(stored_file(store, "scores", "videomme", "few"), ScoredQuestion)
     for kind, damage in {"questions": hole, "video row": half, "report page": half}.items():
         damage(file_of(store, kind))
     project = open_project(project.configuration.folder, str(store.root))
     refreshed = refresh_project(project, instance, ALL)
     assert refreshed.not_fresh == []
     assert set(refreshed.built) == {"videomme/questions", "videomme/videos", "report_page"}
-    assert read_rows(store.scores("videomme", "few"), ScoredQuestion) == scores
+    assert read_rows(stored_file(store, "scores", "videomme", "few"), ScoredQuestion) == scores
     for file in ("questions.parquet", "002.parquet", "index.html"):
         assert len([line for line in caplog.messages if f"/{file}: " in line]) == 1
     assert refresh_project(project, instance, ALL).run_id is None

@@ -18,6 +18,7 @@ import pytest
 from upath import UPath
 from videomme_pipeline.assets.stages.reports import ReportPage
 
+from tests.support.stored_files import stored_file
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.frames.cache import read_frames, read_shown
@@ -65,7 +66,7 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
     """Each kind of file in a built project."""
     store = project.store
     frames, subtitles = store.frame_files()[0], store.variant_files("subtitles")[0]
-    scores = store.scores("videomme", "few")
+    scores = stored_file(store, "scores", "videomme", "few")
     packets = store.packet_files()[0]
     page = ReportPage(project)
     failures = FailureLog(store, "videomme/videos")
@@ -73,14 +74,16 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
     return {
         # First, because it is stale once another file has been written.
         "DuckDB file": Kind(path=store.warehouse, read=lambda: is_current(store)),
-        "questions": table(store.questions("videomme"), Question),
-        "videos": table(store.video("videomme", "002"), Video),
+        "questions": table(stored_file(store, "questions", "videomme"), Question),
+        "videos": table(stored_file(store, "videos", "videomme", video="002"), Video),
         "subtitles": table(subtitles, AlignedLine),
-        "prompts": table(store.prompts("videomme", "few", "002"), Prompt),
-        "responses": table(store.responses("videomme", "few", "002"), Response),
-        "attempts": table(store.attempts("videomme", "few", "002"), AttemptRow),
+        "prompts": table(stored_file(store, "prompts", "videomme", "few", "002"), Prompt),
+        "responses": table(stored_file(store, "responses", "videomme", "few", "002"), Response),
+        "attempts": table(stored_file(store, "attempts", "videomme", "few", "002"), AttemptRow),
         "scores": table(scores, ScoredQuestion),
-        "evaluated videos": table(store.evaluated_videos("videomme", "few"), EvaluatedVideo),
+        "evaluated videos": table(
+            stored_file(store, "evaluated_videos", "videomme", "few"), EvaluatedVideo
+        ),
         "footers of tables": Kind(
             path=Path(scores.path),
             read=lambda: (stored_fingerprint(scores), stored_settings(scores)),

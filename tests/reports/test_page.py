@@ -27,6 +27,7 @@ from tests.support.made_up_results import (
     v1_questions,
     v2_questions,
 )
+from tests.support.stored_files import stored_file
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.reports import comparisons
@@ -104,7 +105,9 @@ def test_every_breakdown_value_equals_its_view(store: Store, v1: dict[str, Any])
 
 def test_every_comparison_equals_scoring_compare(store: Store, v1: dict[str, Any]) -> None:
     names = [evaluation["name"] for evaluation in v1["evaluations"]]
-    rows = [read_rows(store.scores("videomme", name), ScoredQuestion) for name in names]
+    rows = [
+        read_rows(stored_file(store, "scores", "videomme", name), ScoredQuestion) for name in names
+    ]
     compared = [{names[shown["a"]], names[shown["b"]]} for shown in v1["comparisons"]]
     one_track = [name for name in names if name != "model-a-subtitles"]
     pairs = [set(pair) for pair in combinations(one_track, 2)] + [{"model-a", "model-a-subtitles"}]
@@ -214,7 +217,7 @@ def test_a_nightly_run_shows_its_failed_checks(tmp_path: Path) -> None:
     store_questions(store, questions)
     model = MadeUpEvaluation(name="a", skill=0.9)
     store_evaluation(store, questions, model, texts=False)
-    baseline = read_rows(store.scores("videomme", "a"), ScoredQuestion)
+    baseline = read_rows(stored_file(store, "scores", "videomme", "a"), ScoredQuestion)
     store_nightly_run(store, questions, replace(model, skill=0.2), "2026-11-20")
     current = read_rows(store.observation("videomme", "a", "2026-11-20"), ScoredQuestion)
     observations = [
@@ -248,12 +251,13 @@ def test_a_shared_page_has_no_text_of_the_benchmark(store: Store, shared_file: P
     shared = shared_file.read_text(encoding="utf-8")
     assert packed(shared, "details") == {}
     content = json.dumps(packed(shared, "summary"), ensure_ascii=False) + unescape(shared)
-    for question in read_rows(store.questions("videomme"), Question):
+    for question in read_rows(stored_file(store, "questions", "videomme"), Question):
         assert question.question not in content
         assert not any(option in content for option in question.options)
         assert question.question_id in content
     responses = {
-        row.raw_output for row in read_rows(store.scores("videomme", "model-a"), ScoredQuestion)
+        row.raw_output
+        for row in read_rows(stored_file(store, "scores", "videomme", "model-a"), ScoredQuestion)
     }
     assert not any(raw in content for raw in responses if raw is not None and len(raw) > 2)
 

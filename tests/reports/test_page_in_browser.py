@@ -26,6 +26,7 @@ from tests.support.made_up_results import (
     v1_questions,
     v2_questions,
 )
+from tests.support.stored_files import stored_file
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.responses.response import Response
@@ -57,7 +58,7 @@ def view_rows(store: Store, select: str) -> list[tuple[Any, ...]]:
 
 
 def scored(store: Store, evaluation: str) -> list[ScoredQuestion]:
-    return read_rows(store.scores("videomme", evaluation), ScoredQuestion)
+    return read_rows(stored_file(store, "scores", "videomme", evaluation), ScoredQuestion)
 
 
 def test_every_view_opens_without_console_messages(visit: Visit, page_file: Path) -> None:
@@ -280,7 +281,7 @@ def test_evaluations_with_the_same_numbers_share_a_point_of_the_chart(
     store_evaluation(store, questions, first, texts=False)
     for name in ("second", "third"):
         write_rows(
-            store.scores("videomme", name),
+            stored_file(store, "scores", "videomme", name),
             [replace(row, evaluation=name) for row in scored(store, "first")],
             ScoredQuestion,
             fingerprint=name,
@@ -372,7 +373,7 @@ def test_filters_are_in_the_url(visit: Visit, page_file: Path, store: Store) -> 
 def test_search_finds_question_text_and_options(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
-    prompt = read_rows(store.prompts("videomme", "model-a", "007"), Prompt)[1]
+    prompt = read_rows(stored_file(store, "prompts", "videomme", "model-a", "007"), Prompt)[1]
     text = prompt.text.split("Question: ")[1].split("?")[0]
     page = visit.open(page_file, "questions")
     page.get_by_label("Search").fill(f'"{text}"')
@@ -409,12 +410,16 @@ def test_a_question_shows_inputs_response_and_reading(
     assert card.locator("mark").inner_text() == row.raw_output[row.span_start : row.span_end]
     expect(card.get_by_text(f"Read by rule {row.rule}")).to_be_visible()
     card.get_by_text("Prompt as sent").click()
-    prompts = read_rows(store.prompts("videomme", "model-a-subtitles", "001"), Prompt)
+    prompts = read_rows(
+        stored_file(store, "prompts", "videomme", "model-a-subtitles", "001"), Prompt
+    )
     sent = next(prompt for prompt in prompts if prompt.question_id == row.question_id)
     assert card.locator("pre").nth(1).text_content() == sent.text
     response = next(
         response
-        for response in read_rows(store.responses("videomme", "model-a-subtitles", "001"), Response)
+        for response in read_rows(
+            stored_file(store, "responses", "videomme", "model-a-subtitles", "001"), Response
+        )
         if response.question_id == row.question_id
     )
     facts = card.locator("dl").inner_text()
@@ -880,7 +885,7 @@ def test_pass_at_k_says_how_many_questions_were_asked_k_times(visit: Visit, tmp_
     questions = v1_questions(4, benchmark="smoke")
     store_questions(store, questions)
     store_evaluation(store, questions, MadeUpEvaluation(name="only", repeats=3), texts=False)
-    path = store.scores("smoke", "only")
+    path = stored_file(store, "scores", "smoke", "only")
     rows = read_rows(path, ScoredQuestion)
     asked_twice = {question.question_id for question in questions[:5]}
     kept = [row for row in rows if row.repeat < 2 or row.question_id not in asked_twice]

@@ -25,11 +25,11 @@ from tests.support.made_up_results import (
     v1_questions,
 )
 from tests.support.paths import ROOT
+from tests.support.stored_files import made_up_file, write_made_up
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.reports.page import served_page
 from videomme_pipeline.reports.server import PageServer
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.videos.probe import Video
 
 VIDEO = bytes(range(256)) * 1_000
@@ -63,7 +63,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
     path = Path(str(store.root)) / "a video.mp4"
     path.write_bytes(VIDEO)
     row = replace(made_up_video(questions[0]), path=str(path))
-    write_rows(store.video("videomme", "001"), [row], Video, fingerprint="made-up")
+    write_made_up(
+        made_up_file(store, "videos", "videomme", video="001"), [row], Video, fingerprint="made-up"
+    )
     return store
 
 

@@ -11,6 +11,7 @@ import pytest
 from upath import UPath
 
 from tests.support.paths import ROOT
+from tests.support.stored_files import made_up_file, stored_file, write_made_up
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.storage.layout import Store
@@ -39,7 +40,7 @@ def test_rows_are_stored_with_their_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize("video_id", ["001", "-_abc.1-4", "你好", "हिन्दी", "Straße_über"])
 def test_tables_of_videos_with_ids_in_any_script_are_listed(tmp_path: Path, video_id: str) -> None:
     store = Store.at(tmp_path)
-    file = store.responses("mine", "run", video_id)
+    file = stored_file(store, "responses", "mine", "run", video_id)
     write_rows(file, [Row(name="x")], Row, fingerprint="abc")
     write_rows(file.with_name("a b.parquet"), [Row(name="x")], Row, fingerprint="abc")
     assert store.tables() == [file]
@@ -171,7 +172,9 @@ def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> No
 def test_files_are_listed_and_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     for name in ("b", "a"):
-        write_rows(store.scores("smoke", name), [Row(name=name)], Row, fingerprint=name)
+        write_made_up(
+            made_up_file(store, "scores", "smoke", name), [Row(name=name)], Row, fingerprint=name
+        )
     assert [path.stem for path in store.score_files()] == ["a", "b"]
     assert read_files(store.score_files("smoke"), Row) == [Row(name="a"), Row(name="b")]
     assert read_files(store.score_files("another"), Row) == []

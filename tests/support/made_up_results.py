@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from PIL import Image
 
+from tests.support.stored_files import made_up_file, show_made_up, write_made_up
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question, example_ids
@@ -195,7 +196,7 @@ def _v2_question(rng: random.Random, benchmark: str, group: int, number: int) ->
 def store_questions(store: Store, questions: Sequence[Question]) -> None:
     """Store the questions of one benchmark."""
     benchmark = questions[0].benchmark
-    write_rows(store.questions(benchmark), questions, Question, fingerprint="made-up")
+    write_made_up(made_up_file(store, "questions", benchmark), questions, Question)
 
 
 def store_evaluation(
@@ -241,17 +242,13 @@ def store_evaluation(
         ]
         if texts:
             _store_prompts(store, video_questions, evaluation, lines)
-            path = store.responses(benchmark, evaluation.name, video_id)
-            write_rows(path, responses, Response, fingerprint="made-up")
+            path = made_up_file(store, "responses", benchmark, evaluation.name, video_id)
+            write_made_up(path, responses, Response)
             if lines is not None:
                 _store_lines(store, benchmark, video_id, evaluation, lines)
-    write_rows(
-        store.scores(benchmark, evaluation.name),
-        scored,
-        ScoredQuestion,
-        fingerprint="made-up",
-        settings=evaluation.specification,
-    )
+    path = made_up_file(store, "scores", benchmark, evaluation.name)
+    write_made_up(path, scored, ScoredQuestion, settings=evaluation.specification)
+    show_made_up(store, benchmark, evaluation.name, list(by_video))
 
 
 def store_nightly_run(
@@ -373,8 +370,8 @@ def store_frames(store: Store, question: Question, sampling: str) -> None:
     spec = parse_sampling(sampling).for_duration(question.duration)
     video = made_up_video(question)
     content_hash = video.content_hash
-    path = store.video(question.benchmark, question.video_id)
-    write_rows(path, [video], Video, fingerprint="made-up")
+    path = made_up_file(store, "videos", question.benchmark, video=question.video_id)
+    write_made_up(path, [video], Video)
     times = tuple(2.0 + 4.0 * number for number in range(8))
     frames = [
         Frame(
@@ -468,8 +465,10 @@ def _store_prompts(
     times = [2.0 + 4.0 * number for number in range(8)] if evaluation.sampling != "none" else []
     template = parse_template("contract_v1")
     prompts = [render(template, question, lines, frame_seconds=times) for question in questions]
-    path = store.prompts(questions[0].benchmark, evaluation.name, questions[0].video_id)
-    write_rows(path, prompts, Prompt, fingerprint="made-up")
+    path = made_up_file(
+        store, "prompts", questions[0].benchmark, evaluation.name, questions[0].video_id
+    )
+    write_made_up(path, prompts, Prompt)
 
 
 def _store_lines(
@@ -481,8 +480,8 @@ def _store_lines(
 ) -> None:
     assert evaluation.subtitles is not None
     track = f"{evaluation.sampling}.{parse_alignment(evaluation.subtitles).name}"
-    path = store.subtitles(benchmark, track, video_id)
-    write_rows(path, lines, AlignedLine, fingerprint="made-up")
+    path = made_up_file(store, "subtitles", benchmark, track, video_id)
+    write_made_up(path, lines, AlignedLine)
 
 
 EVALUATIONS = (

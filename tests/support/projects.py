@@ -11,10 +11,6 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.estimate import pending_requests
-from videomme_pipeline.stages.plan import plan_project
-from videomme_pipeline.stages.stage import BenchmarkStage
-from videomme_pipeline.stages.chain import chain
 
 from tests.support.builders import write_video
 from tests.support.postgres_server import drop_journal, find_postgres, running_postgres
@@ -25,6 +21,10 @@ from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.responses.estimate import CostEstimate
+from videomme_pipeline.stages.chain import chain
+from videomme_pipeline.stages.estimate import pending_requests
+from videomme_pipeline.stages.plan import plan_project
+from videomme_pipeline.stages.stage import BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 VIDEOS = ("002", "003", "004")
@@ -198,7 +198,7 @@ def expected_costs(
     return estimate_costs(pending_requests(states))
 
 
-def stage(project: Project, name: str) -> BenchmarkStage[Any]:
+def stage(project: Project, name: str) -> BenchmarkStage:
     """Stage `name` of the project."""
     return next(s for s in chain(project, "videomme") if s.name == name)
 

@@ -21,6 +21,7 @@ from tests.support.evidence import video
 from tests.support.full_disk import files_of_at_most
 from tests.support.registered import registered
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
+from tests.support.stored_files import stored_file
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Question
@@ -69,7 +70,7 @@ VIEWS = {
 
 
 def put(store: Store, rows: Sequence[ScoredQuestion]) -> None:
-    path = store.scores(rows[0].benchmark, rows[0].evaluation)
+    path = stored_file(store, "scores", rows[0].benchmark, rows[0].evaluation)
     write_rows(path, rows, ScoredQuestion, fingerprint="f")
 
 
@@ -111,7 +112,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         attempt_row("001-1", failure=FailureKind.RATE_LIMITED, status=429),
         attempt_row("001-1"),
     ]
-    path = store.attempts("videomme", "with", "001")
+    path = stored_file(store, "attempts", "videomme", "with", "001")
     write_rows(path, attempts, AttemptRow, fingerprint="f")
     for step in (100, 200):
         checkpoint = Checkpoint(
@@ -126,7 +127,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         write_checkpoint(store, [checkpoint])
     for rows in (WITHOUT, V2):
         questions = questions_of(rows)
-        path = store.questions(rows[0].benchmark)
+        path = stored_file(store, "questions", rows[0].benchmark)
         write_rows(path, questions, Question, fingerprint="f")
     return store
 
@@ -463,7 +464,7 @@ def test_usage_per_question_counts_shared_frames_in_each_evaluation_and_unknown_
             )
             for video_id, size in zip(("001", "002"), of_videos, strict=True)
         ]
-        path = store.evaluated_videos("videomme", name)
+        path = stored_file(store, "evaluated_videos", "videomme", name)
         write_rows(path, videos, EvaluatedVideo, fingerprint="f")
     put(store, [replace(row, evaluation="imported", usage=Usage()) for row in rows])
     for run, (video_id, seconds) in enumerate([("001", 0.2), ("001", 0.4), ("002", 0.9)]):
@@ -803,7 +804,7 @@ def test_a_file_of_scores_with_another_name_is_named(
 def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
-    store.scores("videomme", "broken").write_bytes(b"PAR1 no")
+    stored_file(store, "scores", "videomme", "broken").write_bytes(b"PAR1 no")
     left_out = database.rebuild(store)
     assert len(left_out) == 1
     assert "broken.parquet: the file is damaged" in left_out[0]

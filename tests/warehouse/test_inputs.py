@@ -9,9 +9,9 @@ from blake3 import blake3
 
 from tests.support.made_up_results import made_up_video
 from tests.support.scored_rows import questions_of, v1_evaluation
+from tests.support.stored_files import made_up_file, write_made_up
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse import database, segments
 
@@ -23,7 +23,9 @@ SRT = "1\n00:00:04,000 --> 00:00:05,500\nSecond\n\n2\n00:00:01,000 --> 00:00:02,
 def store(tmp_path: Path) -> Store:
     """Two videos, of which the first one has subtitles."""
     store = Store.at(tmp_path / "data")
-    write_rows(store.questions("videomme"), QUESTIONS, Question, fingerprint="f")
+    write_made_up(
+        made_up_file(store, "questions", "videomme"), QUESTIONS, Question, fingerprint="f"
+    )
     put_subtitles(store, tmp_path / "001.srt", SRT)
     return store
 
@@ -32,7 +34,9 @@ def put_subtitles(store: Store, path: Path, text: str) -> None:
     path.write_text(text)
     digest = blake3(path.read_bytes()).hexdigest()
     video = replace(made_up_video(QUESTIONS[0]), subtitle_path=str(path), subtitle_hash=digest)
-    write_rows(store.video("videomme", "001"), [video], Video, fingerprint=digest)
+    write_made_up(
+        made_up_file(store, "videos", "videomme", video="001"), [video], Video, fingerprint=digest
+    )
 
 
 def inputs(store: Store) -> list[dict[str, Any]]:

@@ -10,19 +10,12 @@ from typing import Any, cast
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
-from videomme_pipeline.stages.estimate import (
-    RefreshEstimate,
-    estimate,
-    pending_requests,
-    planned_work,
-)
-from videomme_pipeline.stages.explain import Cause, Explanation, matching
-from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
 
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
 from tests.support.stored_events import materializations
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
@@ -32,6 +25,9 @@ from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
 from videomme_pipeline.reports.terminal.runs import estimate_rows
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
+from videomme_pipeline.stages.estimate import RefreshEstimate, estimate, pending_requests
+from videomme_pipeline.stages.explain import Cause, Explanation, matching
+from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
 
 Why = Callable[..., list[str]]
 
@@ -117,7 +113,7 @@ def test_a_changed_template_is_shown_where_it_begins_to_differ(
 def test_a_changed_setting_without_the_earlier_value_is_named_as_that(
     why: Why, project: Project, write_project: WriteProject
 ) -> None:
-    path = str(project.store.prompts("videomme", "few", "003"))
+    path = str(stored_file(project.store, "prompts", "videomme", "few", "003"))
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
     few = dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}
     assert why("videomme/prompts few|003", write_project(dict(EVALUATIONS) | {"few": few})) == [
@@ -198,7 +194,7 @@ def test_a_parent_that_was_rebuilt_alone_is_the_reason(
 def test_a_lost_file_and_a_partition_that_was_never_built_have_different_reasons(
     why: Why, project: Project, write_project: WriteProject
 ) -> None:
-    lost = project.store.prompts("videomme", "few", "002")
+    lost = stored_file(project.store, "prompts", "videomme", "few", "002")
     lost.unlink()
     assert why("videomme/prompts few|002") == [f"file gone or outdated: {lost}"]
     new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})

@@ -8,15 +8,16 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 import pytest
-from videomme_pipeline.stages.plan import plan_project
 
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import ALL, Copy, WriteServed
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import CITATION
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.audit.citation_checks import CitationCheck, Status
+from videomme_pipeline.stages.plan import plan_project
 from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 
@@ -76,7 +77,7 @@ def test_a_video_that_changed_since_scoring_blocks_the_older_scores(
 def test_scores_without_the_file_about_their_videos_are_completed_without_asking(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
-    project.store.evaluated_videos("videomme", "few").unlink()
+    stored_file(project.store, "evaluated_videos", "videomme", "few").unlink()
     assert statuses(project, "few")[CitationCheck.MEDIA] is Status.UNKNOWN
     journal = project.store.journal.read_bytes()
     assert refresh_project(project, instance, ALL).built == {"videomme/scores": 1}

@@ -1,7 +1,6 @@
 """Raising any number of a stage's code version makes its partitions stale, for every stage."""
 
 import pytest
-from videomme_pipeline.stages.stage import SharedStage
 from videomme_pipeline.assets.stages.reports import ReportPage
 from videomme_pipeline.assets.stages.warehouse import Warehouse
 
@@ -11,6 +10,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.scoring.readers.read_answer import READERS
+from videomme_pipeline.stages.stage import SharedStage
 
 
 def fingerprints(project: Project, name: str) -> set[tuple[str, str]]:

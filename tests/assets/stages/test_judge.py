@@ -6,14 +6,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.plan import Freshness
 
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject, expected_costs
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.stages.refresh import RefreshResult
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.stages.plan import Freshness
+from videomme_pipeline.stages.refresh import RefreshResult
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, query
 
@@ -67,7 +68,7 @@ def test_a_judge_reads_each_unreadable_answer_once_and_failures_leave_scores_sta
         assert refresh_project(project, instance, ["mine"]).run_id is None
         assert asked(server) == {"model": QUESTIONS, "judge": 2 * QUESTIONS}
 
-    rows = read_rows(project.store.scores("videomme", "mine"), ScoredQuestion)
+    rows = read_rows(stored_file(project.store, "scores", "videomme", "mine"), ScoredQuestion)
     assert {row.rule for row in rows} == {"judge"}
     assert not any(row.outcome is Outcome.UNREADABLE for row in rows)
     with connect(project.store) as connection:
@@ -110,7 +111,7 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
         assert asked(server) == {"model": 3, "judge": 2}
         assert str(stopped.stopped_by).startswith("mine@judge: stopped at $1.2000 of $1.4000")
         assert not [state for state in stopped.not_fresh if state.freshness is Freshness.FAILED]
-        rows = read_rows(project.store.scores("videomme", "mine"), ScoredQuestion)
+        rows = read_rows(stored_file(project.store, "scores", "videomme", "mine"), ScoredQuestion)
         assert [str(row.judge_error)[:9] for row in rows if row.judge_error] == ["not asked"]
         (left,) = expected_costs(project, instance, ["mine"])
         assert (left.evaluation, left.requests_low, left.requests) == ("mine@judge", 1, 1)

@@ -10,6 +10,7 @@ import pytest
 from videomme_pipeline.assets.stages.refresh import BUILD_SECONDS, FILE_BYTES, refresh
 
 from tests.support.projects import stage
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.stages.metadata import (
     LARGEST_PICTURE_BYTES,
     chart_picture,
@@ -56,7 +57,7 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     event = events(instance, "videomme/scores")["few"]
-    rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
+    rows = read_rows(stored_file(project.store, "scores", "videomme", "few"), ScoredQuestion)
     shown = table(event, "breakdowns")
     assert {row["by"] for row in shown} == {
         facet.column for facet in find_benchmark("videomme").facets
@@ -81,7 +82,9 @@ def test_subtitles_show_their_coverage_by_duration(
     assert len(covered) == 1
     rows = table(covered[0], "coverage_by_duration")
     facts = [
-        stored_settings(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
+        stored_settings(
+            stored_file(project.store, "subtitles", "videomme", "uniform_n-4.window-500", video)
+        )
         for video in project.benchmarks["videomme"].snapshot.questions
     ]
     assert sum(int(str(row["videos"])) for row in rows) == len(facts)

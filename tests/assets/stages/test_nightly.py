@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import Copy, WriteProject
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.recent import RECENT
@@ -231,7 +232,7 @@ def test_without_a_baseline_no_request_is_sent(
     refresh_project(opened, instance, ["asked"])
     before = server.request_count
     (tracked,) = tracked_evaluations(opened)
-    opened.store.scores("videomme", "asked").unlink()
+    stored_file(opened.store, "scores", "videomme", "asked").unlink()
     job = build_definitions(opened).resolve_job_def(NIGHTLY_JOB)
     result = job.execute_in_process(
         instance=instance, partition_key="2026-11-02", raise_on_error=False

@@ -7,10 +7,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.stage import Failed
 
 from tests.support.model_server import Fault, ModelServer, always
 from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stage
+from tests.support.stored_files import stored_file
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
@@ -26,6 +26,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.stages.stage import Failed
 from videomme_pipeline.storage.tables import read_rows
 
 WriteServed = Callable[..., Project]
@@ -139,7 +140,7 @@ def test_a_run_in_which_nobody_answers_fails_with_the_reason(
         data = failure.step_failure_data.user_failure_data
         assert data is not None
         assert "few: no video has all of its answers: model served" in str(data.description)
-    scores = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
+    scores = read_rows(stored_file(project.store, "scores", "videomme", "few"), ScoredQuestion)
     assert {row.outcome for row in scores} == {Outcome.FAILED}, "the other steps ran"
     complete = is_complete(stage(project, "responses"))
     assert str(complete.description).startswith("3 failed: model served")

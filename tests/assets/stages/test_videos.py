@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-from videomme_pipeline.stages.stage import AnyStage
 from videomme_pipeline.assets.stages.refresh import refresh
 
 from tests.support.builders import declare_samples
@@ -11,6 +10,7 @@ from tests.support.projects import Copy, stage
 from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoPartition
+from videomme_pipeline.stages.stage import AnyStage
 
 
 def failures(built_stage: AnyStage) -> dict[str, str]:

@@ -7,15 +7,16 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.stages.plan import Freshness, plan_project
-from videomme_pipeline.stages.data_folder import DataFolder, Shelf, remove
 
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
+from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.stages.data_folder import DataFolder, Shelf, remove
+from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.videos.sound import SOUND_VERSION
 
@@ -60,7 +61,9 @@ def test_removing_garbage_makes_nothing_stale(
     remove(garbage)
     refresh_project(fewer, instance, list(FEW))
     assert {s.freshness for s in plan_project(fewer)} == {Freshness.FRESH}
-    assert fewer.store.responses("videomme", "more", "002").exists(), "answers are results"
+    assert stored_file(fewer.store, "responses", "videomme", "more", "002").exists(), (
+        "answers are results"
+    )
     again = refresh_project(write_project(), instance, ALL)
     assert (again.built["videomme/frames"], again.built["videomme/responses"]) == (3, 0)
 
@@ -156,7 +159,7 @@ def test_the_cache_commands_list_and_remove_files(
 
 def test_damaged_files_are_garbage_unless_they_are_results(project: Project) -> None:
     store = project.store
-    scores = Path(store.scores("videomme", "few").path)
+    scores = Path(stored_file(store, "scores", "videomme", "few").path)
     damaged = scores.with_name("few.parquet.corrupt")
     damaged.write_bytes(b"x")
     kept = store.observation("videomme", "few", "2026-11-20.parquet.corrupt").parent

@@ -13,6 +13,7 @@ from tests.support.made_up_results import (
     v1_questions,
     v2_questions,
 )
+from tests.support.stored_files import stored_file
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.reports.terminal.comparison import marginal_rows, show_comparison
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -28,7 +29,8 @@ def compared(store: Store, questions: list[Question]) -> Comparison:
     for name, skill in (("good", 0.9), ("bad", 0.3)):
         store_evaluation(store, questions, MadeUpEvaluation(name=name, skill=skill), texts=False)
     good, bad = (
-        read_rows(store.scores(benchmark, name), ScoredQuestion) for name in ("good", "bad")
+        read_rows(stored_file(store, "scores", benchmark, name), ScoredQuestion)
+        for name in ("good", "bad")
     )
     return compare(good, bad)
 

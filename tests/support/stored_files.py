@@ -1,0 +1,87 @@
+"""Files of stages in a data folder: those that a run has built, and made-up ones."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from upath import UPath
+
+from videomme_pipeline.fingerprint import text_fingerprint
+from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.names import StoredName
+from videomme_pipeline.storage.results import MANIFEST, Results, record_shown
+from videomme_pipeline.storage.tables import write_rows
+
+MADE_UP = text_fingerprint("made up")
+"""The fingerprint of every made-up file."""
+
+
+def made_up_file(
+    store: Store,
+    stage: str,
+    benchmark: str,
+    variant: str | None = None,
+    video: str | None = None,
+) -> UPath:
+    """The path of a made-up file of a stage."""
+    name = StoredName(variant=variant, video=video, fingerprint=MADE_UP)
+    return store.built(benchmark, stage, name)
+
+
+def write_made_up(path: UPath, rows: Sequence[Any], row_class: type[Any], **more: Any) -> None:
+    """Write the rows of a made-up file."""
+    write_rows(path, rows, row_class, fingerprint=MADE_UP, **more)
+
+
+def show_made_up(
+    store: Store, benchmark: str, evaluation: str, videos: Iterable[str] = ()
+) -> None:
+    """Write the manifest of made-up scores about `videos`, and record that they are shown."""
+    rows = [
+        EvaluatedVideo(
+            benchmark=benchmark,
+            evaluation=evaluation,
+            video_id=video,
+            questions_fingerprint=MADE_UP,
+            video_hash=None,
+            subtitle_hash=None,
+            planned_frames=None,
+            frame_tokens=None,
+            **dict.fromkeys(MANIFEST.values(), MADE_UP),
+        )
+        for video in videos
+    ]
+    path = made_up_file(store, "evaluated_videos", benchmark, evaluation)
+    if rows or not path.exists():
+        write_made_up(path, rows, EvaluatedVideo)
+    record_shown(store, benchmark, evaluation, MADE_UP, {}, datetime.now(UTC))
+
+
+def stored_file(
+    store: Store,
+    stage: str,
+    benchmark: str,
+    variant: str | None = None,
+    video: str | None = None,
+) -> UPath:
+    """The file of a partition that readers show, else any stored one, else one that is not there.
+
+    For prompts, responses and other inputs, that is the file that the shown scores came from.
+    """
+    results = Results(store)
+    path: UPath | None = None
+    if stage == "questions":
+        path = results.questions(benchmark)
+    elif stage == "videos":
+        path = results.videos(benchmark).get(str(video))
+    for shown in results.scores(benchmark):
+        if stage in ("scores", "evaluated_videos") and shown.evaluation == variant:
+            path = shown.path if stage == "scores" else shown.evaluated_videos
+        elif stage in ("prompts", "responses", "attempts", "subtitles"):
+            is_own = stage == "subtitles" or shown.evaluation == variant
+            path = (shown.files(stage, variant).get(str(video)) if is_own else None) or path
+    names = results.names(benchmark, stage).by_partition.get((variant, video))
+    if path is None and names:
+        path = store.built(benchmark, stage, names[-1])
+    return path or made_up_file(store, stage, benchmark, variant, video)
