@@ -11,7 +11,7 @@ import dagster as dg
 from videomme_pipeline.rows import arrow_schema, describe_columns
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture
 
-LARGEST_PICTURE_BYTES = 60_000
+MAX_PICTURE_BYTES = 60_000
 """Larger pictures are left out, because the event log stores every picture."""
 
 
@@ -63,7 +63,7 @@ def _value(fact: object) -> object:
 def _picture(picture: Picture) -> dg.MarkdownMetadataValue:
     """A picture inside Markdown, or a note if it is too large for the event log."""
     size = len(picture.data)
-    if size > LARGEST_PICTURE_BYTES:
+    if size > MAX_PICTURE_BYTES:
         return dg.MetadataValue.md(f"{picture.title}: {size:,} bytes, too large to show here")
     encoded = base64.b64encode(picture.data).decode()
     return dg.MetadataValue.md(f"![{picture.title}](data:{picture.media_type};base64,{encoded})")

@@ -34,9 +34,7 @@ def write_made_up(path: UPath, rows: Sequence[Any], row_class: type[Any], **more
     write_rows(path, rows, row_class, fingerprint=MADE_UP, **more)
 
 
-def show_made_up(
-    store: Store, benchmark: str, evaluation: str, videos: Iterable[str] = ()
-) -> None:
+def show_made_up(store: Store, benchmark: str, evaluation: str, videos: Iterable[str] = ()) -> None:
     """Write the manifest of made-up scores about `videos`, and record that they are shown."""
     rows = [
         EvaluatedVideo(

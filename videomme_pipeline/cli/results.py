@@ -21,7 +21,7 @@ from videomme_pipeline.cli.stored_scores import open_findings, print_findings, s
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.formats.results_format import EvaluationResults
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
@@ -216,7 +216,7 @@ def export(
 def _propose(
     store: "Store",
     evaluation: str,
-    scored: "Scored",
+    scored: "EvaluationResults",
     to: str,
     *,
     dry_run: bool,
@@ -253,10 +253,10 @@ def _propose(
     note(f"Opened {opened.pr_url}")
 
 
-def _scored(store: "Store", evaluation: str) -> "Scored":
+def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
     """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.formats.results_format import EvaluationResults
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows, stored_settings
@@ -268,7 +268,7 @@ def _scored(store: "Store", evaluation: str) -> "Scored":
         for finding in open_findings(store, [evaluation])
         if finding["status"] == "blocked"
     ]
-    return Scored(
+    return EvaluationResults(
         questions=[] if questions is None else read_rows(questions, Question),
         rows=read_rows(shown.path, ScoredQuestion),
         settings=stored_settings(shown.path),

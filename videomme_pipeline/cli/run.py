@@ -161,7 +161,7 @@ def nightly(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run tracked evaluations again and compare them with their baselines.
+    """Run tracked evaluations again and compare them with their references.
 
     Without names, runs every evaluation that nightly.yaml tracks. A nightly run
     that is already stored is not repeated. Exits with status 1 if a check fails

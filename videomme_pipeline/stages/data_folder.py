@@ -15,7 +15,7 @@ from upath import UPath
 
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMMEError
-from videomme_pipeline.frames.cache import DecodedFrames, stored_sampling
+from videomme_pipeline.frames.cache import DecodeTime, stored_sampling
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import variant_in
 from videomme_pipeline.stages.chain import CHAIN, all_stages
@@ -33,13 +33,13 @@ it."""
 _REBUILT = ("questions", "videos", "subtitles", "prompts")
 """The stages of a benchmark whose files are removed if nothing needs them. Frames are shared by all
 benchmarks. Responses and scores are never removed."""
-_SHARED = ("decoding", "packets", "sound")
+_SHARED = ("generation", "packets", "sound")
 _RECORDS = ("nightly_runs", "baselines")
 _DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class CacheEntry:
     """The stored files of one kind and name, such as the frames of a sampling.
 
     `named_by` contains the evaluations that use the files. `offered` is True if samplings.yaml
@@ -83,7 +83,7 @@ class DataFolder:
     def __init__(self, project: Project) -> None:
         self._project, self._store = project, project.store
 
-    def shelves(self) -> list[Shelf]:
+    def shelves(self) -> list[CacheEntry]:
         """Everything that is stored, by kind and name."""
         configuration = self._project.configuration
         offered = {
@@ -93,7 +93,7 @@ class DataFolder:
         for file in [*self._frames, *self._built]:
             by_name[file.stage, self._variant(file)].append(file)
         shelves = [
-            Shelf(
+            CacheEntry(
                 kind=kind,
                 name=name,
                 videos=len({_video(file) for file in files} - {None}),
@@ -113,7 +113,7 @@ class DataFolder:
                     by_evaluation[name.partition("/")[0]][name] = state
                 others += [(kind, name, states) for name, states in sorted(by_evaluation.items())]
         return shelves + [
-            Shelf(
+            CacheEntry(
                 kind=kind,
                 name=name,
                 videos=0 if kind not in ("packets", "sound") else len(states),
@@ -246,7 +246,7 @@ class DataFolder:
     @cached_property
     def _decode_seconds(self) -> Mapping[tuple[str | None, str], float]:
         """The CPU time that frames took, by video and settings."""
-        rows = read_files(self._store.decoding_files(), DecodedFrames)
+        rows = read_files(self._store.decode_times_files(), DecodeTime)
         return {(row.video_hash, row.frames_fingerprint): row.decode_cpu_seconds for row in rows}
 
     @cached_property

@@ -12,7 +12,7 @@ from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import (
-    DecodedFrames,
+    DecodeTime,
     Frame,
     FrameSet,
     StoredFrames,
@@ -86,7 +86,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
             for target in of_video:
                 yield BuildFailure(partition=target.partition, reason=str(error))
     by_video = {job.video_id: by_video[job.video_id] for job in jobs}
-    decoded: list[DecodedFrames] = []
+    decoded: list[DecodeTime] = []
     with (
         ExitStack() as stack,
         project.workers() as workers,
@@ -105,7 +105,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
             stage.show("frames", number, len(jobs), stored, workers.description)
             new = [item for item in result.frame_sets if not item.reused]
             decoded += [
-                DecodedFrames(
+                DecodeTime(
                     video_hash=item.video_hash,
                     frames_fingerprint=item.fingerprint,
                     decode_cpu_seconds=result.cpu_seconds / len(new),
@@ -121,10 +121,10 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
             yield BuildFailure(partition=target.partition, reason=str(objection))
 
 
-def _store_cpu_seconds(stage: BenchmarkStage, decoded: Sequence[DecodedFrames]) -> None:
+def _store_cpu_seconds(stage: BenchmarkStage, decoded: Sequence[DecodeTime]) -> None:
     if decoded:
         name = fingerprint(decoded)
-        write_rows(stage.project.store.decoding(name), decoded, DecodedFrames, fingerprint=name)
+        write_rows(stage.project.store.decode_times(name), decoded, DecodeTime, fingerprint=name)
 
 
 def _extract(

@@ -173,7 +173,7 @@ RESPONSES = Stage(
     prepare=_prepare,
     build=_build,
     facts=_facts,
-    settings=("model", "decoding", "repeats"),
+    settings=("model", "generation", "repeats"),
     companion="attempts",
     asks_models=True,
 )

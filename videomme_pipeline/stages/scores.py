@@ -43,7 +43,7 @@ def _fingerprint(benchmark: BenchmarkState, partition: VariantPartition) -> str:
 
 
 def reader_version(evaluation: Evaluation) -> str:
-    """Name and version of the reader of an evaluation, such as "strict-3"."""
+    """Name and version of the reader of an evaluation, such as "careful-3"."""
     return f"{evaluation.reader}-{READERS[evaluation.reader].version}"
 
 

@@ -114,10 +114,10 @@ class Store:
         """One file per video content and frame settings, shared by all benchmarks."""
         return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
-    def decoding(self, name: str) -> UPath:
+    def decode_times(self, name: str) -> UPath:
         """The CPU time of the frames that one run decoded, which the files of frames do not have:
         two machines write the same bytes."""
-        return self.path("decoding", f"{name}.parquet")
+        return self.path("decode_times", f"{name}.parquet")
 
     def sound(self, video_hash: str, version: int) -> UPath:
         """One file per video content, shared by all benchmarks."""
@@ -130,9 +130,9 @@ class Store:
         """
         return self.path(benchmark, "nightly_runs", evaluation, record_name(date, part))
 
-    def baseline_repeat(self, benchmark: str, evaluation: str, name: str, part: str = "") -> UPath:
-        """The scored questions of one repeat of the baseline of nightly runs."""
-        return self.path(benchmark, "baselines", evaluation, record_name(name, part))
+    def reference_repeat(self, benchmark: str, evaluation: str, name: str, part: str = "") -> UPath:
+        """The scored questions of one repeat of the reference of nightly runs."""
+        return self.path(benchmark, "references", evaluation, record_name(name, part))
 
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
@@ -209,8 +209,8 @@ class Store:
     def frame_files(self) -> list[UPath]:
         return self._files("frames", "*", "*.parquet")
 
-    def decoding_files(self) -> list[UPath]:
-        return self._files("decoding", "*.parquet")
+    def decode_times_files(self) -> list[UPath]:
+        return self._files("decode_times", "*.parquet")
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
@@ -220,7 +220,7 @@ class Store:
             "servers",
             "nightly_runs",
             "findings",
-            "baselines",
+            "references",
             "checkpoints",
             "races",
         }
@@ -241,7 +241,7 @@ class Store:
 
     def baseline_files(self, benchmark: str, evaluation: str) -> list[UPath]:
         """The repeats of a baseline, one file each, as in `observation_files`."""
-        return best_records(self.variant_files("baselines", benchmark, evaluation))
+        return best_records(self.variant_files("references", benchmark, evaluation))
 
     def checkpoint_files(self) -> list[UPath]:
         return self._files("checkpoints", "*.parquet")

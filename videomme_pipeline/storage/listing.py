@@ -19,7 +19,7 @@ from videomme_pipeline.storage.objects import (
 )
 
 NO_BENCHMARKS = (
-    *("checkpoints", "decoding", "failures", "frames", "local", "packets", "races", "servers"),
+    *("checkpoints", "decode_times", "failures", "frames", "local", "packets", "races", "servers"),
     "sound",
 )
 """The folders in a data folder that do not belong to one benchmark."""

@@ -10,7 +10,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import DamagedFileError, StorageError
-from videomme_pipeline.frames.cache import DecodedFrames
+from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
@@ -52,7 +52,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Results], list[UPath]]]] = {
         EvaluatedVideo,
         lambda results: [s.evaluated_videos for s in results.scores()],
     ),
-    "decoding": (DecodedFrames, lambda results: results.store.decoding_files()),
+    "decode_times": (DecodeTime, lambda results: results.store.decode_times_files()),
     "attempts": (AttemptRow, _attempts),
     "nightly_runs": (ObservedQuestion, lambda results: results.store.observation_files()),
     "checkpoints": (Checkpoint, lambda results: results.store.checkpoint_files()),

@@ -182,7 +182,7 @@ class Versions:
                     evaluation.name,
                     evaluation.model.fingerprint,
                     server,
-                    evaluation.decoding.fingerprint,
+                    evaluation.generation.fingerprint,
                     evaluation.repeats,
                 )
                 for server in self.server_keys(evaluation.model)
