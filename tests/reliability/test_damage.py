@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, WriteProject
-from tests.support.stored_files import stored_file
+from tests.support.stored_files import shown_scores, stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -111,7 +111,7 @@ def test_the_error_for_a_damaged_dagster_database_says_what_to_do(
     project: Project, root: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     use(monkeypatch, root)
-    scores = {p.stem: read_rows(p, ScoredQuestion) for p in project.store.score_files()}
+    scores = shown_scores(project.store)
     half(root / "home" / file)
     message = videomme("status").failed_with
     assert f"{root / 'home' / file}: damaged (" in message
@@ -120,7 +120,7 @@ def test_the_error_for_a_damaged_dagster_database_says_what_to_do(
     again = videomme("run")
     assert again.status == 0
     assert "Built " in again.err
-    assert {p.stem: read_rows(p, ScoredQuestion) for p in project.store.score_files()} == scores
+    assert shown_scores(project.store) == scores
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_every_damaged_file_is_rebuilt_without_asking_a_model(
 ) -> None:
     use(monkeypatch, root)
     store = project.store
-    scores = {path.stem: read_rows(path, ScoredQuestion) for path in store.score_files()}
+    scores = shown_scores(store)
     paths = [file_of(store, kind) for kind in kinds]
     for path in paths:
         damage(path)
@@ -147,7 +147,7 @@ def test_every_damaged_file_is_rebuilt_without_asking_a_model(
     again = videomme("run")
     assert again.status == 0
     assert "Everything is fresh" in again.err
-    assert {p.stem: read_rows(p, ScoredQuestion) for p in store.score_files()} == scores
+    assert shown_scores(store) == scores
     output = f"{status.err}{run.err}{caplog.text}"
     # The DuckDB file is only built again, and the log of the hashes may still contain them all.
     quiet = {file_of(store, "DuckDB file"), file_of(store, "hashes.sqlite")}

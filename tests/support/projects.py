@@ -190,12 +190,9 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return folder
 
 
-def expected_costs(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
-) -> list[CostEstimate]:
+def expected_costs(project: Project, evaluations: Sequence[str]) -> list[CostEstimate]:
     """The estimated costs of a run of `evaluations`."""
-    states = plan_project(project, evaluations)
-    return estimate_costs(pending_requests(states))
+    return estimate_costs(pending_requests(plan_project(project, evaluations)))
 
 
 def stage(project: Project, name: str) -> BenchmarkStage:

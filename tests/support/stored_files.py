@@ -8,10 +8,12 @@ from upath import UPath
 
 from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName
-from videomme_pipeline.storage.results import MANIFEST, Results, record_shown
-from videomme_pipeline.storage.tables import write_rows
+from videomme_pipeline.storage.results import Results, record_shown
+from videomme_pipeline.storage.tables import read_files, read_rows, write_rows
 
 MADE_UP = text_fingerprint("made up")
 """The fingerprint of every made-up file."""
@@ -46,7 +48,11 @@ def show_made_up(store: Store, benchmark: str, evaluation: str, videos: Iterable
             subtitle_hash=None,
             planned_frames=None,
             frame_tokens=None,
-            **dict.fromkeys(MANIFEST.values(), MADE_UP),
+            from_questions=MADE_UP,
+            from_video=MADE_UP,
+            from_subtitles=MADE_UP,
+            from_prompts=MADE_UP,
+            from_responses=MADE_UP,
         )
         for video in videos
     ]
@@ -83,3 +89,15 @@ def stored_file(
     if path is None and names:
         path = store.built(benchmark, stage, names[-1])
     return path or made_up_file(store, stage, benchmark, variant, video)
+
+
+def shown_scores(store: Store) -> dict[str, list[ScoredQuestion]]:
+    """The scored questions of every evaluation with scores that readers show."""
+    shown = Results(store).scores()
+    return {scores.evaluation: read_rows(scores.path, ScoredQuestion) for scores in shown}
+
+
+def shown_responses(store: Store, evaluation: str) -> list[Response]:
+    """The responses that the shown scores of an evaluation were computed from."""
+    shown = Results(store).find(evaluation)
+    return [] if shown is None else read_files(shown.responses.values(), Response)
