@@ -172,7 +172,6 @@ def test_a_frame_plays_the_video_from_its_time(chromium: Browser, server: PageSe
             return [image.naturalWidth, image.naturalHeight];
         }"""
     ) == [2048, 144]
-    assert page.locator(".frames li").last.inner_text().startswith("0:30.0\n")
     assert problems == []
     with page.expect_response("**/videos/videomme/001") as response:
         page.get_by_role("button", name="Play from 0:10.0").click()
