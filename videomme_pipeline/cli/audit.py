@@ -67,7 +67,7 @@ def audit(
     options = file_options(
         store,
         benchmark,
-        "strict",
+        "careful",
         annotations,
         track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
         columns=renamed_columns(columns),

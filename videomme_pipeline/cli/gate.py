@@ -62,7 +62,7 @@ def gate(
     max_failed: MaxFailed = 0.1,
     junit: JUnitFile = None,
     benchmark: BenchmarkName = "videomme",
-    reader: FileReader = "strict",
+    reader: FileReader = "careful",
     annotations: Annotations = None,
     columns: Columns = None,
     columns_b: ColumnsOfSecond = None,

@@ -22,7 +22,13 @@ from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.frames.backends import PYAV, Decoded, Missing, decode_frames, refusal_reason
+from videomme_pipeline.frames.backends import (
+    PYAV,
+    DecodedFrame,
+    Missing,
+    decode_frames,
+    refusal_reason,
+)
 from videomme_pipeline.frames.cache import (
     Frame,
     FrameWriter,
@@ -56,7 +62,7 @@ MIN_PACKETS_TO_SPLIT = 3_000
 class FrameJob:
     """One video and the samplings to extract from it, or from a clip of it.
 
-    `duration` selects the budgets of the samplings.
+    `duration` selects the frame counts of the samplings.
     """
 
     video_id: str
@@ -186,15 +192,15 @@ _Extracted = tuple[str, Frame]
 def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
     selections: list[_Selection] = []
     for sampling in job.samplings:
-        budgeted = sampling.for_duration(job.duration)
-        wrong_backend = refusal_reason(budgeted.backend, job.file, index)
+        by_duration = sampling.for_duration(job.duration)
+        wrong_backend = refusal_reason(by_duration.backend, job.file, index)
         selections.append(
             _Selection(
-                sampling=budgeted,
-                choice=budgeted.choose(index.times),
-                backend=PYAV if wrong_backend else budgeted.backend,
+                sampling=by_duration,
+                choice=by_duration.choose(index.times),
+                backend=PYAV if wrong_backend else by_duration.backend,
                 wrong_backend=wrong_backend,
-                fingerprint=frames_fingerprint(budgeted, clip=job.clip),
+                fingerprint=frames_fingerprint(by_duration, clip=job.clip),
             )
         )
     return selections
@@ -224,7 +230,7 @@ def _pictures(
 
 
 def _encode(
-    item: Decoded | Missing,
+    item: DecodedFrame | Missing,
     index: PacketIndex,
     requests: Sequence[tuple[_Selection, dict[int, float]]],
 ) -> tuple[int, list[_Extracted | Missing]]:

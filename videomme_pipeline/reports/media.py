@@ -20,7 +20,7 @@ from videomme_pipeline.videos.probe import Video
 SHEET_COLUMNS = 8
 CELL_WIDTH, CELL_HEIGHT = 256, 144
 """Size of a frame in a sheet, in pixels. The question view cuts the sheet by these numbers."""
-MOST_PICTURES = 768
+MAX_PICTURES = 768
 """Frames in a sheet. The page shows further frames of a longer set as times only."""
 
 
@@ -37,7 +37,7 @@ class FramesKey:
         return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
 
 
-class Beside(IntEnum):
+class PageFiles(IntEnum):
     """The files beside the page."""
 
     NOTHING = 0
@@ -55,7 +55,7 @@ class Media:
     benchmark: str
     frames: Mapping[tuple[str, str], FramesKey]
     videos: Mapping[str, Path]
-    beside: Beside = Beside.NOTHING
+    beside: PageFiles = PageFiles.NOTHING
 
     @property
     def sheets(self) -> dict[str, FramesKey]:
@@ -64,11 +64,11 @@ class Media:
 
     def sheet_beside(self, video_id: str, sampling: str) -> str | None:
         """URL of the contact sheet of stored frames, or None if the page has none beside it."""
-        return self.frames[video_id, sampling].sheet if self.beside >= Beside.SHEETS else None
+        return self.frames[video_id, sampling].sheet if self.beside >= PageFiles.SHEETS else None
 
     def video_beside(self, video_id: str) -> str | None:
         """URL of a video, or None if the page has no videos beside it."""
-        has_videos = self.beside is Beside.SHEETS_AND_VIDEOS
+        has_videos = self.beside is PageFiles.SHEETS_AND_VIDEOS
         return self.video_url(video_id) if has_videos and video_id in self.videos else None
 
     def video_url(self, video_id: str) -> str:
@@ -102,7 +102,7 @@ def stored_media(
 
 
 def contact_sheet(store: Store, key: FramesKey) -> bytes:
-    """A JPEG with the first `MOST_PICTURES` frames of a set, each in a cell of the same size.
+    """A JPEG with the first `MAX_PICTURES` frames of a set, each in a cell of the same size.
 
     Raises:
         FileNotFoundError: if the frames are no longer stored.
@@ -110,7 +110,7 @@ def contact_sheet(store: Store, key: FramesKey) -> bytes:
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only pages with files need it
 
-    frames = read_frames(store, key.video_hash, key.settings).frames[:MOST_PICTURES]
+    frames = read_frames(store, key.video_hash, key.settings).frames[:MAX_PICTURES]
     rows = -(-len(frames) // SHEET_COLUMNS)
     sheet = Image.new("RGB", (SHEET_COLUMNS * CELL_WIDTH, rows * CELL_HEIGHT))
     for number, frame in enumerate(frames):

@@ -30,7 +30,7 @@ from videomme_pipeline.reports.history import (
     last_runs,
     race_looks,
 )
-from videomme_pipeline.reports.media import Beside, FramesKey, Media, contact_sheet, stored_media
+from videomme_pipeline.reports.media import FramesKey, Media, PageFiles, contact_sheet, stored_media
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,
@@ -117,7 +117,7 @@ def write_folder(
         DamagedFileError: if stored frames are damaged.
     """
     pages = _collect(store, benchmark, evaluations)
-    served = _with_files(pages, Beside.SHEETS)
+    served = _with_files(pages, PageFiles.SHEETS)
     for page in pages:
         for name, table in page.tables.items():
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
@@ -145,10 +145,10 @@ def served_page(store: Store, evaluations: Sequence[str] | None = None) -> Serve
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    return _with_files(_collect(store, None, evaluations), Beside.SHEETS_AND_VIDEOS)
+    return _with_files(_collect(store, None, evaluations), PageFiles.SHEETS_AND_VIDEOS)
 
 
-def _with_files(pages: "Sequence[_BenchmarkPage]", beside: Beside) -> ServedPage:
+def _with_files(pages: "Sequence[_BenchmarkPage]", beside: PageFiles) -> ServedPage:
     """The page that has all texts in full and shows the stored files of the kinds `beside`."""
     media = [replace(page.media, beside=beside) for page in pages]
     details = {
@@ -157,7 +157,7 @@ def _with_files(pages: "Sequence[_BenchmarkPage]", beside: Beside) -> ServedPage
     }
     return ServedPage(
         document=render(
-            _summary(pages), details, images=True, videos=beside is Beside.SHEETS_AND_VIDEOS
+            _summary(pages), details, images=True, videos=beside is PageFiles.SHEETS_AND_VIDEOS
         ),
         sheets={url: key for stored in media for url, key in stored.sheets.items()},
         videos={

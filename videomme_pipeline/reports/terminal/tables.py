@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 _NUMBER = re.compile(r"|(≥ )?[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
 """A cell that is right-aligned: nothing, a number, a percentage or an interval."""
-_LEAST_TEXT = 14
+_MIN_TEXT_WIDTH = 14
 """Texts are not wrapped to fewer characters, because numbers with units and short names are read as
 a whole."""
 
@@ -69,7 +69,7 @@ class _Column:
         """The width to which texts can be wrapped: the longest word, and no narrow column."""
         words = [word for text in self._texts() for word in text.split()]
         longest = max(map(cell_len, words), default=0)
-        return max(longest, min(self.full_width(), _LEAST_TEXT))
+        return max(longest, min(self.full_width(), _MIN_TEXT_WIDTH))
 
     def is_numeric(self) -> bool:
         return all(map(_NUMBER.fullmatch, self.cells))
