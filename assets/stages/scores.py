@@ -22,6 +22,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.judge.judge import summarize_judge
 from videomme_pipeline.project.answers.scores import (
     evaluated_videos,
     needs_video,
@@ -32,7 +33,6 @@ from videomme_pipeline.project.state.partitions import VariantPartition
 from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
 from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, EvaluatedVideo
-from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns

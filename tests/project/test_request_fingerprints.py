@@ -19,6 +19,7 @@ from videomme_pipeline.demo.embedded.identity import embedded_identity
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.judge.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
 from videomme_pipeline.models.endpoint.endpoints import PROFILES
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
@@ -27,7 +28,6 @@ from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.project.answers.asking import frame_digest
 from videomme_pipeline.prompts.render import Template
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
-from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.serving.engines import EngineName
 

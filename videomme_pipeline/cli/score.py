@@ -35,6 +35,7 @@ from videomme_pipeline.cli.context import (
 from videomme_pipeline.cli.stored_scores import (
     file_options,
     names_files,
+    note_same_answers,
     open_findings,
     print_findings,
     rows_and_settings,
@@ -43,7 +44,7 @@ from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.readers.judge import AskJudge
+    from videomme_pipeline.judge.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.storage.layout import Store
 
@@ -219,7 +220,6 @@ def _show_comparison(
     `columns_b` are further columns of the second file.
     """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
-    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
@@ -240,12 +240,8 @@ def _show_comparison(
         evaluation_a=a,
         evaluation_b=b,
     )
-    same = None
-    if len(names) < 2:  # the requests of results files are not known
-        for _, _, pair in same_pairs([rows_a, rows_b], requests_are_stored=False):
-            same = same_answers_fact(pair, (a, b))
-    if same:
-        note(f"Note: {same}")
+    # The requests of results files are not known.
+    same = note_same_answers((a, b), (rows_a, rows_b)) if len(names) < 2 else None
     if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:
         note(
             "Note: the track of the results file is unknown. State with --track whether the model "
@@ -286,7 +282,7 @@ def read(
     offered = [Letter(letter) for letter in letters]
     rows = read_lines(sys.stdin, kind, offered)
     if judge is not None:
-        from videomme_pipeline.scoring.readers.judge import judge_lines
+        from videomme_pipeline.judge.judge import judge_lines
 
         rows = judge_lines(rows, _judge(judge, kind, "read"))
     failed = False
@@ -302,8 +298,8 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
 
     The journal stores the replies under `<evaluation>@judge`.
     """
+    from videomme_pipeline.judge.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.project.runs.journal import journal_of
-    from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
     if reader is not ReaderName.CAREFUL:

@@ -58,6 +58,19 @@ def names_files(name: str, store: "Store | None") -> bool:
     return files_of_run(path)[0].exists()
 
 
+def note_same_answers(
+    names: tuple[str, str], runs: "Sequence[Sequence[ScoredQuestion]]"
+) -> str | None:
+    """Print a note if two runs have the same answers, and return its text."""
+    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
+
+    for _, _, same in same_pairs(runs, requests_are_stored=False):
+        fact = same_answers_fact(same, names)
+        note(f"Note: {fact}")
+        return fact
+    return None
+
+
 def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "AuditedRun":
     """The run in a results file, or that of an evaluation.
 

@@ -8,10 +8,10 @@ from typing import Any
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.judge.judge import Judge
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Template
-from videomme_pipeline.scoring.readers.judge import Judge
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import track
 from videomme_pipeline.subtitles.align import Alignment

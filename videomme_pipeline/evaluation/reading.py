@@ -23,6 +23,7 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
 from videomme_pipeline.frames.sampling import FromFile, Sampling
 from videomme_pipeline.frames.sampling_names import configured_sampling
+from videomme_pipeline.judge.judge import Judge, JudgeSpec
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import (
@@ -32,7 +33,6 @@ from videomme_pipeline.prompts.render import (
     load_template,
     parse_template,
 )
-from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.subtitles.align import parse_alignment
 

@@ -17,13 +17,8 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.answers import Answers
 from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_results
+from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
 from videomme_pipeline.scoring.audit.findings import AuditedRun
-from videomme_pipeline.scoring.readers.judge import (
-    AskJudge,
-    JudgeSummary,
-    judge_rows,
-    summarize_judge,
-)
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion

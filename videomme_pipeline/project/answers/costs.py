@@ -10,6 +10,7 @@ import numpy as np
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.judge.judge import RULE, Judge, is_left_to_judge, judge_requests
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -25,7 +26,6 @@ from videomme_pipeline.responses.estimate import (
 )
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
-from videomme_pipeline.scoring.readers.judge import RULE, Judge, is_left_to_judge, judge_requests
 from videomme_pipeline.videos.packets import FrameTimes
 
 

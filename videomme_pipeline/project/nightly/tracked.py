@@ -21,6 +21,7 @@ from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMME
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.judge.judge import without_judge
 from videomme_pipeline.project.answers.asking import (
     ask_model,
     open_journal,
@@ -38,7 +39,6 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
-from videomme_pipeline.scoring.readers.judge import without_judge
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
 

@@ -13,13 +13,7 @@ from tests.support.scored_rows import scored as made_up
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
-from videomme_pipeline.models.catalog import Catalog
-from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.pricing import Prices
-from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Generation
-from videomme_pipeline.reports.score_report import ReportKind, as_json, render
-from videomme_pipeline.scoring.readers.judge import (
+from videomme_pipeline.judge.judge import (
     Judge,
     JudgeSpec,
     Judgment,
@@ -29,6 +23,12 @@ from videomme_pipeline.scoring.readers.judge import (
     summarize_judge,
     without_judge,
 )
+from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.pricing import Prices
+from videomme_pipeline.models.spec import Limits
+from videomme_pipeline.models.video_llm import Generation
+from videomme_pipeline.reports.score_report import ReportKind, as_json, render
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
 from videomme_pipeline.scoring.scored_question import Outcome
 
