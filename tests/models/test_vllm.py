@@ -28,7 +28,7 @@ from tests.support.real_vllm import VllmServer, is_installed, running_vllm
 from tests.support.servers import is_answering, server_at
 from tests.support.slurm import CAN_RUN, jobs, slurm
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.frames.cache import Frame
+from videomme_pipeline.frames.cache import Frame, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
@@ -135,14 +135,15 @@ def _picture(width: int, height: int) -> bytes:
 def with_video(video: Path, sampling: str, size: tuple[int, int] = SIZE) -> Request:
     """A request with a video, whose frames are those that the sampling plans."""
     index = index_packets(video)
-    numbers = parse_sampling(sampling).choose(index.times).frames
+    chosen = parse_sampling(sampling)
+    numbers = chosen.choose(index.times).frames
     example = with_frames(len(numbers))
     frames = tuple(
         replace(frame, index=number, pts_seconds=float(index.seconds[number]))
         for frame, number in zip(example.frames.frames, numbers, strict=True)
     )
-    shown = replace(example.frames, frames=frames, source=video, video_size=size, sampling=sampling)
-    return replace(example, frames=shown)
+    whole = WholeVideo(path=video, size=size, sampling=chosen)
+    return replace(example, frames=replace(example.frames, frames=frames, video=whole))
 
 
 def text_and_frames(reply: Reply) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from videomme_pipeline.cli.arguments import (
 )
 from videomme_pipeline.cli.context import announce, err, note, own_store, print_json, write
 from videomme_pipeline.cli.stored_scores import (
+    benchmark_of,
     file_options,
     names_files,
     note_same_answers,
@@ -56,7 +57,7 @@ def gate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Another run of the baseline; the mean of all is compared. Repeatable.",
+            help="Another run of the baseline, for the mean of all. Repeatable.",
         ),
     ] = None,
     margin: Margin = 2.0,
@@ -72,7 +73,7 @@ def gate(
         typer.Option("--common", help="Compare only the questions that all files have."),
     ] = False,
     junit: JUnitFile = None,
-    benchmark: BenchmarkName = "videomme",
+    benchmark: BenchmarkName = None,
     reader: FileReader = "careful",
     annotations: Annotations = None,
     columns: Columns = None,
@@ -95,6 +96,7 @@ def gate(
         rule = choice(FailIf, fail_if, "rule for --fail-if")
         store = own_store()
         names = renamed_columns(columns)
+        benchmark = benchmark or benchmark_of(store, [baseline, candidate])
         both = [
             file_options(store, benchmark, reader, annotations, columns=chosen)
             for chosen in (names, names | renamed_columns(columns_b))

@@ -274,9 +274,15 @@ def _report_run(refreshed: "Refreshed", project: "Project") -> None:
 
 
 def end_if_not_fresh(refreshed: "Refreshed") -> None:
-    """Exit with status 1 if a partition failed or is stale, and name the first ones."""
+    """Exit with status 1 if a partition failed or is stale, and name the first ones.
+
+    A run that its cost limit stopped exits with status 1 even if other runs have asked the rest.
+    """
     if refreshed.not_fresh:
         note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
+        raise typer.Exit(1)
+    if refreshed.stopped_by is not None:
+        note("Exit status 1: the cost limit stopped this run.")
         raise typer.Exit(1)
 
 

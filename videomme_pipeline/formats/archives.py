@@ -3,7 +3,6 @@
 An `.xlsx` workbook contains XML; a log of Inspect (`.eval`) contains one JSON file per sample.
 """
 
-import json
 import lzma
 import re
 import struct
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from videomme_pipeline.benchmarks.columns import check_names, parse_json
 from videomme_pipeline.formats.results_format import Row
 
 _MEGABYTE = 1_000_000
@@ -63,7 +63,7 @@ def read_archive(path: Path, largest_bytes: int) -> list[Any]:
                 if not samples:
                     raise ValueError("the Inspect log has no samples; evaluate with --log-samples")
                 return [
-                    json.loads(text) for text in _members(archive, path, samples, largest_bytes)
+                    parse_json(text) for text in _members(archive, path, samples, largest_bytes)
                 ]
     except UnicodeDecodeError:
         raise ValueError("a sample of the Inspect log is not text in UTF-8") from None
@@ -143,6 +143,8 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
             element.clear()  # there may be millions of cells
             if not columns:
                 columns = {column: text for column, text in cells.items() if text}
+                last = max(columns, default=0)
+                check_names([columns.get(column, "") for column in range(1, last + 1)])
             elif cells:
                 yield {columns[column]: text for column, text in cells.items()}
             cells, number = {}, 0

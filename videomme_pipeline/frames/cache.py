@@ -157,17 +157,25 @@ class VideoLength:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeVideo:
+    """A video that a model takes the frames from, by `sampling`. `size` is (width, height)."""
+
+    path: Path
+    size: tuple[int, int]
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSet(FrameFacts):
     """All frames of one video under one sampling, in order of time.
 
-    `source` is the file of the video and `video_size` its (width, height), for a model that takes
-    the frames itself, and `sound` is its WAV file, for a model that hears it. `length` is the
-    length of the video, for a model that gets frames as a video. These are not stored.
+    `video` is for a model that takes the frames itself, and `sound` is the WAV file for a model
+    that hears the video. `length` is the length of the video, for a model that gets frames as a
+    video. These are not stored.
     """
 
     frames: tuple[Frame, ...]
-    source: Path | None = None
-    video_size: tuple[int, int] | None = None
+    video: WholeVideo | None = None
     sound: bytes | None = None
     length: VideoLength | None = None
 
@@ -250,7 +258,7 @@ class FrameWriter:
     ) -> None:
         self._settings = frame_settings(sampling, clip=clip)
         self._sampling = sampling
-        self.fingerprint = frames_fingerprint(sampling, clip=clip)
+        self.fingerprint = fingerprint(self._settings)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self._shown: list[ShownFrame] = []

@@ -10,10 +10,10 @@ import pickle
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.abc import MetaPathFinder
 from itertools import chain
 from pathlib import Path
@@ -58,7 +58,7 @@ MIN_PACKETS_TO_SPLIT = 3_000
 """A video that needs fewer packets than this (a few seconds of work) is not split."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FrameJob:
     """One video and the samplings to extract from it, or from a clip of it.
 
@@ -71,6 +71,12 @@ class FrameJob:
     samplings: tuple[Sampling, ...]
     duration: Duration | None = None
     clip: Clip | None = None
+
+    @cached_property
+    def frame_sets(self) -> Mapping[str, Sampling]:
+        """The samplings with the budget of the video, by the fingerprint of their frames."""
+        samplings = (sampling.for_duration(self.duration) for sampling in self.samplings)
+        return {frames_fingerprint(sampling, clip=self.clip): sampling for sampling in samplings}
 
     @property
     def file(self) -> VideoFile:
@@ -108,10 +114,9 @@ def extract(
     pending: list[FrameJob] = []
     reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
-        samplings = {frames_fingerprint(s, job.duration, job.clip): s for s in job.samplings}
-        cached = {name: _cached(store, job.video_hash, name) for name in samplings}
+        cached = {name: _cached(store, job.video_hash, name) for name in job.frame_sets}
         frame_sets = tuple(stored for stored in cached.values() if stored is not None)
-        missing = tuple(samplings[name] for name, stored in cached.items() if stored is None)
+        missing = tuple(job.frame_sets[name] for name, stored in cached.items() if stored is None)
         todo = replace(job, samplings=missing)
         if todo.samplings:
             pending.append(todo)
@@ -191,16 +196,15 @@ _Extracted = tuple[str, Frame]
 
 def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
     selections: list[_Selection] = []
-    for sampling in job.samplings:
-        by_duration = sampling.for_duration(job.duration)
-        wrong_backend = refusal_reason(by_duration.backend, job.file, index)
+    for name, sampling in job.frame_sets.items():
+        wrong_backend = refusal_reason(sampling.backend, job.file, index)
         selections.append(
             _Selection(
-                sampling=by_duration,
-                choice=by_duration.choose(index.times),
-                backend=PYAV if wrong_backend else by_duration.backend,
+                sampling=sampling,
+                choice=sampling.choose(index.times),
+                backend=PYAV if wrong_backend else sampling.backend,
                 wrong_backend=wrong_backend,
-                fingerprint=frames_fingerprint(by_duration, clip=job.clip),
+                fingerprint=name,
             )
         )
     return selections
@@ -387,7 +391,7 @@ def _stored_index(job: FrameJob, store: Store) -> PacketIndex | None:
 
 def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
     """The packets that all samplings of a job need."""
-    choices = [sampling.choose(index.times, job.duration) for sampling in job.samplings]
+    choices = [sampling.choose(index.times) for sampling in job.frame_sets.values()]
     return plan(index, chain.from_iterable(choice.frames for choice in choices))
 
 

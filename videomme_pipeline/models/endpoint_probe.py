@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
+from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
@@ -216,10 +216,11 @@ def _drawn_video(sampling: str, folder: Path) -> FrameSet:
         shown = (pictures[number - 1] for number in by_second for _ in range(VIDEO_FPS))
         _write_video(path, shown, SMALL_PIXELS)
     index = index_packets(path)
-    numbers = parse_sampling(sampling).choose(index.times).frames
+    chosen = parse_sampling(sampling)
+    numbers = chosen.choose(index.times).frames
     frames = _frame_set([None] * len(numbers), [float(index.seconds[n]) for n in numbers])
-    size = SMALL_PIXELS, SMALL_PIXELS
-    return replace(frames, source=path, video_size=size, sampling=sampling)
+    video = WholeVideo(path=path, size=(SMALL_PIXELS, SMALL_PIXELS), sampling=chosen)
+    return replace(frames, video=video, sampling=sampling)
 
 
 def _frame_set(pictures: Sequence["Image | None"], seconds: Sequence[float]) -> FrameSet:
@@ -275,7 +276,7 @@ def _jpeg(picture: "Image") -> bytes:
 def _described(frames: FrameSet) -> str:
     """The contents of a request with these frames, for messages."""
     count = len(frames.frames)
-    if frames.source is not None:
+    if frames.video is not None:
         return f"a video with {count} planned frames ({frames.sampling})"
     return {0: "text alone", 1: "one picture"}.get(count, f"{count} pictures")
 

@@ -40,7 +40,7 @@ def published_cells(benchmark: str) -> list[PublishedCell]:
     parts = [part for part, _ in leaderboard["parts"]]
     cells = [
         PublishedCell(
-            f"{row['model']} {row['parameters'] or ''} {track} subtitles",
+            f"{row['model']} {row.get('parameters') or ''} {track} subtitles",
             {part: 100 * row[part][track] for part in parts if row[part][track] is not None},
         )
         for row in leaderboard["rows"]

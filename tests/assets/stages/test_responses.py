@@ -74,7 +74,9 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
         return asked
 
     native, images = requests(FramesAs.VIDEO_FILE), requests(FramesAs.IMAGES)
-    assert native.load_frames().source == copy.video("002")
+    whole = native.load_frames().video
+    assert whole is not None
+    assert (whole.path, whole.sampling.name) == (copy.video("002"), "uniform_n-4")
     assert len(set(native.frame_digests)) == len(images.frame_digests) == 4
     project = write_served("http://localhost:1/v1")
     _store_again(project, "002", lambda frame: replace(frame, picture=frame.picture + b"\0"))
@@ -98,8 +100,7 @@ def test_requests_with_sound_depend_on_the_content_of_the_video(
     heard, seen = requests(audio=True), requests()
     assert set(heard.frame_digests).isdisjoint(seen.frame_digests)
     frames = heard.load_frames()
-    assert (frames.source, frames.sound) == (copy.video("002"), None), "it has no sound"
-    assert seen.load_frames().source is None
+    assert (frames.video, frames.sound) == (None, None), "it has no sound"
 
 
 def test_frame_times_change_requests_only_of_models_that_get_times(

@@ -13,6 +13,7 @@ from tests.support.made_up_requests import request
 from tests.support.model_server import ModelServer
 from tests.support.video_requests import rejection, video_of
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.body import request_body
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
@@ -53,7 +54,10 @@ def spec(profile: str, **values: object) -> EndpointSpec:
 
 def with_video(video: Path, sampling: str, **values: Any) -> Request:
     example = request(**values)
-    return replace(example, frames=replace(example.frames, source=video, sampling=sampling))
+    first = example.frames.frames[0]
+    size = first.width, first.height
+    whole = WholeVideo(path=video, size=size, sampling=parse_sampling(sampling))
+    return replace(example, frames=replace(example.frames, video=whole))
 
 
 async def ask(entry: EndpointSpec, example: Request) -> Reply:

@@ -190,7 +190,8 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         rule = f"{expected:,} tokens"
     if fits:
         return None
-    width, height = request.frames.video_size or (frames[0].width, frames[0].height)
+    video, size = request.frames.video, (frames[0].width, frames[0].height)
+    width, height = size if video is None else video.size
     of_text = "" if text_tokens is None else f", {text_tokens:,} of them for the text"
     return (
         f"model {spec.name}: {count} frames of {width} × {height} pixels need {rule}, "

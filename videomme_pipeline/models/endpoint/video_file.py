@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import WholeVideo
 from videomme_pipeline.frames.sampling import (
     FpsBased,
     Placement,
@@ -34,7 +35,6 @@ from videomme_pipeline.frames.sampling import (
     Sampling,
     UniformN,
 )
-from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
@@ -85,8 +85,7 @@ def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
     Raises:
         ModelError: if the request has no video, or the endpoint no parameters for its sampling.
     """
-    _source(spec, request)
-    return video_form(spec.profile, parse_sampling(request.frames.sampling), spec.video_server)
+    return video_form(spec.profile, _video(spec, request).sampling, spec.video_server)
 
 
 def video_file(spec: EndpointSpec, request: Request) -> Path:
@@ -96,7 +95,7 @@ def video_file(spec: EndpointSpec, request: Request) -> Path:
         ModelError: if the request has no video.
         ResponseFailure: if the video is too large for a data URL.
     """
-    source = _source(spec, request)
+    source = _video(spec, request).path
     if spec.shared_folder is not None:
         return _shared(source, spec.shared_folder, request.frames.video_hash)
     limit = spec.max_body_bytes or spec.endpoint_profile.max_body_bytes or MAX_INLINE_BYTES
@@ -113,7 +112,7 @@ def video_file(spec: EndpointSpec, request: Request) -> Path:
 
 def share_video(spec: EndpointSpec, request: Request) -> None:
     """Put the video of `request` into the shared folder, if the folder does not contain it."""
-    target, source = video_file(spec, request), _source(spec, request)
+    target, source = video_file(spec, request), _video(spec, request).path
     if target.exists():
         return
     with writing(target), scratch_folder(target) as scratch:
@@ -125,13 +124,13 @@ def share_video(spec: EndpointSpec, request: Request) -> None:
         put_in_place(copy, target)
 
 
-def _source(spec: EndpointSpec, request: Request) -> Path:
-    if request.frames.source is None:
+def _video(spec: EndpointSpec, request: Request) -> WholeVideo:
+    if request.frames.video is None:
         raise ModelError(
             f"model {spec.name}: the request has frames without their video, which "
             "`frames_as: video_file` needs; use an entry without it"
         )
-    return request.frames.source
+    return request.frames.video
 
 
 def _shared(source: Path, folder: Path, video_hash: str) -> Path:

@@ -78,7 +78,7 @@ class ModelServers:
             ModelError: if `member` reports another server. If the model has one endpoint, the new
                 server is recorded, so that the next run asks it every question.
         """
-        self.check_running()
+        self._check_running()
         running = self._running
         identity = _identity(member, None if running is None else running.servers.weights)
         if identity is None:
@@ -166,7 +166,7 @@ class ModelServers:
             self._lock.close()
             raise
 
-    def check_running(self) -> None:
+    def _check_running(self) -> None:
         """Check that at least one of the servers that were started runs or is started again.
 
         Raises:

@@ -357,7 +357,7 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
             f"{len(other):,} of {len(rows):,} requests have the prompt tokens of another number "
             f"of frames: {listed(other)}",
             "the endpoint dropped, added or resized frames; compare the sampling with the engine "
-            f"(videomme probe, docs/engines.md), and {evidence.run_again}",
+            f"(videomme doctor MODEL --probe, docs/engines.md), and {evidence.run_again}",
         )
     few = [
         f"{row.question_id} ({row.prompt_tokens:,} of {_least_tokens(video):,})"
@@ -396,7 +396,8 @@ def has_no_warnings(evidence: CitationEvidence) -> CheckResult:
     summary = f"{len(warnings):,} of {answered} have a warning: {(of_frames or warnings)[0]}"
     if not of_frames:
         return CheckResult(Status.WARNING, summary, "state the warning beside the score")
-    advice = "compare the sampling with the engine (videomme probe, docs/engines.md), and "
+    advice = "compare the sampling with the engine (videomme doctor MODEL --probe, "
+    advice += "docs/engines.md), and "
     return CheckResult(Status.BLOCKED, summary, advice + evidence.run_again)
 
 
