@@ -45,10 +45,6 @@ def report(
     share: Annotated[
         bool, typer.Option("--share", help="Leave out question text, responses and frames.")
     ] = False,
-    folder: Annotated[
-        bool,
-        typer.Option("--folder", help="Write a folder with images of the frames. Do not share it."),
-    ] = False,
     serve: Annotated[
         bool,
         typer.Option(
@@ -63,20 +59,14 @@ def report(
     Without names, the page shows all evaluations.
     """
     announce("Reading the results…")
-    from videomme_pipeline.reports.page import served_page, write_folder, write_page
+    from videomme_pipeline.reports.page import served_page, write_page
 
-    if share and (folder or serve):
+    if serve and (share or output):
         raise ConfigurationError(
-            f"--{'folder' if folder else 'serve'} and --share exclude each other: a shared page "
-            "has no frames and videos; leave out one of the two"
-        )
-    if serve and (folder or output):
-        raise ConfigurationError(
-            f"--serve and --{'folder' if folder else 'output'} exclude each other: --serve writes "
-            "no files; leave out one of the two"
+            f"--serve and --{'share' if share else 'output'} exclude each other: a served page has "
+            "frames and videos, and is not written; leave out one of the two"
         )
     store = open_project().store
-    name = "share.html" if share else "pages" if folder else "report.html"
     for evaluation in evaluations or ():
         scores_file(store, evaluation)
     if serve:
@@ -86,16 +76,13 @@ def report(
 
         server = PageServer(store, port)
         note("Collecting the results …")
-        server.show(served_page(store, evaluations or None))
+        server.show(served_page(store, evaluations=evaluations or None))
         note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
         asyncio.run(server.serve())
         return
-    target = output or store.report(name)
     check_output(output)
-    if folder:
-        path = write_folder(store, target, evaluations=evaluations or None)
-    else:
-        path = write_page(store, target, evaluations=evaluations or None, share=share)
+    target = output or store.report("share.html" if share else "report.html")
+    path = write_page(store, target, evaluations=evaluations or None, share=share)
     note(f"Wrote {path.resolve()}")
 
 
