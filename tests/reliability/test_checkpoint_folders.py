@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from upath import UPath
 
 from tests.support.training_runs import (
     look_twice,
@@ -107,7 +108,7 @@ def test_a_look_lists_only_the_files_of_complete_checkpoints(
 ) -> None:
     """The processes of this machine are folders with numbers and many files."""
     write_templates(tmp_path / "configuration")
-    listed = []
+    listed = list[UPath]()
     monkeypatch.setattr(checkpoints, "list_objects", listed.append)
     entry = {"pattern": "/proc/*", "template": "short"}
     look_twice(open_with_runs(tmp_path / "configuration", run=entry))
