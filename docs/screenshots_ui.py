@@ -3,11 +3,11 @@
     python -m docs.screenshots_ui [--media DATA/smoke/media] [--folder docs/img]
 
 Creates a smoke project in a temporary folder (with the videos of `--media`, or drawing them), runs
-a baseline and five nightly runs against a local model server, and starts `videomme ui`. It edits an
-evaluation and brings it up to date from the check `up_to_date`. Then the model becomes worse and a
-schedule that ticks every minute starts the sixth nightly run, whose check fails. At last the script
-adds a sampling to samplings.yaml, reloads the definitions and backfills it. The history of the
-results page is taken from the same project. Only the smoke benchmark is shown.
+a reference and five nightly runs against a local model server, and starts `videomme ui`. It edits
+an evaluation and brings it up to date from the check `up_to_date`. Then the model becomes worse and
+a schedule that ticks every minute starts the sixth nightly run, whose check fails. At last the
+script adds a sampling to samplings.yaml, reloads the definitions and backfills it. The history of
+the results page is taken from the same project. Only the smoke benchmark is shown.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def track(folder: Path, cron: str) -> None:
 
 
 def build_history(model: Model, instance: dg.DagsterInstance) -> None:
-    """Run the baseline and nightly runs of the days before today."""
+    """Run the reference and nightly runs of the days before today."""
     project = open_project()
     benchmark = project.benchmarks["smoke"]
     refresh_project(project, instance, ["longest"])

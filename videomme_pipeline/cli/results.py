@@ -1,4 +1,4 @@
-"""Commands that show or publish stored results: report, leaderboard, sql, export."""
+"""Commands that show or publish stored results: report, scores, sql, export."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ import typer
 
 from videomme_pipeline.cli.arguments import (
     AsJson,
-    BenchmarkNames,
     EvaluationNames,
     Output,
     check_output,
+    complete_benchmark,
     evaluation_argument,
     known_name,
 )
@@ -20,13 +20,15 @@ from videomme_pipeline.cli.context import announce, note, open_project, out, sho
 from videomme_pipeline.cli.stored_scores import (
     open_findings,
     print_findings,
+    score_tables,
     scores_file,
+    show_score_tables,
     stored_scores,
 )
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.formats.results_format import EvaluationResults
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
@@ -84,9 +86,16 @@ def report(
     note(f"Wrote {path.resolve()}")
 
 
-@commands.command(epilog="Example: videomme leaderboard --benchmark smoke --benchmark smoke_v2")
-def leaderboard(
-    benchmarks: BenchmarkNames = None,
+@commands.command(epilog="Example: videomme scores smoke")
+def scores(
+    benchmarks: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BENCHMARK]...",
+            help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
+            autocompletion=complete_benchmark,
+        ),
+    ] = None,
     average: Annotated[
         bool,
         typer.Option(
@@ -95,22 +104,28 @@ def leaderboard(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the headline scores of several benchmarks side by side.
+    """Show stored scores. Nothing is built.
 
-    A row is a model with its settings, a column a benchmark. A combination that
-    was not evaluated is empty. A score of only some of the questions shows how
-    many there are.
+    For one benchmark, a row is an evaluation. For several, a row is a model with
+    its settings, and a column the headline score of a benchmark. A combination
+    that was not evaluated is empty. A score of only some of the questions shows
+    how many there are.
     """
     announce("Reading the results…")
     from videomme_pipeline.reports.across import across_rows
     from videomme_pipeline.reports.terminal.across import show_across
     from videomme_pipeline.warehouse.database import connect, query
 
-    with connect(open_project().store) as connection:
+    store = open_project().store
+    with connect(store) as connection:
         cells = query(connection, "select * from across_benchmarks order by all")
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
+    if benchmarks and len(benchmarks) == 1:
+        of_benchmark = [file.stem for file in store.score_files(benchmarks[0])]
+        show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
+        return
     rows = across_rows(cells, benchmarks or names, average=average)
     show(rows, show_across, as_json=as_json)
 
@@ -206,7 +221,7 @@ def export(
 def _propose(
     store: "Store",
     evaluation: str,
-    scored: "Scored",
+    scored: "EvaluationResults",
     to: str,
     *,
     dry_run: bool,
@@ -243,10 +258,10 @@ def _propose(
     note(f"Opened {opened.pr_url}")
 
 
-def _scored(store: "Store", evaluation: str) -> "Scored":
+def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
     """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.formats.results_format import EvaluationResults
     from videomme_pipeline.storage.tables import read_rows, stored_settings
 
     benchmark, rows = stored_scores(store, evaluation)
@@ -255,7 +270,7 @@ def _scored(store: "Store", evaluation: str) -> "Scored":
         for finding in open_findings(store, [evaluation])
         if finding["status"] == "blocked"
     ]
-    return Scored(
+    return EvaluationResults(
         questions=read_rows(store.questions(benchmark), Question),
         rows=rows,
         settings=stored_settings(store.scores(benchmark, evaluation)),

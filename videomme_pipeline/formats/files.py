@@ -20,7 +20,7 @@ from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageErro
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row
 
-_LONGEST_FIELD = 1 << 30
+_MAX_FIELD_CHARACTERS = 1 << 30
 _MISSING_IN_PANDAS = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
      "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -180,7 +180,7 @@ def _parse_archive(path: Path) -> list[Any]:
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(_MAX_FIELD_CHARACTERS)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     columns = next(reader)
     check_names(columns)

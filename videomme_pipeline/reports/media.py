@@ -19,7 +19,7 @@ from videomme_pipeline.videos.probe import Video
 SHEET_COLUMNS = 8
 CELL_WIDTH, CELL_HEIGHT = 256, 144
 """Size of a frame in a sheet, in pixels. The question view cuts the sheet by these numbers."""
-MOST_PICTURES = 768
+MAX_PICTURES = 768
 """Frames in a sheet. The page shows further frames of a longer set as times only."""
 
 
@@ -88,7 +88,7 @@ def stored_media(
 
 
 def contact_sheet(store: Store, key: FramesKey) -> bytes:
-    """A JPEG with the first `MOST_PICTURES` frames of a set, each in a cell of the same size.
+    """A JPEG with the first `MAX_PICTURES` frames of a set, each in a cell of the same size.
 
     Raises:
         FileNotFoundError: if the frames are no longer stored.
@@ -96,7 +96,7 @@ def contact_sheet(store: Store, key: FramesKey) -> bytes:
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only a served page needs it
 
-    frames = read_frames(store, key.video_hash, key.settings).frames[:MOST_PICTURES]
+    frames = read_frames(store, key.video_hash, key.settings).frames[:MAX_PICTURES]
     rows = -(-len(frames) // SHEET_COLUMNS)
     sheet = Image.new("RGB", (SHEET_COLUMNS * CELL_WIDTH, rows * CELL_HEIGHT))
     for number, frame in enumerate(frames):

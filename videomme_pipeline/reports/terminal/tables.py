@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 _NUMBER = re.compile(r"|(≥ )?[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
 """A cell that is right-aligned: nothing, a number, a percentage or an interval."""
-_LEAST_TEXT = 14
+_MIN_TEXT_WIDTH = 14
 """Texts are not wrapped to fewer characters, because numbers with units and short names are read as
 a whole."""
 _ENDLESS = 100_000
@@ -65,7 +65,7 @@ def _table(console: Console, columns: Mapping[str, Sequence[str]]) -> Table:
             escape(title),
             justify="right" if all(map(_NUMBER.fullmatch, cells)) else "left",
             overflow="fold",
-            min_width=max(size.minimum, min(size.maximum, _LEAST_TEXT)),
+            min_width=max(size.minimum, min(size.maximum, _MIN_TEXT_WIDTH)),
         )
     for row in zip(*columns.values(), strict=True):
         table.add_row(*map(escape, row))
