@@ -687,10 +687,10 @@ def test_a_folder_without_configuration_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
-    for arguments in (["run"], ["status"], ["doctor"]):
+    for arguments in (["run"], ["nightly"], ["checkpoint", "watch"], ["status"], ["doctor"]):
         message = videomme(*arguments).failed_with
         assert "benchmarks.yaml: no such file; run this in the project's folder" in message
-    assert not (tmp_path / "configuration").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_entry_point_exits_with_the_status_of_its_command(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
 
-def write(folder: Path, name: str, videos: int | None = None, **keys: str) -> Path:
+def write(folder: Path, name: str, *, videos: int | None = None, **keys: str) -> Path:
     keys = {
         "benchmark": "smoke",
         "model": "longest-option",
@@ -66,14 +66,16 @@ def test_an_example_with_an_invalid_name_is_rejected(folder: Path, name: str) ->
 def test_an_example_with_a_mistake_is_not_written(folder: Path) -> None:
     for key, value in {"model": "nobody", "sampling": "uniform-8", "benchmark": "videomme"}.items():
         with pytest.raises(ConfigurationError, match=value):
-            write(folder, "mine", **{key: value})
+            write(folder, "mine", videos=None, **{key: value})
     assert not (folder / "evaluations" / "mine.yaml").exists()
 
 
 def test_an_example_has_the_chosen_settings(folder: Path) -> None:
     write(folder, "mine", videos=3, model="random", sampling="none", subtitles="full")
     evaluation = read_configuration(folder).evaluation("mine")
-    assert (evaluation.model.name, evaluation.sampling, evaluation.alignment) != (None, None, None)
+    assert (evaluation.model.name, evaluation.sampling_name) == ("random", "none")
+    assert evaluation.alignment is not None
+    assert evaluation.alignment.name == "full"
     assert evaluation.selection.subset is not None
     assert evaluation.selection.subset.videos == 3
 

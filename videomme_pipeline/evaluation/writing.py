@@ -151,12 +151,12 @@ def write_endpoint(configuration: Configuration, url: str) -> str:
         entry["profile"] = profile.value
     path = configuration.folder / "models.yaml"
     spec = parse_spec({"name": name, **entry}, EndpointSpec, f"{path}: model {name}")
-    known = configuration.catalog.names
-    if name in known and configuration.catalog.find(name) != spec:
+    names = configuration.catalog.names
+    if name in names and configuration.catalog.find(name) != spec:
         raise ConfigurationError(
             f"{path}: `{name}` is another model; write an entry for {base_url} under another name"
         )
-    if name not in known:
+    if name not in names:
         before = path.read_text("utf-8") if path.exists() else ""
         publish(UPath(path), f"{before}\n{yaml.safe_dump({name: entry}, sort_keys=False)}".encode())
     return name
