@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, judge_requests
 
 from tests.support.made_up_requests import prompt, question, videos
 from tests.support.paths import GOLDEN
@@ -27,7 +28,6 @@ from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.project.answers.asking import frame_digest
 from videomme_pipeline.prompts.render import Template
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
-from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.serving.engines import EngineName
 

@@ -316,11 +316,11 @@ def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[
 
 
 def _show_scores(rows: dict[str, list[dict[str, Any]]]) -> None:
-    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.findings import show_citation
     from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
 
     show_scores(out, rows["scores"])
     show_repeats(out, rows["repeats"])
     if any(0 < row["failed"] < row["responses"] for row in rows["scores"]):
         note("≥ is a lower bound: failed questions count as wrong.")
-    show_findings(err, rows["citation"])
+    show_citation(err, rows["citation"])

@@ -219,7 +219,7 @@ def _show_comparison(
     `columns_b` are further columns of the second file.
     """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
-    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
+    from videomme_pipeline.scoring.findings.sameness import same_pairs
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
@@ -242,8 +242,11 @@ def _show_comparison(
     )
     same = None
     if len(names) < 2:  # the requests of results files are not known
-        for _, _, pair in same_pairs([rows_a, rows_b], requests_are_stored=False):
-            same = same_answers_fact(pair, (a, b))
+        for _, _, pair in same_pairs([rows_a, rows_b], requests_are_stored=[False, False]):
+            same = (
+                f"{a} and {b} have {pair.fact}, so they are probably one run; cite only one of "
+                "these scores"
+            )
     if same:
         note(f"Note: {same}")
     if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:

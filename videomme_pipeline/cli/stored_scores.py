@@ -1,6 +1,7 @@
 """Scores of an evaluation by its name, or of a results file, and what blocks their citation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.audit.findings import AuditedRun
+    from videomme_pipeline.scoring.findings.run import Run
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.layout import Store
 
@@ -55,33 +56,23 @@ def names_files(name: str, store: "Store | None") -> bool:
     return files_of_run(path)[0].exists()
 
 
-def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "AuditedRun":
+def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "Run":
     """The run in a results file, or that of an evaluation.
 
     Raises:
         ConfigurationError: if there is neither such a file nor such an evaluation.
     """
-    from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.benchmarks.registry import find_benchmark
-    from videomme_pipeline.benchmarks.selection import Selection, group_by_video
-    from videomme_pipeline.scoring.audit.findings import AuditedRun
-    from videomme_pipeline.storage.tables import read_rows
-
     if names_files(name, store) or store is None:
         from videomme_pipeline.formats.score_file import audited_file
 
         return audited_file(Path(name), options)
-    rows, settings = rows_and_settings(name, store, options)
-    questions = read_rows(store.questions(rows[0].benchmark), Question)
-    by_id = {question.question_id: question for question in questions}
-    selected = Selection.stored_in(settings).of(group_by_video(questions))
-    return AuditedRun(
-        name=name,
-        benchmark=find_benchmark(rows[0].benchmark),
-        expected=sum(map(len, selected.values())),
-        questions=by_id,
-        rows=[row for row in rows if row.question_id in by_id],
-    )
+    from videomme_pipeline.warehouse.database import connect
+    from videomme_pipeline.warehouse.evidence import stored_runs
+
+    rows, _ = rows_and_settings(name, store, options)
+    with connect(store) as connection:
+        (run,) = stored_runs(connection, store, rows[0].benchmark, name)
+    return replace(run, answers=rows)
 
 
 def _not_found(name: str, evaluations: Sequence[str]) -> str:
@@ -167,6 +158,6 @@ def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, 
 
 def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
     """Print the open findings on standard error, so that tables can be read by programs."""
-    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.findings import show_citation
 
-    show_findings(err, open_findings(store, evaluations))
+    show_citation(err, open_findings(store, evaluations))

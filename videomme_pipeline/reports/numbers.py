@@ -18,12 +18,12 @@ from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import group_by_video
+from videomme_pipeline.errors import Status
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.public_settings import public_server, public_settings
 from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.published import published_beside
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.audit.citation_checks import Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import group_score, question_order
 from videomme_pipeline.warehouse.database import query
