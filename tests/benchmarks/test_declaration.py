@@ -118,7 +118,7 @@ def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:
         [{"id": n, **row} for n, row in enumerate(rows, 10)],
         {**COLUMNS, "question_id": "id"},
     )
-    assert [(problem.row, problem.summary) for problem in annotated.problems] == [
+    assert [(problem.row, problem.message) for problem in annotated.problems] == [
         ("q.json, row 2, question 11", "the answer 'Purple' matches none of the options A, B, C"),
         ("q.json, row 3, question 12", "`options` must have at least two options, found ['Red']"),
         (

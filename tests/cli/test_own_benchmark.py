@@ -69,8 +69,10 @@ def test_a_table_of_ids_and_responses_is_scored_with_the_questions_of_the_projec
     "command",
     [
         ("compare", "plain.csv", "always-b", "-b", "mine"),
+        ("compare", "plain.csv", "always-b"),
         ("gate", "plain.csv", "always-a", "-b", "mine"),
-        ("score", "plain.csv", "-b", "mine", "--against", "plain.csv"),
+        ("gate", "plain.csv", "always-a"),
+        ("audit", "plain.csv", "always-a"),
         ("power", "-b", "mine", "--videos", "90", "--questions", "270"),
         ("frames", "show", "0", "-b", "mine", "--sampling", "uniform_n-2", "-o", "sheet.jpg"),
         ("frames", "show", "0", "--sampling", "uniform_n-2", "-o", "sheet.jpg"),

@@ -1,4 +1,4 @@
-"""`videomme probe`: what arrives at a real local server."""
+"""`videomme doctor MODEL --probe`: what arrives at a real local server."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def probe(folder: Path) -> Probe:
     def probe(server: ModelServer, **entry: object) -> dict[str, tuple[str, str]]:
         entries = {"served": {"base_url": server.base_url, **entry}}
         (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
-        ended = videomme("probe", "served", "--json")
+        ended = videomme("doctor", "served", "--probe", "--json")
         findings = {item["check"]: (item["status"], item["summary"]) for item in ended.json}
         assert ended.status == ("error" in {status for status, _ in findings.values()})
         return findings
@@ -143,7 +143,7 @@ def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
     with ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)) as page:
         entries = {"page": {"base_url": page.base_url}, "down": {"base_url": "http://127.0.0.1:9"}}
         (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
-        of_page, of_port = videomme("probe", "page"), videomme("probe", "down")
+        of_page, of_port = [videomme("doctor", name, "--probe") for name in ("page", "down")]
     assert page.request_count == 1
     assert "an HTML page, not JSON" in of_page.err
     assert "is the server up" in of_port.err

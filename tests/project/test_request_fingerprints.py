@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, judge_requests
 
 from tests.support.made_up_requests import prompt, question, videos
 from tests.support.paths import GOLDEN
@@ -20,6 +19,7 @@ from videomme_pipeline.demo.embedded.identity import embedded_identity
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.judge.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
 from videomme_pipeline.models.endpoint.endpoints import PROFILES
 from videomme_pipeline.models.endpoint.remote import RemoteSpec

@@ -294,5 +294,5 @@ def test_a_killed_push_is_resumed(team: Team, proxy: FaultyProxy) -> None:
     assert resumed.status == 0, resumed.err
     assert f"{stored:,} were there already" in resumed.err
     assert tables_of(Store.at(url)) == team.on_disk
-    verified = run_quickly(disk, "store", "verify", url)
+    verified = run_quickly(disk, "cache", "verify", url)
     assert "0 are not" in verified.err

@@ -22,8 +22,8 @@ from videomme_pipeline.project.schemas import schemas
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.checkpoint import Checkpoint
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -73,8 +73,23 @@ stored tables. In DuckDB, each facet is also a column of `questions`, `scored_qu
 | 0 | everything that was asked for is built, read or written |
 | 1 | an error, a failed partition or a failed check |
 | 2 | wrong arguments |
-| 3, 4 | `videomme gate`, `race`, `watch --once` and `wait`: undecided, not evaluated |
+| 3, 4 | `gate`, `race`, `checkpoint watch --once` and `checkpoint wait`: undecided, not evaluated |
 | 130, 143 | stopped by Ctrl-C or SIGTERM |
+
+## Commands
+
+`videomme --help` lists all commands. Names of earlier versions that are gone:
+
+| earlier | now |
+|---|---|
+| `watch`, `submit`, `wait` | `checkpoint watch`, `checkpoint submit`, `checkpoint wait` |
+| `recipes`, `reproduce` | `recipe list`, `recipe show`, `recipe run` |
+| `probe MODEL` | `doctor MODEL --probe` |
+| `publish` | `export --to hub` |
+| `store verify`, `store journal` | `cache verify`, `cache journal` |
+| `schema` | `init --schema` |
+| `score A --against B` | `compare B A` |
+| `serve` | nothing: a run starts the servers that it needs |
 """
 
 

@@ -1,4 +1,4 @@
-"""Commands that show or publish stored results: report, leaderboard, sql, export, publish."""
+"""Commands that show or publish stored results: report, leaderboard, sql, export."""
 
 import os
 import sys
@@ -11,6 +11,7 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkNames,
     EvaluationNames,
+    Output,
     check_output,
     evaluation_argument,
     known_name,
@@ -38,9 +39,7 @@ ScoredEvaluation = Annotated[
 @commands.command(epilog="Example: videomme report --share --output results.html")
 def report(
     evaluations: EvaluationNames = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File, or folder with --folder.")
-    ] = None,
+    output: Output = None,
     share: Annotated[
         bool, typer.Option("--share", help="Leave out question text, responses and frames.")
     ] = False,
@@ -170,11 +169,27 @@ def export(
         str,
         typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
     ] = "official",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hub[:ORGANIZATION/MODEL]",
+            help="Propose the score for the page of the model on the Hugging Face Hub: of this "
+            "repository, or of the one that is evaluated.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --to: write the file here, and send nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --to: do not ask for confirmation.")
+    ] = False,
 ) -> None:
-    """Write an evaluation as a file of another tool.
+    """Write an evaluation as a file of another tool, or propose its score to the hub.
 
     every_eval_ever, every_eval_ever_instances and hugging_face are files for
-    public collections of scores.
+    public collections of scores. With --to, the command shows what it will send,
+    and opens a pull request with one file in .eval_results. That file has the score
+    and its settings, and no question, response or frame.
     """
     announce("Reading the results…")
     from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
@@ -183,6 +198,9 @@ def export(
     name = known_name([*results, *PUBLICATIONS], form, "format")
     store = open_project().store
     scored = _scored(store, evaluation)
+    if to is not None:
+        _propose(store, evaluation, scored, to, dry_run=dry_run, is_confirmed=yes)
+        return
     if name in PUBLICATIONS:
         text = PUBLICATIONS[name](scored)
     else:
@@ -198,36 +216,21 @@ def export(
         sys.stdout.write(text)
 
 
-@commands.command(epilog="Example: videomme publish qwen-video --to hub:Qwen/Qwen3-VL-8B")
-def publish(
-    evaluation: ScoredEvaluation,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="hub[:ORGANIZATION/MODEL]",
-            help="The model repository on the hub; without its name, the one that is evaluated.",
-        ),
-    ] = "hub",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write the file here, and send nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+def _propose(
+    store: "Store",
+    evaluation: str,
+    scored: "Scored",
+    to: str,
+    *,
+    dry_run: bool,
+    is_confirmed: bool,
 ) -> None:
-    """Propose a score for the page of the model on the Hugging Face Hub.
-
-    Shows what will be sent, then opens a pull request with one file in
-    .eval_results. The file has the score and its settings, and no question,
-    response or frame.
-    """
-    announce("Reading the results…")
+    """Open a pull request with the score, in the model repository that `to` names."""
     from huggingface_hub import HfApi
 
     from videomme_pipeline.fetch.hub import explained
     from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
 
-    store = open_project().store
-    scored = _scored(store, evaluation)
     site, _, repository = to.partition(":")
     known_name(["hub"], site, "site")
     repository = model_repository(scored, repository)
@@ -240,7 +243,7 @@ def publish(
         Path(path).write_text(text, encoding="utf-8")
         note(f"Wrote {path}; nothing was sent")
         return
-    if not yes:
+    if not is_confirmed:
         typer.confirm(f"Open a pull request in {repository}?", abort=True, err=True)
     with explained(repository):
         opened = HfApi(endpoint=os.environ.get("HF_ENDPOINT")).upload_file(

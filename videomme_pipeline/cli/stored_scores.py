@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from videomme_pipeline.cli.arguments import choice
+from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice
 from videomme_pipeline.cli.context import err, note
 from videomme_pipeline.errors import ConfigurationError
 
@@ -54,6 +54,29 @@ def names_files(name: str, store: "Store | None") -> bool:
     if path.is_dir():
         return store is None or all(name != file.stem for file in store.score_files())
     return files_of_run(path)[0].exists()
+
+
+def benchmark_of(store: "Store | None", runs: Sequence[str]) -> str:
+    """The benchmark of the first evaluation among `runs`, or the default one if all are files."""
+    files = {path.stem: path for path in store.score_files()} if store else {}
+    named = (files[run] for run in runs if run in files and not names_files(run, store))
+    return next((path.parent.parent.name for path in named), DEFAULT_BENCHMARK)
+
+
+def note_same_answers(
+    names: tuple[str, str], runs: "Sequence[Sequence[ScoredQuestion]]"
+) -> str | None:
+    """Print a note if two runs have the same answers, and return its text."""
+    from videomme_pipeline.scoring.findings.sameness import same_pairs
+
+    for _, _, same in same_pairs(runs, requests_are_stored=[False, False]):
+        fact = (
+            f"{names[0]} and {names[1]} have {same.fact}, so they are probably one run; cite only "
+            "one of these scores"
+        )
+        note(f"Note: {fact}")
+        return fact
+    return None
 
 
 def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "Run":

@@ -78,11 +78,11 @@ def test_scores_without_the_file_about_their_videos_are_completed_without_asking
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     project.store.evaluated_videos("videomme", "few").unlink()
-    assert statuses(project, "few")["media"] is Status.UNKNOWN
+    assert statuses(project, "few")["media"] == Status.UNKNOWN
     journal = project.store.journal.read_bytes()
     assert refresh_project(project, instance, ALL).built == {"videomme/scores": 1}
     assert project.store.journal.read_bytes() == journal
-    assert statuses(project, "few")["media"] is Status.OK
+    assert statuses(project, "few")["media"] == Status.OK
     assert all(state.freshness == "fresh" for state in plan_project(project, instance, ALL))
 
 
@@ -94,7 +94,7 @@ def test_an_endpoint_that_drops_frames_blocks_the_score(
         project = write_served(server.base_url, tokens_per_frame=500)
         assert refresh_project(project, instance, ["served"]).not_fresh == []
     status = statuses(project, "served")
-    assert status["frames"] is Status.OK
+    assert status["frames"] == Status.OK
     assert status["prompt_tokens"] is BLOCKED
 
 

@@ -167,7 +167,7 @@ def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
             f"{len(other):,} of {len(rows):,} requests have the prompt tokens of another number "
             f"of frames: {listed(other)}",
             "the endpoint dropped, added or resized frames; compare the sampling with the engine "
-            f"(videomme probe, docs/engines.md), and {run.run_again}",
+            f"(videomme doctor MODEL --probe, docs/engines.md), and {run.run_again}",
         )
     few = [
         f"{row.question_id} ({tokens:,} of {_least_tokens(video):,})"
@@ -206,7 +206,8 @@ def warnings(run: Run, _runs: Runs) -> Finding:
     summary = f"{len(stored):,} of {answered} have a warning: {(of_frames or stored)[0]}"
     if not of_frames:
         return Finding(Status.WARNING, summary, "state the warning beside the score")
-    advice = "compare the sampling with the engine (videomme probe, docs/engines.md), and "
+    advice = "compare the sampling with the engine (videomme doctor MODEL --probe, "
+    advice += "docs/engines.md), and "
     return Finding(Status.ERROR, summary, advice + run.run_again)
 
 

@@ -22,7 +22,9 @@ from videomme_pipeline.videos.probe import Video
 Key = tuple[str, int]
 """The id of a question, and the number of the repeat."""
 BLOCKED = "blocked"
-"""The status of a finding because of which a score must not be cited."""
+"""The status of a citation finding because of which a score must not be cited."""
+CITATION_STATUSES = (BLOCKED, "warning", "unknown", "ok")
+"""The statuses of citation findings, the worst one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,16 @@ class Comparison:
     only_b: tuple[str, ...]
     changed_settings: tuple[ChangedSetting, ...]
 
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """The questions without an answer on one side: `failed`, `only_a` and `only_b`."""
+        return frozenset((*self.failed, *self.only_a, *self.only_b))
+
+    @property
+    def same_answers(self) -> bool:
+        """True if both have the same questions, and the same letter or failure for each."""
+        return not (self.different or self.only_a or self.only_b)
+
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
