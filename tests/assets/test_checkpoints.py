@@ -16,7 +16,7 @@ from tests.support.dagster_ui import running_ui
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets import checkpoints
 from videomme_pipeline.assets.checkpoints import (
-    MOST_FAILURES,
+    MAX_FAILURES,
     checkpoint_sensor,
     evaluate_checkpoint,
     run_checkpoint,
@@ -182,7 +182,7 @@ def test_a_checkpoint_whose_runs_die_is_given_up_at_last(
     write(training, 200)
     ticks.tick()
     store_run(instance, "tiny|100", dg.DagsterRunStatus.CANCELED)
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert ticks.tick() == ["tiny|100"]
         store_run(instance, "tiny|100", dg.DagsterRunStatus.FAILURE)
     ticks.tick()

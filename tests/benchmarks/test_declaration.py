@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.source import Annotated
+from videomme_pipeline.benchmarks.source import AnnotationContent
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, Status, VideoMissingError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
@@ -49,7 +49,9 @@ def declaration(**keys: Any) -> Declaration:
     return Declaration.model_validate(values | keys)
 
 
-def read(tmp_path: Path, rows: Sequence[Any], columns: Any = COLUMNS, **keys: Any) -> Annotated:
+def read(
+    tmp_path: Path, rows: Sequence[Any], columns: Any = COLUMNS, **keys: Any
+) -> AnnotationContent:
     path = tmp_path / "q.json"
     path.write_text(json.dumps(rows))
     return read_questions(declaration(columns=columns, **keys), [path], "mine")

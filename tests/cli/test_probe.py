@@ -82,7 +82,7 @@ def test_a_model_without_vision_answers_only_text(probe: Probe) -> None:
 @pytest.mark.parametrize(("answer", "status"), [("41 seconds", "ok"), ("5", "warning")])
 def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, status: str) -> None:
     with ModelServer(answer=lambda _: answer) as server:
-        findings = probe(server, profile="vllm", frames_as="video")
+        findings = probe(server, profile="vllm", frames_as="frame_sequence")
         times = server.requests[-1].body["media_io_kwargs"]["video"]["frames_indices"]
     assert findings["times"][0] == status
     assert times[4] == 41 * 30
@@ -107,7 +107,7 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     reports = {"/version": {"version": "0.32.0"}}
     answer, limit = "41", 336 if profile == "vllm" else 100
     with ModelServer(answer=lambda _: answer, reports=reports, image_limit=limit) as server:
-        findings = probe(server, profile=profile, frames_as="native", tokens_per_frame=85)
+        findings = probe(server, profile=profile, frames_as="video_file", tokens_per_frame=85)
         bodies = [item.body for item in server.requests]
     contents = [body["messages"][0]["content"] for body in bodies]
     videos = [
@@ -156,7 +156,9 @@ def test_a_single_request_has_one_attempt() -> None:
         model = EndpointSpec(name="served", base_url=server.base_url)
         finding = asyncio.run(probe_once(model, build_model(model)))
         assert (finding.status, server.request_count) == (Status.OK, 1)
-        native = model.model_copy(update={"profile": Profile.VLLM, "frames_as": FramesAs.NATIVE})
+        native = model.model_copy(
+            update={"profile": Profile.VLLM, "frames_as": FramesAs.VIDEO_FILE}
+        )
         finding = asyncio.run(probe_once(native, build_model(native)))
         assert finding.summary == (
             "a video with 84 planned frames (fps_based-1) is answered with '1'"

@@ -8,7 +8,7 @@ from rich.console import Console
 from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.reports.document import render_static
 from videomme_pipeline.reports.terminal.tables import Row, show_line
-from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE
+from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE
 
 _STYLES = {
     Status.ERROR: "bold red",
@@ -60,7 +60,7 @@ def _probability(chance: float | None) -> str:
     """A probability as text, "" for None."""
     if chance is None:
         return ""
-    return f"p {chance:.2g}" if chance >= LEAST_P_VALUE else f"p < {LEAST_P_VALUE}"
+    return f"p {chance:.2g}" if chance >= MIN_P_VALUE else f"p < {MIN_P_VALUE}"
 
 
 def _counts(findings: Sequence[Finding]) -> str:

@@ -12,9 +12,9 @@ from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength
-from videomme_pipeline.models.endpoint.native import NATIVE_VERSION
+from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength, WholeVideo
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.video_file import VIDEO_FILE_VERSION
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
@@ -67,17 +67,20 @@ def _load(inputs: Inputs, source: Path | None, part: str | None) -> FrameSet:
     frames, benchmark = inputs.load_frames(part), inputs.benchmark
     if not frames.frames:
         return frames
-    video, model = benchmark.snapshot.videos[inputs.video_id], inputs.evaluation.model
+    video = benchmark.snapshot.videos[inputs.video_id]
+    model, sampling = inputs.evaluation.model, inputs.evaluation.sampling
     if model.sees_frame_times:
         timing = video.timing
         length = VideoLength(frames=timing.frame_count, seconds=timing.duration_seconds)
         frames = replace(frames, length=length)
-    if source is None:
-        return frames
-    sound = None
-    if model.hears_audio and video.has_audio:
+    if source is not None and model.reads_video and sampling is not None:
+        chosen = sampling.for_duration(inputs.questions[0].duration)
+        whole = WholeVideo(path=source, size=video.stream.size, sampling=chosen)
+        frames = replace(frames, video=whole)
+    if source is not None and model.hears_audio and video.has_audio:
         sound = sound_of(benchmark.store, frames.video_hash, source, inputs.video_id)
-    return replace(frames, source=source, video_size=video.stream.size, sound=sound)
+        frames = replace(frames, sound=sound)
+    return frames
 
 
 def _digest(inputs: Inputs, frame: ShownFrame) -> str:
@@ -99,7 +102,9 @@ def frame_digest(
     if model.reads_video and sampling is not None:
         chosen = sampling.for_duration(duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
-        digest = fingerprint("video", NATIVE_VERSION, content, rule, frame.index, frame.pts_seconds)
+        digest = fingerprint(
+            "video", VIDEO_FILE_VERSION, content, rule, frame.index, frame.pts_seconds
+        )
     if model.hears_audio:
         digest = fingerprint(digest, "sound", content, SOUND_VERSION)
     return digest
@@ -133,7 +138,7 @@ def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPl
     """
     return RequestPlan(
         evaluation=evaluation.name,
-        decoding=evaluation.decoding,
+        generation=evaluation.generation,
         repeats=evaluation.repeats,
         schedule=evaluation.model.request_schedule,
         observation=observation,
@@ -236,19 +241,23 @@ def _has_unsettled(
 def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
     """Hold the locks of the cost limits and of all endpoints of `spec` within the block.
 
-    All runs take the locks in the same order, so that no two runs block each other. Cost limits are
-    shared only if several processes may spend at the same time. Servers that this run starts are
-    locked until the run ends, so their endpoints need no lock.
+    All runs take the locks in the same order, so that no two runs block each other. Servers that
+    this run starts are locked until the run ends, so their endpoints need no lock.
     """
     locks, limits = project.locks, spec.limits
     urls: list[str] = []
     if isinstance(spec, RemoteSpec) and not _starts_servers(spec):
         urls = sorted(member.endpoint for member in spec.members)
     resources = [endpoint(url, limits.concurrent_runs) for url in urls]
-    if spec.costs_money and locks.spans_processes:
+    if spec.costs_money:
         spending = project.spending
         of_run = [] if spending.max_dollars is None else [cost_limit(f"run {spending.run_id}")]
         of_model = [] if limits.max_cost_dollars is None else [cost_limit(plan.evaluation)]
+        if of_model and not locks.spans_machines:
+            project.on_message(
+                f"The limit of ${limits.max_cost_dollars:,.2f} for {plan.evaluation} counts the "
+                "requests of this machine only. Machines that use one PostgreSQL share a limit."
+            )
         resources = [*of_run, *of_model, *resources]
     with ExitStack() as stack:
         for resource in resources:

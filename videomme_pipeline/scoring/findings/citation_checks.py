@@ -9,7 +9,7 @@ from itertools import product
 
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import Finding, Status, listed
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, OTHER_FRAMES
+from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run, Runs
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 
@@ -132,8 +132,8 @@ def _took_planned_frames(run: Run) -> Finding:
             Status.UNKNOWN,
             f"the endpoint took the frames from the videos itself, and nothing shows how many "
             f"for {uncounted:,} of {len(answered):,} requests",
-            "send frames (without `frames_as: native`), or use an engine and a model whose token "
-            "counts are known (docs/engines.md)",
+            "send frames (without `frames_as: video_file`), or use an engine and a model whose "
+            "token counts are known (docs/engines.md)",
         )
     return Finding(
         Status.OK,
@@ -170,9 +170,9 @@ def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
             f"(videomme doctor MODEL --probe, docs/engines.md), and {run.run_again}",
         )
     few = [
-        f"{row.question_id} ({tokens:,} of {_least_tokens(video):,})"
+        f"{row.question_id} ({tokens:,} of {_min_tokens(video):,})"
         for row, video in rows
-        if (tokens := row.usage.prompt_tokens) is not None and tokens < _least_tokens(video)
+        if (tokens := row.usage.prompt_tokens) is not None and tokens < _min_tokens(video)
     ]
     if few:
         return Finding(
@@ -211,11 +211,11 @@ def warnings(run: Run, _runs: Runs) -> Finding:
     return Finding(Status.ERROR, summary, advice + run.run_again)
 
 
-def _least_tokens(video: EvaluatedVideo) -> int:
+def _min_tokens(video: EvaluatedVideo) -> int:
     """The smallest plausible number of prompt tokens of a request about `video`."""
     if video.frame_tokens is None:
         return video.planned_frames or 0
-    return round(LEAST_TOKEN_SHARE * video.frame_tokens)
+    return round(MIN_TOKEN_SHARE * video.frame_tokens)
 
 
 def subtitles(run: Run, _runs: Runs) -> Finding | None:

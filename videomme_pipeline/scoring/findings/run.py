@@ -183,7 +183,7 @@ class Run:
     def takes_frames_itself(self) -> bool:
         """True if the endpoint gets videos and takes the frames from them."""
         model = (self.specification or {}).get("model")
-        return isinstance(model, Mapping) and model.get("frames_as") == "native"
+        return isinstance(model, Mapping) and model.get("frames_as") == "video_file"
 
     def video_of(self, row: Answer | ScoredQuestion) -> EvaluatedVideo | None:
         """The data with the frames of `row`, or None if they are not stored."""
