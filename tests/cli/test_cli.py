@@ -425,11 +425,11 @@ def test_compare_refuses_another_model_on_another_track(built: Built) -> None:
 
 def test_an_audit_of_evaluations_has_their_citation_findings(built: Built) -> None:
     document = videomme("audit", "few", "few-subtitles", "--json").json
-    findings = {(row["run"], row["finding"]): row for row in document["findings"]}
+    findings = {(row["run"], row["check"]): row for row in document["findings"]}
     assert {run for run, _ in findings} == {"few", "few-subtitles"}
     assert ("few", "missing_questions") not in findings
-    assert findings["few", "release"]["severity"] == "warning"
-    assert "a subset" in findings["few", "release"]["fact"]
+    assert findings["few", "release"]["status"] == "warning"
+    assert "a subset" in findings["few", "release"]["summary"]
 
 
 @pytest.mark.slow
@@ -481,7 +481,7 @@ def test_frames_show_writes_a_contact_sheet_of_a_stored_video(built: Built, tmp_
 def test_doctor_succeeds_after_a_successful_run(built: Built) -> None:
     ended = videomme("doctor", "--json")
     assert ended.status == 0
-    verdicts = {finding["check"]: finding["verdict"] for finding in ended.json}
+    verdicts = {finding["check"]: finding["status"] for finding in ended.json}
     assert verdicts["videomme videos"] == verdicts["dagster"] == "ok"
 
 
@@ -498,7 +498,7 @@ def test_doctor_reports_problems_that_would_fail_a_run(
     (empty / "configuration" / "models.yaml").write_text(yaml.safe_dump(models))
     ended = videomme("doctor", "--json")
     assert ended.status == 1
-    failed = {f["check"]: f["message"] for f in ended.json if f["verdict"] == "failed"}
+    failed = {f["check"]: f["summary"] for f in ended.json if f["status"] == "error"}
     assert "A_KEY_THAT_IS_NOT_SET is not set" in failed["model no-key"]
     assert "is the server up" in failed["model down"]
     assert "accept_license: true" in failed["videomme license"]
@@ -508,7 +508,7 @@ def test_doctor_sends_one_small_request_to_the_named_model(empty: Path) -> None:
     ended = videomme("doctor", "constant-B", "--json")
     (finding,) = ended.json
     assert (ended.status, finding["check"]) == (0, "request to constant-B")
-    assert finding["message"] == "one picture is answered with 'B'"
+    assert finding["summary"] == "one picture is answered with 'B'"
     assert "did you mean `constant-B`?" in videomme("doctor", "constant_B").failed_with
 
 
