@@ -7,7 +7,7 @@ from typing import Any
 from upath import UPath
 
 from videomme_pipeline.fingerprint import text_fingerprint
-from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.results import MANIFEST, Results, record_shown
