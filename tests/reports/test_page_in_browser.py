@@ -439,26 +439,6 @@ def test_a_question_that_failed_shows_its_error(visit: Visit, page_file: Path) -
     expect(page.get_by_text("failed").first).to_be_attached()
 
 
-def test_the_folder_page_shows_the_frames(visit: Visit, folder_file: Path) -> None:
-    page = visit.open(folder_file, "question?id=001-1&show=model-a-subtitles")
-    pictures = page.get_by_role("img", name="Frame ")
-    expect(pictures).to_have_count(8)
-    assert [pictures.nth(number).get_attribute("viewBox") for number in (0, 7)] == [
-        *("0 0 256 144", "1792 0 256 144"),
-    ]
-    sheet = page.evaluate(
-        """async () => {
-            const [image] = document.images.length ? [] : [new Image()];
-            image.src = document.querySelector("image").getAttribute("href");
-            await image.decode();
-            return [image.naturalWidth, image.naturalHeight];
-        }"""
-    )
-    assert sheet == [2048, 144]
-    assert page.locator(".frames li").last.inner_text().startswith("0:30.0\n")
-    expect(page.locator(".frames q")).to_have_count(8)
-
-
 def test_a_page_without_pictures_says_how_to_see_them(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file, "question?id=001-1&show=model-a")
     expect(page.get_by_text("videomme report --serve shows the pictures")).to_be_visible()

@@ -7,8 +7,8 @@ from typing import Any
 from upath import UPath
 
 from videomme_pipeline.fingerprint import text_fingerprint
-from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName

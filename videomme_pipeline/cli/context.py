@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from videomme_pipeline.assets.instance import Instance
+    from videomme_pipeline.errors import Finding
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.project.runs.progress import StageProgress
     from videomme_pipeline.storage.layout import Store
-    from videomme_pipeline.videos.integrity import Finding
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)
@@ -63,10 +63,10 @@ def show(value: Any, show_text: "Callable[[PlainConsole, Any], None]", *, as_jso
 
 def end_with_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
     """Print the findings of a check, and exit with status 1 if a finding is a failure."""
-    from videomme_pipeline.reports.terminal.runs import show_doctor
+    from videomme_pipeline.reports.findings import show_findings
 
-    show(findings, show_doctor, as_json=as_json)
-    if any(finding.verdict == "failed" for finding in findings):
+    show(findings, show_findings, as_json=as_json)
+    if any(finding.status == "error" for finding in findings):
         raise typer.Exit(1)
 
 

@@ -12,6 +12,7 @@ from videomme_pipeline.cli.arguments import (
     BenchmarkNames,
     EvaluationNames,
     chosen_evaluations,
+    evaluations_to_run,
 )
 from videomme_pipeline.cli.context import (
     err,
@@ -24,7 +25,7 @@ from videomme_pipeline.cli.context import (
     program,
     show,
 )
-from videomme_pipeline.cli.stored_scores import open_findings
+from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables
 from videomme_pipeline.errors import listed
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ commands = typer.Typer()
 
 PLANNING = "Planning…"
 """Printed first, because importing Dagster takes seconds."""
-_SCORE_ORDER = "benchmark, accuracy desc, evaluation"
 
 
 @commands.command(epilog="Example: videomme run smoke-embedded")
@@ -79,19 +79,19 @@ def run(
     """
     note(PLANNING)
     with open_for_plan(evaluations) as project:
-        names = chosen_evaluations(project.configuration, evaluations, benchmark)
+        names = evaluations_to_run(project.configuration, evaluations, benchmark)
         if verify:
             _verify(project)
         if dry_run:
             _show_plan(project, names, as_json=as_json)
             return
         refreshed = _refresh(project, names, max_cost)
-        scores = _scores(project, names)
+        scores = score_tables(project.store, names)
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
         else:
             _report_run(refreshed, project)
-            _show_scores(scores)
+            show_score_tables(out, scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
         end_if_not_fresh(refreshed)
@@ -302,31 +302,3 @@ def _show_failures(states: "Sequence[PartitionState]") -> None:
     from videomme_pipeline.stages.plan import failure_groups
 
     show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])
-
-
-def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[dict[str, Any]]]:
-    """The scores, repeats and open findings of `evaluations`, as rows of three views."""
-    from videomme_pipeline.warehouse.database import connect, query
-
-    with connect(project.store) as connection:
-        scores, repeats = (
-            query(
-                connection,
-                f"select * from {view} where list_contains(?, evaluation) order by {order}",
-                [list(evaluations)],
-            )
-            for view, order in (("leaderboard", _SCORE_ORDER), ("repeats", "all"))
-        )
-    findings = open_findings(project.store, evaluations)
-    return {"scores": scores, "repeats": repeats, "citation": findings}
-
-
-def _show_scores(rows: dict[str, list[dict[str, Any]]]) -> None:
-    from videomme_pipeline.reports.terminal.citation import show_findings
-    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
-
-    show_scores(out, rows["scores"])
-    show_repeats(out, rows["repeats"])
-    if any(0 < row["failed"] < row["responses"] for row in rows["scores"]):
-        note("≥ is a lower bound: failed questions count as wrong.")
-    show_findings(err, rows["citation"])

@@ -249,8 +249,8 @@ class FrameWriter:
     """Write one frame set as it is decoded, with few frames in memory, and publish it at the end.
 
     `with FrameWriter(...) as writer`: `add` each frame in order of time, then `publish` once.
-    Without `publish`, or after an exception, no file remains. `sampling` must have no `frames_by_duration`
-    (see `Strategy.for_duration`).
+    Without `publish`, or after an exception, no file remains. `sampling` must have no
+    `frames_by_duration` (see `Strategy.for_duration`).
     """
 
     def __init__(

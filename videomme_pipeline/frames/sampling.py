@@ -187,7 +187,7 @@ class Strategy(Spec):
 
         Two classes whose numbers of frames are equal then have equal samplings.
         """
-        budget = self.frames_by_duration.for_duration(duration)
+        count = self.frames_by_duration.for_duration(duration)
         changes: dict[str, object] = {"frames_by_duration": FramesByDuration()}
         if count is not None:
             changes[self.count_field] = count
@@ -268,7 +268,7 @@ class FpsBased(Strategy):
 
     def for_duration(self, duration: Duration | None) -> Self:
         """See `Strategy.for_duration`. A count below `min_frames` also lowers `min_frames`."""
-        budget = self.frames_by_duration.for_duration(duration)
+        count = self.frames_by_duration.for_duration(duration)
         if count is None or self.min_frames is None or self.min_frames <= count:
             return super().for_duration(duration)
         return type(self).model_validate({**dict(self), "min_frames": count}).for_duration(duration)

@@ -83,7 +83,7 @@ def planned_requests(
     video_part = fingerprint(
         version=RESPONSE_VERSION,
         model=identity,
-        decoding=plan.generation,
+        decoding=plan.generation,  # another name would ask every question again
         observation=plan.observation,
         frames=[*video.frame_digests, *filter(None, [video.error])] if needs_frames else [],
     )

@@ -21,7 +21,7 @@ from videomme_pipeline.project.answers.scores import (
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VariantPartition
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
-from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns

@@ -43,7 +43,12 @@ class FramesAs(StrEnum):
     FILES = "files"
     """One `image_url` part per frame, with a `file://` path that the endpoint can read."""
     VIDEO_FILE = "video_file"
-    """One part with the video itself, from which the endpoint takes the frames (see `video_file`)."""
+    """One part with the video itself, from which the endpoint takes the frames."""
+
+    @property
+    def in_fingerprints(self) -> str:
+        """The word in request fingerprints. With another word, every question is asked again."""
+        return {"frame_sequence": "video", "video_file": "native"}.get(self, self.value)
 
 
 class AnswerConstraint(StrEnum):

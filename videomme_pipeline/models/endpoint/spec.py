@@ -156,7 +156,7 @@ class EndpointSpec(RemoteSpec):
             "model": self.model or self.name,
             "revision": self.revision,
             "profile": self.profile.value,
-            "frames_as": self.sends_frames_as.value,
+            "frames_as": self.sends_frames_as.in_fingerprints,
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
             "audio": self.audio,

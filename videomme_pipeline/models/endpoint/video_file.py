@@ -73,7 +73,8 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
     if form is None:
         raise ModelError(
             f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {_EXAMPLES[profile]}, or send frames (without `frames_as: video_file`)"
+            f"of a video; use {_EXAMPLES[profile]}, or send frames (without "
+            "`frames_as: video_file`)"
         )
     return form
 

@@ -10,7 +10,7 @@ every order of the runs of a video is equally likely. The test has two steps (`d
    numbers and the ordinary one is too large on average.
 2. The alarm. The evidence is a sum of likelihood ratios, one for every run at which the model may
    have changed. Each ratio bets on a lasting drop that began in this run. Runs of an unnoticed
-   drop are part of the pool: with r runs before the drop among the k runs of the pool,
+   drop are part of the pool of earlier runs: with r runs before the drop among the k runs of it,
    a drop by d standard errors of one run shifts the normal score of the p-value by
    d × r / sqrt(k × (k + 1)). If nothing changed, the distribution of the evidence does not depend
    on the data, so the threshold gives each run the same probability of a false alarm.
@@ -32,8 +32,8 @@ DROPS = (0.5, 1.0, 2.0, 3.0)
 
 FIRST_WEIGHT = 20.0
 """The weight of the bets that the drop began in the first nightly run, against 1 for any other run.
-More can have changed since the reference than between two nightly runs, and only the reference shows
-such a drop, so that its evidence grows slowly."""
+More can have changed since the reference than between two nightly runs, and only the reference
+shows such a drop, so that its evidence grows slowly."""
 
 UNNOTICED_RUNS = 60
 """The latest runs at which an unnoticed change may have begun."""

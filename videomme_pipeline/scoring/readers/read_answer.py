@@ -20,7 +20,7 @@ from videomme_pipeline.scoring.readers.reading import Reader, Reading
 
 
 class ReaderName(StrEnum):
-    """A reader: `careful` is our own, the others reproduce published evaluators and their quirks."""
+    """A reader. `careful` is our own, the others reproduce published evaluators with quirks."""
 
     CAREFUL = "careful"
     OFFICIAL_V1 = "official_v1"
