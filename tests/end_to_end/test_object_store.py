@@ -66,6 +66,6 @@ def test_everything_is_built_in_an_object_store_and_stays_fresh(
         assert database.query(connection, "select evaluation, questions from overall") == [
             {"evaluation": "blind", "questions": 9}
         ]
-    local = {path.name for path in (root / ".cache" / "videomme").glob("*/*")}
+    local = {path.name for path in (root / ".cache" / "videomme").glob("*/local/*")}
     assert {"journal.sqlite", "videomme.duckdb", "reports"} <= local
     assert not list((root / "data").rglob("*.parquet"))
