@@ -160,7 +160,7 @@ class DataFolder:
                 continue
             else:
                 name = self._variant(file)
-                why = f"{file.stage}{f' of {name}' if name else ''} that no plan and no shown score needs"
+                why = f"{file.stage} of {name} that no plan and no shown score needs"
             yield Garbage(
                 path=file.path,
                 bytes=file.state.bytes,

@@ -56,8 +56,8 @@ def refresh(
     for partition in requested:
         if partition not in attempt.failures:
             _sort(stage, partition, attempt)
-    yield from map(lambda partition: NotSelected(partition=partition), attempt.not_selected)
-    yield from map(lambda target: Stored(target=target), attempt.stored)
+    yield from (NotSelected(partition=partition) for partition in attempt.not_selected)
+    yield from (Stored(target=target) for target in attempt.stored)
     if not builds:
         return
     fingerprints = {target.partition: target.fingerprint for target in attempt.stale}
@@ -89,6 +89,7 @@ def _sort(stage: AnyStage, partition: Partition, attempt: _Attempt) -> None:
 class RefreshResult:
     """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
 
+    `registered` counts partitions that were stored before and that Dagster did not show.
     `not_fresh` has failed partitions, and those that no running run will build. `left_to_others`
     has those that another run will build, because that run has changed their inputs meanwhile.
     `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
@@ -97,6 +98,7 @@ class RefreshResult:
 
     run_id: str | None = None
     built: Counter[str] = field(default_factory=Counter)
+    registered: Counter[str] = field(default_factory=Counter)
     not_fresh: list[PartitionState] = field(default_factory=list)
     left_to_others: list[PartitionState] = field(default_factory=list)
     stopped_by: str | None = None

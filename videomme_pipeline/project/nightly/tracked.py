@@ -215,11 +215,10 @@ class TrackedEvaluation:
             NotReadyError: if the rows are missing, or were built with other settings.
         """
         evaluation, pinned = self.evaluation, self.tracked.reference
+        shown = Results(self.project.store).find(evaluation.name)
+        path, name = shown.path if shown else None, "scores"
         if pinned is not None:
             path, name = self.path(pinned.isoformat()), f"nightly run of {pinned.isoformat()}"
-        else:
-            shown = Results(self.project.store).find(evaluation.name)
-            path, name = shown.path if shown else None, "scores"
         try:
             stored = [] if path is None else read_rows(path, ScoredQuestion)
         except FileNotFoundError:
@@ -241,7 +240,7 @@ class TrackedEvaluation:
         """The files of the repeats of the current reference."""
         pinned, evaluation = self.tracked.reference, self.evaluation
         names = self.benchmark.name, evaluation.name
-        stored = {record_of(path): path for path in self.project.store.reference_files(*names)}
+        stored = {record_of(path): path for path in self.project.store.reference_repeats(*names)}
         start = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
         repeats = [f"{start}-{n}" for n in range(2, self.tracked.reference_repeats + 1)]
         store = self.project.store
