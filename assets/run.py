@@ -106,7 +106,7 @@ def run_nightly(
     Raises:
         ConfigurationError: if an evaluation is not tracked, or the date is before the first nightly
             run or in the future.
-        NotReadyError: if an evaluation has no baseline.
+        NotReadyError: if an evaluation has no reference.
     """
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
@@ -129,7 +129,7 @@ def run_nightly(
             "to today"
         )
     for evaluation in chosen:
-        evaluation.baseline()
+        evaluation.reference()
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
     run_here(
         job,

@@ -61,7 +61,7 @@ class Scores(BenchmarkStage[VariantPartition]):
 
     @property
     def code_version(self) -> str:
-        """The version of the stage's code, then those of all readers ("1 strict-3 …").
+        """The version of the stage's code, then those of all readers ("1 careful-3 …").
 
         Dagster compares this text with the code versions of events. The fingerprint of scores
         contains the version of one reader, the reader of the evaluation.
@@ -73,7 +73,7 @@ class Scores(BenchmarkStage[VariantPartition]):
         return {READER_VERSION_TAG: self.reader_version(partition)}
 
     def reader_version(self, partition: VariantPartition) -> str:
-        """Name and version of the reader of an evaluation, such as "strict-3"."""
+        """Name and version of the reader of an evaluation, such as "careful-3"."""
         reader = self.benchmark.evaluations[partition.variant].reader
         return f"{reader}-{READERS[reader].version}"
 

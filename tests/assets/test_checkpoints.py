@@ -16,7 +16,7 @@ from tests.support.dagster_ui import running_ui
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets import checkpoints
 from videomme_pipeline.assets.checkpoints import (
-    MOST_FAILURES,
+    MAX_FAILURES,
     checkpoint_sensor,
     evaluate_checkpoint,
     run_checkpoint,
@@ -119,7 +119,7 @@ def asked(training: Path) -> Counter[str]:
 
 
 def evaluate_all(project: Project, instance: dg.DagsterInstance) -> list[Checkpoint]:
-    _, rows = watch_once(project, instance, record_finished(project, {}))
+    _, rows = watch_once(project, instance, record_finished(project, {}).unfinished)
     return rows
 
 
@@ -182,7 +182,7 @@ def test_a_checkpoint_whose_runs_die_is_given_up_at_last(
     write(training, 200)
     ticks.tick()
     store_run(instance, "tiny|100", dg.DagsterRunStatus.CANCELED)
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert ticks.tick() == ["tiny|100"]
         store_run(instance, "tiny|100", dg.DagsterRunStatus.FAILURE)
     ticks.tick()
@@ -248,7 +248,7 @@ def test_a_deleted_checkpoint_is_an_outcome_and_its_results_stay(
 ) -> None:
     project = write_training()
     folders = [write(training, step) for step in (100, 200, 300)]
-    record_finished(project, record_finished(project, {}))
+    record_finished(project, record_finished(project, {}).unfinished)
     shutil.rmtree(folders[1])
     watch_once(project.reopened(), instance, {})
     shutil.rmtree(folders[0])

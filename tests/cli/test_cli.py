@@ -21,7 +21,7 @@ import typer
 import yaml
 from typer.core import TyperGroup
 
-from tests.support.cli import Ended, use, videomme
+from tests.support.cli import CommandResult, use, videomme
 from tests.support.hub_server import running_hub
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
@@ -44,9 +44,9 @@ class Built:
     """A project of two evaluations, and the results of the commands that built it."""
 
     root: Path
-    planned: Ended
-    first: Ended
-    second: Ended
+    planned: CommandResult
+    first: CommandResult
+    second: CommandResult
 
 
 @pytest.fixture(scope="module")
@@ -269,6 +269,13 @@ def test_an_evaluation_file_with_a_typo_is_skipped_with_a_message(empty: Path) -
     named = videomme("run", "typo")
     assert (named.status, named.err.count("samplng")) == (1, 1)
     assert videomme("doctor").status == 1
+
+
+def test_scores_shows_what_the_run_showed(built: Built) -> None:
+    shown = videomme("scores", "videomme")
+    assert shown.out.splitlines() == built.second.out.splitlines()[: len(shown.out.splitlines())]
+    assert set(videomme("scores", "videomme", "--json").json) == {"scores", "repeats", "citation"}
+    assert [row["scores"].keys() for row in videomme("scores", "--json").json] == [{"videomme"}] * 2
 
 
 def test_sql_prints_a_table_or_json(built: Built) -> None:
@@ -634,9 +641,9 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
         (["compare", "few", "zzzz.csv"], "`zzzz.csv`: known: few-subtitles, few ("),
         (["compare", f"{GOLDEN_SCORES}/v1_respons.json", "few"], str(V1_RESPONSES)),
         (["report", "fwe"], "fwe"),
-        (["report", "--folder", "--share"], "a shared page has no frames and videos"),
-        (["report", "--serve", "--output", "x"], "--serve writes no files"),
-        (["read", "--reader", "strct"], "no reader `strct`: did you mean `strict`?"),
+        (["report", "--serve", "--share"], "a served page has frames and videos"),
+        (["report", "--serve", "--output", "x"], "and is not written"),
+        (["read", "--reader", "carful"], "no reader `carful`: did you mean `careful`?"),
         (["read", "--letters", "AXZ"], "only A to N are letters of options"),
         (["score", "gone.json"], "gone.json: no such file"),
         (["score", str(V1_RESPONSES), "--report", "offical"], "no report `offical`"),
@@ -697,7 +704,7 @@ def test_a_judge_is_asked_once_and_counted_separately(
         scored = videomme("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
     assert scored.json["judge"]["judge"] == "small"
     assert scored.json["judge"]["letters"] == server.request_count - 1
-    assert "strict" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
+    assert "careful" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
 
 
 def test_read_exits_silently_when_its_pipe_is_closed(tmp_path: Path) -> None:

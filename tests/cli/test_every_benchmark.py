@@ -86,5 +86,5 @@ def test_score_compare_gate_and_audit_know_the_benchmark(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({find_recipe(name).benchmark for name in recipe_names()}))
 def test_reproduce_knows_the_benchmark(name: str) -> None:
     recipe = next(key for key in recipe_names() if find_recipe(key).benchmark == name)
-    result = videomme("reproduce", recipe, "--from", write_run(name, 1), "--json").json
+    result = videomme("recipe", "run", recipe, "--from", write_run(name, 1), "--json").json
     assert result["values"][0]["part"] == "overall"

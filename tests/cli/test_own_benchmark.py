@@ -78,7 +78,7 @@ def test_a_table_of_ids_and_responses_is_scored_with_the_questions_of_the_projec
         ("frames", "show", "0", "--sampling", "uniform_n-2", "-o", "sheet.jpg"),
         ("status", "-b", "mine"),
         ("run", "-b", "mine", "--dry-run"),
-        ("leaderboard", "-b", "mine"),
+        ("scores", "mine"),
         ("init", "third", "-b", "mine"),
     ],
     ids=lambda command: command[0],

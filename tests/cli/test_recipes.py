@@ -50,7 +50,9 @@ def test_a_published_number_is_reproduced_by_its_answers() -> None:
     )
     assert [line.rsplit(": ")[-1] for line in lines[:4]] == ["consistent"] * 4
     assert "Not proven: engine: the script of the repository" in lines
-    assert "Not published: weights, frames, pixels, prompt, decoding, reader, denominator" in lines
+    assert (
+        "Not published: weights, frames, pixels, prompt, generation, reader, denominator" in lines
+    )
     audit = videomme("audit", "a.json", "--json").json
     cells = [row["fact"] for row in audit["findings"] if row["finding"] == "published_cell"]
     assert cells[0].endswith("667 of 900 + 537 of 900 + 467 of 900")

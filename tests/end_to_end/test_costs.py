@@ -168,4 +168,4 @@ def test_the_command_line_estimates_the_cost_stops_at_the_budget_and_resumes(
         usage = videomme("sql", "select * from usage", "--json").json
     assert server.request_count == 6
     assert usage[0]["cost_dollars"] == pytest.approx(6 * ONE_QUESTION, rel=0.1)
-    assert (usage[0]["answered"], usage[0]["attempts"]) == (6, 6)
+    assert (usage[0]["succeeded"], usage[0]["attempts"]) == (6, 6)

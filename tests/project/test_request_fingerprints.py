@@ -24,7 +24,7 @@ from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
 from videomme_pipeline.models.endpoint.endpoints import PROFILES
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.project.answers.asking import frame_digest
 from videomme_pipeline.prompts.render import Template
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
@@ -33,7 +33,7 @@ from videomme_pipeline.serving.engines import EngineName
 
 STORED: Mapping[str, Any] = json.loads((GOLDEN / "request_fingerprints.json").read_text("utf-8"))
 PLAN = RequestPlan(evaluation="any")
-EVERY_SETTING = Decoding(
+EVERY_SETTING = Generation(
     temperature=0.7,
     top_p=0.9,
     max_tokens=None,
@@ -46,7 +46,7 @@ SAMPLINGS = (
     "uniform_n-8-endpoints",
     "qwen3_vl-2-max-16",
     "qwen3_vl-1.patches-32-video-min-4096-max-300000",
-    "uniform_n-8.budgets-16-_-64",
+    "uniform_n-8.frames_by_duration-16-_-64",
 )
 
 
@@ -115,7 +115,7 @@ def keys_by_model(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
 def keys_by_setting(identity: Mapping[str, object]) -> Iterator[tuple[str, list[str]]]:
     """The requests of one model with other settings, prompts, questions and frames."""
     (video,) = videos(1, 2)
-    yield "every setting", keys_of(identity, replace(PLAN, decoding=EVERY_SETTING))
+    yield "every setting", keys_of(identity, replace(PLAN, generation=EVERY_SETTING))
     yield "repeats", keys_of(identity, replace(PLAN, repeats=3), video)
     yield "nightly run", keys_of(identity, replace(PLAN, observation="2026-11-21"))
     yield "no frames", keys_of(identity, video=replace(video, frame_digests=()))
@@ -139,8 +139,8 @@ def digests(model: ModelSpec) -> Iterator[tuple[str, str]]:
             sampling=parse_sampling(name),
             alignment=None,
             template=Template.model_validate("contract_v1"),
-            reader=ReaderName.STRICT,
-            decoding=Decoding(),
+            reader=ReaderName.CAREFUL,
+            generation=Generation(),
             repeats=1,
         )
         for duration in (None, Duration.SHORT, Duration.MEDIUM):
@@ -165,7 +165,7 @@ def test_frames_in_requests_keep_their_digests(catalog: Catalog) -> None:
 
 
 def test_requests_of_a_judge_keep_their_keys(catalog: Catalog) -> None:
-    judge = Judge.of(JudgeSpec(model="vllm-0", decoding=Decoding(seed=1)), catalog)
+    judge = Judge.of(JudgeSpec(model="vllm-0", generation=Generation(seed=1)), catalog)
     ((key, _),) = judge_requests(judge, [(question(1, 1), "She moves through the water.")])
     assert key == STORED["judge"]
 

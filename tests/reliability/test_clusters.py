@@ -24,7 +24,7 @@ from tests.support.child_tasks import log_and_wait
 from tests.support.commands import (
     CONCURRENCY,
     Command,
-    Finished,
+    ProcessResult,
     QuickCommand,
     run_quickly,
     write_served_project,
@@ -240,7 +240,7 @@ def _cpu_seconds(event: dict[str, Any]) -> float:
     return float(values.get("decode_cpu_seconds", {}).get("value", 0))
 
 
-def errors_of(ended: Sequence[Finished]) -> str:
+def errors_of(ended: Sequence[ProcessResult]) -> str:
     return "\n".join(f"{number}: {run.err}" for number, run in enumerate(ended))
 
 

@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import DecodedFrames, Frame
+from videomme_pipeline.frames.cache import DecodeTime, Frame
 from videomme_pipeline.project.schemas import schemas
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import AttemptRow, Response
@@ -39,7 +39,7 @@ STORED: Mapping[str, tuple[str, type]] = {
     "questions": ("BENCHMARK/questions.parquet", Question),
     "videos": ("BENCHMARK/videos/VIDEO.parquet", Video),
     "frames": ("frames/HASH/SETTINGS.parquet", Frame),
-    "decoding": ("decoding/NAME.parquet", DecodedFrames),
+    "decode_times": ("decode_times/NAME.parquet", DecodeTime),
     "subtitles": ("BENCHMARK/subtitles/TRACK/VIDEO.parquet", AlignedLine),
     "prompts": ("BENCHMARK/prompts/EVALUATION/VIDEO.parquet", Prompt),
     "responses": ("BENCHMARK/responses/EVALUATION/VIDEO.parquet", Response),

@@ -75,7 +75,7 @@ JudgeName = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Model in models.yaml that reads the responses the strict reader cannot read.",
+        help="Model in models.yaml that reads the responses the careful reader cannot read.",
     ),
 ]
 Columns = Annotated[

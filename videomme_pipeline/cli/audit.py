@@ -66,7 +66,7 @@ def audit(
     options = file_options(
         store,
         benchmark or benchmark_of(store, runs),
-        "strict",
+        "careful",
         annotations,
         track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
         columns=renamed_columns(columns),

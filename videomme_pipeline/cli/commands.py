@@ -28,7 +28,7 @@ PANELS = {
     "Start": ("init", "doctor", "ui"),
     "Evaluate": ("run", "status", "sweep", "frames"),
     "Compare": ("compare", "gate", "race", "power", "recipe"),
-    "Results": ("score", "audit", "read", "leaderboard", "report", "sql", "export"),
+    "Results": ("score", "audit", "read", "scores", "report", "sql", "export"),
     "Training": ("checkpoint", "nightly"),
     "Maintenance": ("cache", "store"),
 }

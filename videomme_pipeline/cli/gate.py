@@ -74,7 +74,7 @@ def gate(
     ] = False,
     junit: JUnitFile = None,
     benchmark: BenchmarkName = None,
-    reader: FileReader = "strict",
+    reader: FileReader = "careful",
     annotations: Annotations = None,
     columns: Columns = None,
     columns_b: ColumnsOfSecond = None,

@@ -108,7 +108,7 @@ def score(
     reader: Annotated[
         str | None,
         typer.Option(
-            help="Answer reader. Default: strict, or the official one for the official report.",
+            help="Answer reader. Default: careful, or the official one for the official report.",
             rich_help_panel=FILES,
         ),
     ] = None,
@@ -143,7 +143,7 @@ def score(
     options = file_options(
         store,
         benchmark,
-        reader or (find_benchmark(benchmark).reader if is_official else ReaderName.STRICT),
+        reader or (find_benchmark(benchmark).reader if is_official else ReaderName.CAREFUL),
         annotations,
         judge=judge,
         group_rule=choice(GroupRule, group_rule, "group rule"),
@@ -184,7 +184,7 @@ def compare(
     a: Annotated[str, evaluation_argument("A", "An evaluation, or a results file or folder.")],
     b: Annotated[str, evaluation_argument("B", "Another one of the same benchmark.")],
     benchmark: BenchmarkName = None,
-    reader: FileReader = "strict",
+    reader: FileReader = "careful",
     track: Track = "unknown",
     annotations: Annotations = None,
     columns: Columns = None,
@@ -245,11 +245,11 @@ def compare(
             print_findings(store, names)
 
 
-@commands.command(epilog="Example: videomme read --reader strict --letters ABCD < responses.jsonl")
+@commands.command(epilog="Example: videomme read --reader careful --letters ABCD < responses.jsonl")
 def read(
     reader: Annotated[
-        str, typer.Option(help="Answer reader, for example strict or official_v1.")
-    ] = "strict",
+        str, typer.Option(help="Answer reader, for example careful or official_v1.")
+    ] = "careful",
     letters: Annotated[
         str, typer.Option(help="Letters of the options, for lines without `options`.")
     ] = "ABCD",
@@ -258,7 +258,7 @@ def read(
     """Read the chosen letter from responses.
 
     Standard input is JSON lines with `response`; standard output is the same
-    lines with `letter`, `rule` and `span`. The reader strict uses `options` of a
+    lines with `letter`, `rule` and `span`. The reader careful uses `options` of a
     line if it has them. Exits with status 1 if a line cannot be parsed or the
     judge fails.
     """
@@ -291,9 +291,9 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
     from videomme_pipeline.project.runs.journal import journal_of
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
-    if reader is not ReaderName.STRICT:
+    if reader is not ReaderName.CAREFUL:
         raise ConfigurationError(
-            f"--judge {model}: a judge reads only what the strict reader cannot, but --reader is "
+            f"--judge {model}: a judge reads only what the careful reader cannot, but --reader is "
             f"{reader}; leave out one of the two"
         )
     project = open_project()

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.reports.terminal.console import PlainConsole
     from videomme_pipeline.scoring.audit.findings import AuditedRun
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.layout import Store
+
+_SCORE_ORDER = "benchmark, accuracy desc, evaluation"
 
 
 def rows_and_settings(
@@ -190,3 +193,32 @@ def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
     from videomme_pipeline.reports.terminal.citation import show_findings
 
     show_findings(err, open_findings(store, evaluations))
+
+
+def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The scores, repeats and open findings of `evaluations`, as rows of three views."""
+    from videomme_pipeline.warehouse.database import connect, query
+
+    with connect(store) as connection:
+        scores, repeats = (
+            query(
+                connection,
+                f"select * from {view} where list_contains(?, evaluation) order by {order}",
+                [list(evaluations)],
+            )
+            for view, order in (("leaderboard", _SCORE_ORDER), ("repeats", "all"))
+        )
+    findings = open_findings(store, evaluations)
+    return {"scores": scores, "repeats": repeats, "citation": findings}
+
+
+def show_score_tables(console: "PlainConsole", tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Print the result of `score_tables`. Findings go to standard error."""
+    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
+
+    show_scores(console, tables["scores"])
+    show_repeats(console, tables["repeats"])
+    if any(0 < row["failed"] < row["responses"] for row in tables["scores"]):
+        note("≥ is a lower bound: failed questions count as wrong.")
+    show_findings(err, tables["citation"])

@@ -55,7 +55,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
 
 
-class Pulse:
+class Heartbeat:
     """The content of a file, and how many looks ago its owner touched it.
 
     Seconds would be wrong after this process was suspended, or waited for the file system.
@@ -69,7 +69,7 @@ class Pulse:
     def silent_seconds(self) -> float:
         return self._silent_looks * BEAT_SECONDS
 
-    def look(self) -> "Pulse":
+    def look(self) -> "Heartbeat":
         """Look at the file, every `BEAT_SECONDS`. A file that does not exist has no content."""
         before = self._touched
         try:

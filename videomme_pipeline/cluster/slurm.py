@@ -26,7 +26,7 @@ from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 LOGS = "logs"
 """The folder of the logs of jobs, beside the folder of the run."""
 DAYS_OF_LOGS = 14
-MOST_FAILURES = 4
+MAX_FAILURES = 4
 """A run stops after so many failed jobs without a worker."""
 IDLE_SECONDS = 600
 """Jobs that have no tasks for this time end."""
@@ -148,7 +148,7 @@ class SlurmJobs:
         if workers:
             self._forgiven = len(self._failed)
         failures = list(self._failed.values())[self._forgiven :]
-        if len(failures) >= MOST_FAILURES:
+        if len(failures) >= MAX_FAILURES:
             raise ClusterError(
                 f"cluster: no Slurm job works: {'; '.join(failures)}. Correct {CLUSTER_FILE}; all "
                 f"logs are in {self._logs}"

@@ -48,7 +48,7 @@ class Worker:
     """The running tasks with their numbers, or None if the task was withdrawn."""
 
     def __post_init__(self) -> None:
-        self._run = queue.Pulse(self.folder / queue.RUN).look()
+        self._run = queue.Heartbeat(self.folder / queue.RUN).look()
         if self._run.content:
             self.problem = queue.problem_with(json.loads(self._run.content))
         else:

@@ -102,7 +102,7 @@ class QueueWorkers:
     check: Callable[[int, int, float], str]
     most_tasks: int
     is_closing: threading.Event = field(default_factory=threading.Event)
-    _pulses: dict[str, queue.Pulse] = field(default_factory=dict)
+    _pulses: dict[str, queue.Heartbeat] = field(default_factory=dict)
     _alive: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """The contents of the files of workers that are alive: `tasks` and `problem`."""
     _problems: dict[str, float] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class QueueWorkers:
         folder = self.folder / queue.WORKERS
         claims = [name.split("@") for name in queue.names_in(self.folder / queue.CLAIMED)]
         names = {*queue.names_in(folder), *(worker for _, worker in claims)}
-        pulses = {name: self._pulses.get(name) or queue.Pulse(folder / name) for name in names}
+        pulses = {name: self._pulses.get(name) or queue.Heartbeat(folder / name) for name in names}
         self._pulses = pulses
         alive = {
             name

@@ -32,7 +32,7 @@ _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _CHANGED = "the archive changed while it was read: size or CRC differ from its directory"
 _ENCRYPTED = 0x1
-_LARGEST_TAR_SIZE = 1 << 33
+_MAX_TAR_BYTES = 1 << 33
 """Larger sizes are not in the header of a member but in an extension before it."""
 _MACOS_FOLDER = "__MACOSX"
 _DAMAGE = (
@@ -222,7 +222,7 @@ def _content(opened: OpenArchive, member: Member) -> IO[bytes]:
     offset, file = member.offset or 0, cast("BinaryFile", opened.fileobj)
     file.seek(offset - tarfile.BLOCKSIZE)
     header = tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE) or b"", "utf-8", "replace")
-    if header.size != member.size_bytes and member.size_bytes < _LARGEST_TAR_SIZE:
+    if header.size != member.size_bytes and member.size_bytes < _MAX_TAR_BYTES:
         raise tarfile.HeaderError(_CHANGED)
     entry = tarfile.TarInfo(member.name)
     entry.size, entry.offset_data = member.size_bytes, offset

@@ -18,8 +18,8 @@ from videomme_pipeline.benchmarks.columns import check_names, parse_json
 from videomme_pipeline.formats.results_format import Row, TableRow
 
 _MEGABYTE = 1_000_000
-_LARGEST_RATIO = 10
-_MOST_COLUMNS = 16_384
+_MAX_RATIO = 10
+_MAX_COLUMNS = 16_384
 _DAMAGE = (zlib.error, struct.error, lzma.LZMAError)
 _ZSTANDARD = 93
 _NAME_LENGTHS = 26
@@ -37,7 +37,7 @@ def largest_content(path: Path) -> int:
     Results of real runs unpack to a few times their size. A small file that unpacks to much more
     was made to waste time or memory.
     """
-    return _LARGEST_RATIO * max(_MEGABYTE, path.stat().st_size)
+    return _MAX_RATIO * max(_MEGABYTE, path.stat().st_size)
 
 
 def read_archive(path: Path, largest_bytes: int) -> list[Any]:
@@ -135,7 +135,7 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
     for _, element in ElementTree.iterparse(BytesIO(xml)):
         if element.tag == _CELL:
             number = _column(element.get("r", "")) or number + 1  # the one to its right
-            if number > _MOST_COLUMNS:
+            if number > _MAX_COLUMNS:
                 raise ValueError(f"the workbook is damaged (it has a column {number:,})")
             if not columns or number in columns:
                 cells[number] = _cell_text(element, texts) if len(element) else None

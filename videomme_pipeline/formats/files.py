@@ -20,7 +20,7 @@ from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageErro
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row, TableRow
 
-_LONGEST_FIELD = 1 << 30
+_MAX_FIELD_CHARACTERS = 1 << 30
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
@@ -171,7 +171,7 @@ def _parse_archive(path: Path) -> list[Any]:
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(_MAX_FIELD_CHARACTERS)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     columns = next(reader)
     check_names(columns)

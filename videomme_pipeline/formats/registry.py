@@ -30,7 +30,7 @@ from videomme_pipeline.formats.dataset_rows import (
     with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
-from videomme_pipeline.formats.results_format import ResultsFormat, Row, Scored, TableRow
+from videomme_pipeline.formats.results_format import EvaluationResults, ResultsFormat, Row, TableRow
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
@@ -54,13 +54,13 @@ _AGGREGATES: Mapping[str, Set[str]] = {
     "`detailed_evaluation_results` names": {"evaluation_results", "source_metadata"},
 }
 """The keys of files that have scores and no answers, by what to say about the file."""
-_MOST_NOTES = 20
+_MAX_NOTES = 20
 _SUFFIXES = {".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval"}
 """Endings of the files in a folder that may have results."""
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
-PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
+PUBLICATIONS: Mapping[str, Callable[[EvaluationResults], str]] = {
     "every_eval_ever": every_eval_ever.write_aggregate,
     "every_eval_ever_instances": every_eval_ever.write_instances,
     "hugging_face": hugging_face.write_eval_results,
@@ -122,9 +122,9 @@ def read_results(
             left_out.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
         questions.append((question, row))
-    notes += left_out[:_MOST_NOTES]
-    if len(left_out) > _MOST_NOTES:
-        notes.append(f"rows left out in addition: {len(left_out) - _MOST_NOTES:,}")
+    notes += left_out[:_MAX_NOTES]
+    if len(left_out) > _MAX_NOTES:
+        notes.append(f"rows left out in addition: {len(left_out) - _MAX_NOTES:,}")
     _check_ids([question for question, _ in questions], path)
     if not questions:
         raise ScoringError(

@@ -138,7 +138,7 @@ class StoredFrames(FrameFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedFrames:
+class DecodeTime:
     """One row per frame set that a run decoded."""
 
     video_hash: str
@@ -240,7 +240,7 @@ def frames_fingerprint(
 ) -> str:
     """Fingerprint of the settings of the frames of `clip`, or of the whole video.
 
-    `duration` selects the sampling's budget.
+    `duration` selects the sampling's frame count.
     """
     return fingerprint(frame_settings(sampling, duration, clip))
 
@@ -249,8 +249,8 @@ class FrameWriter:
     """Write one frame set as it is decoded, with few frames in memory, and publish it at the end.
 
     `with FrameWriter(...) as writer`: `add` each frame in order of time, then `publish` once.
-    Without `publish`, or after an exception, no file remains. `sampling` must have no budgets
-    (see `Strategy.for_duration`).
+    Without `publish`, or after an exception, no file remains. `sampling` must have no
+    `frames_by_duration` (see `Strategy.for_duration`).
     """
 
     def __init__(

@@ -22,7 +22,13 @@ from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.frames.backends import PYAV, Decoded, Missing, decode_frames, refusal_reason
+from videomme_pipeline.frames.backends import (
+    PYAV,
+    DecodedFrame,
+    Missing,
+    decode_frames,
+    refusal_reason,
+)
 from videomme_pipeline.frames.cache import (
     Frame,
     FrameWriter,
@@ -56,7 +62,7 @@ MIN_PACKETS_TO_SPLIT = 3_000
 class FrameJob:
     """One video and the samplings to extract from it, or from a clip of it.
 
-    `duration` selects the budgets of the samplings.
+    `duration` selects the frame counts of the samplings.
     """
 
     video_id: str
@@ -228,7 +234,7 @@ def _pictures(
 
 
 def _encode(
-    item: Decoded | Missing,
+    item: DecodedFrame | Missing,
     index: PacketIndex,
     requests: Sequence[tuple[_Selection, dict[int, float]]],
 ) -> tuple[int, list[_Extracted | Missing]]:

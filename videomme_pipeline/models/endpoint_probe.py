@@ -21,9 +21,9 @@ from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVide
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
+from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, seen_frames
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.models.video_llm import Decoding, Reply, Request, ResponseFailure, VideoLLM
+from videomme_pipeline.models.video_llm import Generation, Reply, Request, ResponseFailure, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.integrity import Finding
@@ -49,12 +49,12 @@ TIME_OF = (
 )
 LIMIT_SECONDS = 120.0
 """Time for a single request. A server may have to load its model first."""
-_LEAST_SHARE = 0.95
+_MIN_SHARE = 0.95
 """Smallest share of the expected tokens with which all pictures count as arrived."""
 _EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames of", "times")
 """Starts of the names of checks with the same finding at equal endpoints."""
 _NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
-_DECODING = Decoding(temperature=None, max_tokens=256)
+_GENERATION = Generation(temperature=None, max_tokens=256)
 _ok, _warning, _failed = Finding.ok, Finding.warning, Finding.failed
 
 
@@ -304,7 +304,7 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Reply:
         num_frames=len(frames.frames),
         subtitle_lines=0,
     )
-    request = Request(question=question, prompt=prompt, frames=frames, decoding=_DECODING)
+    request = Request(question=question, prompt=prompt, frames=frames, generation=_GENERATION)
     try:
         return await model.respond(request)
     except ResponseFailure as failure:
@@ -344,7 +344,7 @@ def _count(per_picture: float, added: int) -> Finding:
         message = f"{MORE} pictures cost as much as {FEW}; the server keeps at most {FEW}"
         return _failed(check, message)
     arrived = FEW + added / per_picture
-    if arrived >= MANY * _LEAST_SHARE:
+    if arrived >= MANY * _MIN_SHARE:
         return _ok(check, f"all {MANY} of {MANY} arrive")
     message = (
         f"about {arrived:.0f} of {MANY} pictures arrive; raise the server's limit "
@@ -366,7 +366,7 @@ def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
         expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS), MORE)
     if expected is None:
         return _ok(check, f"{sizes}; set `tokens_per_frame` to detect dropped frames")
-    is_smaller = large < expected / MORE * LEAST_TOKEN_SHARE
+    is_smaller = large < expected / MORE * MIN_TOKEN_SHARE
     message = f"{sizes} (by the published rule: {expected / MORE:g})"
     return (_warning if is_smaller else _ok)(check, message)
 

@@ -79,9 +79,9 @@ def _differences(recipe: Recipe, evaluation: ScoredEvaluation) -> Iterator[str]:
         "sampling": evaluation.rows[0].sampling,
         "prompt": (specification.get("template") or {}).get("name"),
         "reader": evaluation.rows[0].reader,
-        **(specification.get("decoding") or {}),
+        **(specification.get("generation") or {}),
     }
-    published = {**recipe.evaluation, **recipe.evaluation.get("decoding", {})}
+    published = {**recipe.evaluation, **recipe.evaluation.get("generation", {})}
     if "sampling" in published:
         published["sampling"] = parse_sampling(published["sampling"]).name
     for name, value in ours.items():

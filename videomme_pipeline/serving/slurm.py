@@ -25,7 +25,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from videomme_pipeline.cluster import slurm as jobs
-from videomme_pipeline.cluster.queue import BEAT_SECONDS, Pulse, put
+from videomme_pipeline.cluster.queue import BEAT_SECONDS, Heartbeat, put
 from videomme_pipeline.processes.lifeline import ProcessGroup
 from videomme_pipeline.serving.engines import LOOPBACK
 from videomme_pipeline.serving.replicas import LOST, STOP_SECONDS, Launch, free_ports
@@ -145,7 +145,7 @@ def serve(address: Path, command: Sequence[str]) -> int:
     _log(f"Slurm job {os.environ.get('SLURM_JOB_ID')} runs on {platform.node()}")
     put(address, f"{platform.node()}:{port}".encode())
     program = [argument.replace(ENGINE_PORT, str(port)) for argument in command]
-    engine, pulse = ProcessGroup(program, os.environ, sys.stdout.buffer), Pulse(address)
+    engine, pulse = ProcessGroup(program, os.environ, sys.stdout.buffer), Heartbeat(address)
     while engine.exit_status is None:
         time.sleep(BEAT_SECONDS)
         if not pulse.look().content or pulse.silent_seconds > SILENT_RELAY_SECONDS:

@@ -207,8 +207,8 @@ def test_the_test_of_any_declared_groups_is_exact() -> None:
 
 
 def test_changed_settings_have_dotted_keys() -> None:
-    a = {"model": {"name": "m", "seed": 1}, "reader": "strict", "alignment": None}
-    b = {"model": {"name": "m", "seed": 2}, "reader": "strict", "alignment": {"policy": "full"}}
+    a = {"model": {"name": "m", "seed": 1}, "reader": "careful", "alignment": None}
+    b = {"model": {"name": "m", "seed": 2}, "reader": "careful", "alignment": {"policy": "full"}}
     changed = {setting.key: (setting.a, setting.b) for setting in changed_settings(a, b)}
     assert changed == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 

@@ -13,8 +13,8 @@ from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength, WholeVideo
-from videomme_pipeline.models.endpoint.native import NATIVE_VERSION
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.video_file import VIDEO_FILE_VERSION
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
@@ -102,7 +102,9 @@ def frame_digest(
     if model.reads_video and sampling is not None:
         chosen = sampling.for_duration(duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
-        digest = fingerprint("video", NATIVE_VERSION, content, rule, frame.index, frame.pts_seconds)
+        digest = fingerprint(
+            "video", VIDEO_FILE_VERSION, content, rule, frame.index, frame.pts_seconds
+        )
     if model.hears_audio:
         digest = fingerprint(digest, "sound", content, SOUND_VERSION)
     return digest
@@ -136,7 +138,7 @@ def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPl
     """
     return RequestPlan(
         evaluation=evaluation.name,
-        decoding=evaluation.decoding,
+        generation=evaluation.generation,
         repeats=evaluation.repeats,
         schedule=evaluation.model.request_schedule,
         observation=observation,

@@ -33,7 +33,7 @@ def score_evaluation(
     """One row per question and repeat, in the order of the benchmark.
 
     Questions without an answer are rows with the outcome `failed` and the reason. If the
-    evaluation has a judge, it is asked about every response that `strict` cannot read.
+    evaluation has a judge, it is asked about every response that `careful` cannot read.
     """
     reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
     pairing = evaluation.pairing

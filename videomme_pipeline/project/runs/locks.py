@@ -45,7 +45,7 @@ def this_machine() -> Resource:
     return Resource(title="this machine", file_stem=_stem("machine", platform.node()))
 
 
-def servers_here() -> Resource:
+def local_gpus() -> Resource:
     """The GPUs of this machine, for the servers that a run starts."""
     return Resource(title="the GPUs of this machine", file_stem=_stem("servers", platform.node()))
 

@@ -230,7 +230,7 @@ def _require_one_benchmark(
         raise ScoringError(
             f"{rows_a[0].evaluation} is of {rows_a[0].benchmark} and {rows_b[0].evaluation} of "
             f"{rows_b[0].benchmark}: the questions of different benchmarks or splits are "
-            f"others{metric}; compare evaluations of one benchmark (`videomme leaderboard` shows "
+            f"others{metric}; compare evaluations of one benchmark (`videomme scores` shows "
             "several benchmarks side by side)"
         )
 

@@ -18,10 +18,10 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.body import request_body
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.native import video_form
 from videomme_pipeline.models.endpoint.reply import frames_warning
 from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.video_file import video_form
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
 SENT = [
@@ -48,7 +48,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spec(profile: str, **values: object) -> EndpointSpec:
-    entry = {"name": "served", "profile": profile, "frames_as": "native", **values}
+    entry = {"name": "served", "profile": profile, "frames_as": "video_file", **values}
     return EndpointSpec.model_validate(entry).on_server(SERVER)
 
 

@@ -42,12 +42,12 @@ from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
 
-NATIVE_VERSION = 2
+VIDEO_FILE_VERSION = 2
 """Part of the fingerprint of requests with a video. Increase it when a form changes so that an
 endpoint takes other frames."""
 MAX_INLINE_BYTES = 64 << 20
 """Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
-_MOST_FRAMES, _MOST_FPS = 768, 30
+_MAX_FRAMES, _MAX_FPS = 768, 30
 """Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
 
 
@@ -73,7 +73,8 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
     if form is None:
         raise ModelError(
             f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {_EXAMPLES[profile]}, or send frames (without `frames_as: native`)"
+            f"of a video; use {_EXAMPLES[profile]}, or send frames (without "
+            "`frames_as: video_file`)"
         )
     return form
 
@@ -127,7 +128,7 @@ def _video(spec: EndpointSpec, request: Request) -> WholeVideo:
     if request.frames.video is None:
         raise ModelError(
             f"model {spec.name}: the request has frames without their video, which "
-            "`frames_as: native` needs; use an entry without it"
+            "`frames_as: video_file` needs; use an entry without it"
         )
     return request.frames.video
 
@@ -147,15 +148,15 @@ def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
         raise ModelError(
             f"the server reports the version {server.version or 'unknown'}, and the frames that "
             "vLLM takes from a video are only known for 0.19 and later; use such a version, or "
-            "send frames (without `frames_as: native`)"
+            "send frames (without `frames_as: video_file`)"
         )
     chooses_loader = version >= (0, 24)
     if isinstance(sampling, Qwen2Vl | Qwen3Vl) and chooses_loader:
-        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MOST_FPS:
+        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MAX_FPS:
             return None
         limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
         video = {"num_frames": -1, "fps": sampling.fps, **limits}
-        return _kwargs(video, sampling) if sampling.max_frames <= _MOST_FRAMES else None
+        return _kwargs(video, sampling) if sampling.max_frames <= _MAX_FRAMES else None
     loader = {"video_backend": "opencv"} if chooses_loader else {}
     return _by_number_and_rate(sampling, loader)
 
@@ -203,7 +204,7 @@ def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
     raise ModelError(
         f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
         f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
-        f"`mm-process-config: {option}`), or send frames (without `frames_as: native`)"
+        f"`mm-process-config: {option}`), or send frames (without `frames_as: video_file`)"
     )
 
 
