@@ -431,9 +431,9 @@ def options_in(cell: object) -> list[Any]:
     """The options in a cell: a list, a map by letter, or a text with one per line."""
     options = list_in(cell)
     if isinstance(options, Mapping):
-        keys = sorted(options)
+        keys: Sequence[str] = sorted(options)
         if keys and set(Letter).issuperset(keys):
-            keys = list(Letter)[: 1 + list(Letter).index(keys[-1])]
+            keys = [letter for letter in Letter if letter <= keys[-1]]
         texts = {key: text_in(options.get(key)) for key in keys}
         return [None if text is None else f"{key}. {text}" for key, text in texts.items()]
     if options is not None:
