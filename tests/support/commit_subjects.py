@@ -19,7 +19,7 @@ _NO_VERB = re.compile(r"an?|the|all|each|every|new|no|one|some|[a-z]+(?:[^su]s|[
 
 
 def problem(subject: str) -> str | None:
-    """What is wrong with a subject, or None."""
+    """The fault of a subject, or None."""
     if len(subject) > MAX_CHARACTERS:
         return f"{len(subject)} characters, at most {MAX_CHARACTERS} fit"
     shape = _SHAPE.fullmatch(subject)
