@@ -28,7 +28,7 @@ from videomme_pipeline.formats.stored_facts import (
 )
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
-from videomme_pipeline.scoring.audit.findings import StoredFacts
+from videomme_pipeline.scoring.findings.run import StoredFacts
 
 TEXT_COLUMNS = ("prediction", "response", "raw_output")
 """Names of the column with the model's response, in the order in which they are looked up."""
