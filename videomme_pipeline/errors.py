@@ -1,4 +1,4 @@
-"""The errors that this project raises on purpose.
+"""The errors that this project raises on purpose, and the findings that it reports.
 
     VideoMMEError
     ├── AlertError
@@ -31,7 +31,9 @@ failed, what was found and what to do next.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Self
 
 _UNPRINTABLE = re.compile(
@@ -69,6 +71,47 @@ def listed(texts: Sequence[str], most: int = 5, *, separator: str = ", ") -> str
     """The first `most` of `texts` and the number of the others, for messages."""
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return separator.join(map(one_line, texts[:most])) + more
+
+
+class Status(StrEnum):
+    """The result of a check. An `error` prevents a run, or the citation of a score."""
+
+    OK = "ok"
+    NOTE = "note"
+    """A fact that is neither good nor bad."""
+    UNKNOWN = "unknown"
+    """Nothing was checked, because something is not stored."""
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: a sentence with numbers, and what to do next, or "".
+
+    `chance` is the probability that chance produces such `numbers` in a run without the fault, or
+    None if chance has no part in them. `run` is the checked run, if it is one of several.
+    """
+
+    status: Status
+    summary: str
+    advice: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    chance: float | None = None
+    check: str = ""
+    run: str = ""
+
+    @classmethod
+    def ok(cls, check: str, summary: str) -> "Finding":
+        return cls(Status.OK, summary, check=check)
+
+    @classmethod
+    def warning(cls, check: str, summary: str) -> "Finding":
+        return cls(Status.WARNING, summary, check=check)
+
+    @classmethod
+    def error(cls, check: str, summary: str) -> "Finding":
+        return cls(Status.ERROR, summary, check=check)
 
 
 class VideoMMEError(Exception):

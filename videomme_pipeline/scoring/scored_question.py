@@ -117,3 +117,21 @@ class ScoredQuestion:
     """Warning about the response, such as other frames than planned, or None."""
     server: str | None = None
     """Known facts about the server that answered, as a JSON object, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The columns of a `ScoredQuestion` that need no text, for checks of many evaluations."""
+
+    question_id: str
+    video_id: str
+    repeat: int
+    answer: Letter
+    extracted_answer: Letter | None
+    outcome: Outcome
+    num_frames: int
+    track: str
+    usage: Usage = field(default_factory=Usage)
+    judge_error: str | None = None
+    request_fingerprint: str | None = None
+    warning: str | None = None
