@@ -515,10 +515,23 @@ def test_doctor_sends_one_small_request_to_the_named_model(empty: Path) -> None:
 def test_init_writes_a_valid_evaluation(empty: Path) -> None:
     ended = videomme("init", "mine", "--benchmark", "videomme")
     path = empty / "configuration" / "evaluations" / "mine.yaml"
-    assert ended.err == f"Wrote {path}. Edit it, then: videomme run mine\n"
+    evaluated = "which evaluates longest-option. Edit it, then: videomme run mine\n"
+    assert ended.err == f"Wrote {path}, {evaluated}"
     assert videomme("status", "mine").status == 0
     again = videomme("init", "mine", "--benchmark", "videomme")
     assert "an evaluation with this name exists" in again.failed_with
+
+
+def test_one_command_writes_a_project_with_an_evaluation_of_an_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with ModelServer() as server:
+        init = ("init", "mine", "--model", server.base_url, "--benchmark", "smoke", "--limit", "2")
+        assert "mine.yaml, which evaluates served" in videomme(*init).err
+        (request,) = videomme("run", "mine", "--dry-run", "--json").json["requests"]
+    assert (request["model"], request["questions"]) == ("served", 6)
 
 
 def test_init_of_a_folder_without_a_benchmark_says_how_to_name_it(empty: Path) -> None:
@@ -674,10 +687,10 @@ def test_a_folder_without_configuration_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
-    for arguments in (["run"], ["status"], ["doctor"], ["init", "mine"]):
+    for arguments in (["run"], ["nightly"], ["checkpoint", "watch"], ["status"], ["doctor"]):
         message = videomme(*arguments).failed_with
         assert "benchmarks.yaml: no such file; run this in the project's folder" in message
-    assert not (tmp_path / "configuration").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_entry_point_exits_with_the_status_of_its_command(tmp_path: Path) -> None:

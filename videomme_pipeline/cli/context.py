@@ -114,8 +114,10 @@ def open_for_plan(
     """
     from videomme_pipeline.assets.instance import open_history
 
-    with showing_progress() as show_progress, open_history() as history:
-        yield open_project(show_progress, evaluations), history
+    with showing_progress() as show_progress:
+        project = open_project(show_progress, evaluations)  # without one, nothing is written
+        with open_history() as history:
+            yield project, history
 
 
 @contextmanager
@@ -141,15 +143,12 @@ def open_for_run(
         cancel_own_runs(instance)
         return f"{stored} Run again to resume."
 
-    with (
-        showing_progress() as show_progress,
-        open_instance() as instance,
-        on_stop(cancel),
-    ):
-        project = open_project(show, evaluations)
+    with showing_progress() as show_progress:
+        project = open_project(show, evaluations)  # without one, nothing is written
         name_programs(project)
         refuse_older_version(project.store)
-        yield project, instance
+        with open_instance() as instance, on_stop(cancel):
+            yield project, instance
 
 
 def name_programs(project: "Project") -> None:

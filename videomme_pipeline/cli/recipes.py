@@ -160,10 +160,8 @@ def _ask(
     from videomme_pipeline.evaluation.writing import write_evaluation
 
     configuration = open_project().configuration
-    configuration.catalog.find(model)
     evaluation = f"{name}-{model}-{track}"
-    folder = configuration.folder / "evaluations"
-    path = write_evaluation(folder, evaluation, recipe.evaluation_of(model, track))
+    path = write_evaluation(configuration, evaluation, recipe.evaluation_of(model, track))
     note(f"The evaluation is {path}")
     for fact in recipe.not_proven(is_evaluated=True):
         note(f"Not kept: {fact}")

@@ -81,7 +81,7 @@ def _written(evaluation: str, axes: Mapping[str, Sequence[str]]) -> list[str]:
     names = []
     for values in product(*axes.values()):
         name = "-".join([evaluation, *values])
-        write_evaluation(folder, name, base | dict(zip(axes, values, strict=True)))
+        write_evaluation(configuration, name, base | dict(zip(axes, values, strict=True)))
         names.append(name)
     note(f"{len(names)} evaluations in {folder}")
     return names

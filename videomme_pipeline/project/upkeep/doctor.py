@@ -45,6 +45,10 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
         yield from _data(project, name)
     used = {e.model.name: e.model for e in project.configuration.files.values()}
     for model in used.values():
+        try:
+            model.check_installed()
+        except VideoMMEError as error:
+            yield Finding.error(f"model {model.name}", str(error))
         if isinstance(model, RemoteSpec):
             yield from map(_endpoint, model.members)
 
