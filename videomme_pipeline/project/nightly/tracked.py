@@ -240,7 +240,7 @@ class TrackedEvaluation:
         """The files of the repeats of the current reference."""
         pinned, evaluation = self.tracked.reference, self.evaluation
         names = self.benchmark.name, evaluation.name
-        stored = {record_of(path): path for path in self.project.store.reference_repeats(*names)}
+        stored = {record_of(path): path for path in self.project.store.reference_files(*names)}
         start = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
         repeats = [f"{start}-{n}" for n in range(2, self.tracked.reference_repeats + 1)]
         store = self.project.store
