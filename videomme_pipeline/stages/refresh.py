@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from videomme_pipeline.errors import VideoMMEError
@@ -118,7 +117,6 @@ def nothing_stale(project: Project, evaluations: Sequence[str]) -> RefreshResult
 
 def show_scores(project: Project, evaluations: Sequence[str]) -> None:
     """Record that the current scores of these evaluations are shown, if they are stored."""
-    now = datetime.now(UTC)
     for benchmark in project.benchmarks.values():
         planned = benchmark.planned().scores
         names = benchmark.snapshot.names("scores")
@@ -126,4 +124,4 @@ def show_scores(project: Project, evaluations: Sequence[str]) -> None:
             fingerprint = planned.get(name)
             if fingerprint and names.best(name, None, fingerprint):
                 specification = benchmark.evaluations[name].specification
-                record_shown(project.store, benchmark.name, name, fingerprint, specification, now)
+                record_shown(project.store, benchmark.name, name, fingerprint, specification)
