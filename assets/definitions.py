@@ -200,10 +200,12 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         )
         several = len(requested) > 1
         single: list[dg.AssetMaterialization] = []
-        with within_step(stage.project, context, needs_machine=not stage.asks_models):
-            with EventBatch(context.op_execution_context) as events:
-                report = events.add if several else single.append
-                checks = run_stage(context.instance, stage, requested, report, reports_all=True)
+        with (
+            within_step(stage.project, context, needs_machine=not stage.asks_models),
+            EventBatch(context.op_execution_context) as events,
+        ):
+            report = events.add if several else single.append
+            checks = run_stage(context.instance, stage, requested, report, reports_all=True)
         yield from map(_result, single)
         for evaluation in checks.of_partitions:
             context.log_event(evaluation)

@@ -1,13 +1,11 @@
 """Runs from the command line. They use the same job, events and instance as runs from the UI."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.events import materializations_of
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run_here, running_runs
@@ -18,7 +16,6 @@ from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.nightly.assess import Assessment
-from videomme_pipeline.stages.chain import all_stages
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.refresh import RefreshResult, nothing_stale
 from videomme_pipeline.stages.stage import SharedStage
@@ -50,6 +47,8 @@ def refresh_stale(
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
     location = project.runs.code_location
+    project.built.clear()
+    project.registered.clear()
     run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
     others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
     pending = _not_fresh(plan_project(project, evaluations))
@@ -65,18 +64,12 @@ def refresh_stale(
     ]
     return RefreshResult(
         run_id=run_id,
-        built=_built(project, instance, run_id),
+        built=+project.built,
         not_fresh=[state for state in pending if state not in left_to_others],
+        registered=+project.registered,
         left_to_others=left_to_others,
         stopped_by=stopped_by,
     )
-
-
-def _built(project: Project, instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
-    """The number of partitions that a run built, by asset."""
-    by_key = materializations_of(instance, run_id)
-    labels = {asset_key(stage): stage.label for stage in all_stages(project)}
-    return Counter({label: by_key[key] for key, label in labels.items() if key in by_key})
 
 
 def run_nightly(

@@ -12,8 +12,8 @@ from videomme_pipeline.assets.partitions import update_video_partitions
 from videomme_pipeline.assets.reporter import ShownVersions, materialization, newest_event
 from videomme_pipeline.assets.stages.checks import check_events
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.stages.refresh import Stored, refresh, show_scores
-from videomme_pipeline.stages.stage import AnyStage
+from videomme_pipeline.stages.refresh import NotSelected, Stored, refresh, show_scores
+from videomme_pipeline.stages.stage import AnyStage, BuildResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,10 @@ def run_stage(  # noqa: PLR0913 - what the three callers differ in
         ):
             continue
         report(materialization(stage, event, newest))
+        if not isinstance(event, NotSelected):
+            is_built = isinstance(event, BuildResult)
+            counted = stage.project.built if is_built else stage.project.registered
+            counted[stage.label] += 1
     update_video_partitions(stage, instance)
     if stage.is_cited:
         show_scores(stage.project, [str(partition.variant) for partition in requested])

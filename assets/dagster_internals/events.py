@@ -9,12 +9,9 @@ one entry per batch, because the page needs about a millisecond of CPU time for 
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Sequence
-from typing import cast
 
 import dagster as dg
-import sqlalchemy as sa
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.events import DagsterEventType, StepMaterializationData
 from dagster._core.storage.event_log import (
@@ -71,27 +68,6 @@ def output_without_event() -> dg.Output[None]:
     Dagster marks observed sources avoids both.
     """
     return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
-
-
-def materializations_of(instance: dg.DagsterInstance, run_id: str) -> Counter[dg.AssetKey]:
-    """The number of partitions that a run materialized, by asset.
-
-    The database counts them. (Dagster's public interface parses every event, and the log of a run
-    has one entry per batch.)
-    """
-    storage = cast("SqlEventLogStorage", instance.event_log_storage)
-    columns = SqlEventLogStorageTable.c
-    query = (
-        sa.select(columns.asset_key, sa.func.count())
-        .where(columns.run_id == run_id)
-        .where(columns.dagster_event_type == DagsterEventType.ASSET_MATERIALIZATION.value)
-        .group_by(columns.asset_key)
-    )
-    with storage.index_connection() as connection:
-        counted = connection.execute(query).all()
-    return Counter(
-        {key: count for name, count in counted if (key := dg.AssetKey.from_db_string(name))}
-    )
 
 
 def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry]) -> None:

@@ -45,19 +45,21 @@ def metadata_of(facts: Facts) -> dict[str, Any]:
 
 
 def _value(fact: object) -> object:
-    if isinstance(fact, Markdown):
-        return dg.MetadataValue.md(str(fact))
-    if isinstance(fact, Picture):
-        return _picture(fact)
-    if isinstance(fact, Path):
-        return dg.MetadataValue.path(fact)
-    if isinstance(fact, Mapping):
-        return dg.MetadataValue.json(dict(fact))
-    if isinstance(fact, list):
-        return table_of(fact)
-    if isinstance(fact, str) and fact.startswith("file://"):
-        return dg.MetadataValue.url(fact)
-    return fact
+    match fact:
+        case Markdown():
+            return dg.MetadataValue.md(str(fact))
+        case Picture():
+            return _picture(fact)
+        case Path():
+            return dg.MetadataValue.path(fact)
+        case list():
+            return table_of(fact)
+        case Mapping():
+            return dg.MetadataValue.json(dict(fact))
+        case str() if fact.startswith("file://"):
+            return dg.MetadataValue.url(fact)
+        case _:
+            return fact
 
 
 def _picture(picture: Picture) -> dg.MarkdownMetadataValue:

@@ -4,31 +4,32 @@ import dagster as dg
 from dagster._core.definitions.partitions.context import partition_loading_context
 
 from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.stages.chain import chain
-from videomme_pipeline.stages.plan import parents
+from videomme_pipeline.stages.plan import parents, upstream_of
 
 
 def test_dagster_and_the_planner_find_the_same_parents(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     graph = build_definitions(project).resolve_asset_graph()
-    stages = {stage.asset_key: stage for stage in chain(project, "videomme")}
+    stages = {stage.label: stage for stage in chain(project, "videomme")}
     compared = 0
     for stage in stages.values():
-        if not stage.dimensions:
+        if not stage.stage.dimensions:
             continue
         for partition in stage.partitions():
-            key = stage.key_of_partition(partition)
-            for upstream in (stages[dep.asset_key] for dep in stage.deps()):
-                if not upstream.dimensions:
+            key = partition_key(stage, partition)
+            for upstream in (stages[label] for label in upstream_of(stage)):
+                if not upstream.stage.dimensions:
                     continue
                 with partition_loading_context(dynamic_partitions_store=instance):
                     mapped = graph.get_parent_partition_keys_for_child(
-                        key, upstream.asset_key, stage.asset_key
+                        key, asset_key(upstream), asset_key(stage)
                     )
                 expected = {
-                    upstream.key_of_partition(parent)
+                    partition_key(upstream, parent)
                     for parent in parents(stage, partition, upstream)
                 }
                 assert set(mapped.partitions_subset.get_partition_keys()) == expected, (

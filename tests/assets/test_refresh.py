@@ -2,7 +2,6 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -10,28 +9,28 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.loader import LoadingContextForTest
-from videomme_pipeline.assets.stages.prompts import Prompts
 
 from tests.support import stored_events
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, EVERYTHING, VIDEOS, Copy, WriteProject, stage
 from tests.support.stored_files import stored_file
+from videomme_pipeline.assets import runner
 from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.keys import asset_key, partition_key
+from videomme_pipeline.assets.reporter import ShownVersions, failed_attempts
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.stages import scores
 from videomme_pipeline.assets.stages.checks import COMPLETE
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB, run_config
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import versions
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.stages import scores
 from videomme_pipeline.stages.explain import Explanation, matching
-from videomme_pipeline.stages.plan import Freshness, failed_attempts, plan_project, wrongly_shown
-from videomme_pipeline.stages.stage import Failed
-from videomme_pipeline.storage.tables import read_rows, write_rows
-from videomme_pipeline.subtitles.align import AlignedLine
+from videomme_pipeline.stages.plan import Freshness, plan_project
+from videomme_pipeline.storage.tables import read_rows
 
 RESULTS = {"warehouse": 1, "report_page": 1}
 
@@ -82,8 +81,8 @@ def test_a_changed_video_rebuilds_exactly_its_partitions(
 ) -> None:
     """The partitions of the blind evaluation stay fresh, because its prompts depend on no video."""
     write_video(copy.video("003"), frames=44, width=64, height=48)
-    stale = [s for s in plan_project(project, ALL) if s.freshness is Freshness.STALE]
-    assert {state.partition.video for state in stale} == {"003", None}
+    pending = [s for s in plan_project(project, ALL) if s.freshness is not Freshness.FRESH]
+    assert {state.partition.video for state in pending} == {"003", None}
     assert built(project, instance) == RESULTS | {
         "videomme/videos": 1,
         "videomme/frames": 2,
@@ -174,10 +173,32 @@ def test_a_lost_data_folder_is_rebuilt(
 def test_lost_events_are_reported_again_without_building_anything(
     project: Project,
 ) -> None:
-    written = stored_file(project.store, "scores", "videomme", "few").stat().st_mtime_ns
+    """A run that has nothing to build opens no run. The job `report_stored` reports."""
+    job = build_definitions(project).resolve_job_def(REPORT_JOB)
     with dg.DagsterInstance.ephemeral() as other:
-        assert built(project, other) == EVERYTHING
-    assert stored_file(project.store, "scores", "videomme", "few").stat().st_mtime_ns == written
+        assert built(project, other) == {}
+        assert reported(job.execute_in_process(instance=other), other) == EVERYTHING
+        assert reported(job.execute_in_process(instance=other), other) == {}
+
+
+def reported(result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance) -> Counter[str]:
+    """The number of partitions that a run reported, by asset. All of them were stored before."""
+    events = materializations(instance, result)
+    assert all(event.metadata["already_stored"].value for event in events)
+    return Counter(event.asset_key.to_user_string() for event in events)
+
+
+def test_a_switch_back_builds_nothing_and_dagster_shows_the_first_versions_again(
+    write_project: WriteProject, project: Project, instance: dg.DagsterInstance
+) -> None:
+    prompts = stage(project, "prompts")
+    first = {p: prompts.fingerprint(p) for p in prompts.partitions(["few"])}
+    changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}
+    assert built(write_project(changed), instance)["videomme/prompts"] == len(first)
+    back = write_project()
+    assert built(back, instance) == RESULTS, "only the shared files show other scores"
+    shown = ShownVersions.of(instance, stage(back, "prompts"))
+    assert all(shown.has(partition, version) for partition, version in first.items())
 
 
 def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
@@ -209,7 +230,7 @@ def test_no_question_is_read_before_the_license_is_accepted(
     refreshed = refresh_project(project, instance, ["blind"])
     reasons = {state.name: state.reason for state in refreshed.not_fresh}
     assert "accept_license: true" in reasons["videomme/questions"]
-    assert not stored_file(project.store, "questions", "videomme").exists()
+    assert not project.store.path("videomme", "questions").exists()
 
 
 def test_a_benchmark_without_chosen_evaluations_has_no_partitions_to_build(
@@ -288,9 +309,7 @@ def test_prompts_use_only_lines_aligned_with_their_own_settings(
     )
     track = edited.benchmarks["videomme"].evaluations[name].track_name
     assert track is not None
-    older, missing, ready = (
-        stored_file(edited.store, "subtitles", "videomme", track, v) for v in VIDEOS
-    )
+    first, missing, ready = VIDEOS
     subtitles, prompts = (dg.AssetKey(["videomme", name]) for name in ("subtitles", "prompts"))
     job = build_definitions(edited).resolve_implicit_global_asset_job_def()
 
@@ -306,31 +325,28 @@ def test_prompts_use_only_lines_aligned_with_their_own_settings(
         )
 
     assert materialize(subtitles, track).success
-    write_rows(older, [], AlignedLine, fingerprint="of other settings")
-    missing.unlink()
+    for video in (first, missing):
+        stage(edited, "subtitles").target(VideoVariant(video, track)).path.unlink()
     events = materializations(instance, materialize(prompts, name))
-    assert [event.partition for event in events] == [f"{name}|{ready.stem}"]
+    assert [event.partition for event in events] == [f"{name}|{ready}"]
     checks = newest_checks(instance, "prompts")
-    assert checks == {f"{name}|{older.stem}": False, f"{name}|{missing.stem}": False, None: False}
+    assert checks == {f"{name}|{first}": False, f"{name}|{missing}": False, None: False}
 
 
-def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
+def test_a_report_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_early(
-        prompts: Prompts, partitions: Sequence[VideoVariant]
-    ) -> Iterator[Failed[VideoVariant]]:
+    def fail_early(*_: object) -> None:
         raise RuntimeError("no power")
 
     keys = [f"few|{video}" for video in VIDEOS]
     prompts = stage(project, "prompts")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Prompts, "prepare", fail_early)
+        patch.setattr(runner, "refresh", fail_early)
         job = build_definitions(project).resolve_implicit_global_asset_job_def()
         ended = job.execute_in_process(
             instance=instance,
-            asset_selection=[prompts.asset_key],
+            asset_selection=[asset_key(prompts)],
             tags={
                 "dagster/asset_partition_range_start": keys[0],
                 "dagster/asset_partition_range_end": keys[-1],
@@ -338,33 +354,17 @@ def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
             raise_on_error=False,
         )
     assert not ended.success
-    assert failed_attempts(instance, prompts) == {prompts.parse_partition(key) for key in keys}
-    written = stored_file(project.store, "prompts", "videomme", "few", "002").stat().st_mtime_ns
-    assert built(project, instance) == {"videomme/prompts": 3}
+    assert failed_attempts(instance, prompts) == {prompts.parse_key(key) for key in keys}
+    report = build_definitions(project).resolve_job_def(REPORT_JOB)
+    assert reported(report.execute_in_process(instance=instance), instance) == {
+        "videomme/prompts": 3
+    }
     assert failed_attempts(instance, prompts) == set()
-    assert (
-        stored_file(project.store, "prompts", "videomme", "few", "002").stat().st_mtime_ns
-        == written
-    )
-    assert refresh_project(project, instance, ALL).run_id is None
+    assert built(project, instance) == {}
 
 
-def test_a_refresh_reports_another_code_version_and_builds_nothing(
-    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Earlier versions reported other code versions for the same fingerprints."""
-    monkeypatch.setattr(Prompts, "code_version", "1.1")
-    prompts = stage(project, "prompts")
-    everything, few = set(prompts.partitions()), set(prompts.partitions(["few"]))
-    assert wrongly_shown(instance, prompts) == everything
-    assert refresh_project(project, instance, ["few"]).built == {"videomme/prompts": len(few)}
-    assert wrongly_shown(instance, prompts) == everything - few
-    assert built(project, instance) == {"videomme/prompts": len(everything - few)}
-    assert refresh_project(project, instance, ALL).run_id is None
-
-
-def test_a_raised_version_of_a_reader_is_a_new_code_version_of_the_scores(
-    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+def test_a_changed_reader_makes_the_scores_stale_with_both_versions_as_the_reason(
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     careful = READERS[ReaderName.CAREFUL]
     raised = {**READERS, ReaderName.CAREFUL: replace(careful, version="raised")}
@@ -372,9 +372,8 @@ def test_a_raised_version_of_a_reader_is_a_new_code_version_of_the_scores(
         monkeypatch.setattr(module, "READERS", raised)
     states = plan_project(project)
     (state,) = matching(states, "videomme/scores few")
-    reasons = [str(reason) for reason in Explanation(states, instance).reasons(state)]
+    reasons = [str(reason) for reason in Explanation(states).reasons(state)]
     assert reasons == [f"reader version: careful-{careful.version} → careful-raised"]
-    assert "careful-raised" in state.stage.code_version.split()
 
 
 def test_new_scoring_code_reads_the_same_answers_again(
@@ -413,7 +412,7 @@ def test_the_stale_status_in_the_ui_agrees_with_the_planner_about_direct_parents
                 state.name
                 for state in plan_project(project, ALL)
                 if resolver.get_status(
-                    state.stage.asset_key, state.stage.key_of_partition(state.partition)
+                    asset_key(state.stage), partition_key(state.stage, state.partition)
                 )
                 is not StaleStatus.FRESH
             }

@@ -1,7 +1,6 @@
 """Files of stages in a data folder: those that a run has built, and made-up ones."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from upath import UPath
@@ -59,7 +58,7 @@ def show_made_up(store: Store, benchmark: str, evaluation: str, videos: Iterable
     path = made_up_file(store, "evaluated_videos", benchmark, evaluation)
     if rows or not path.exists():
         write_made_up(path, rows, EvaluatedVideo)
-    record_shown(store, benchmark, evaluation, MADE_UP, {}, datetime.now(UTC))
+    record_shown(store, benchmark, evaluation, MADE_UP, {})
 
 
 def stored_file(

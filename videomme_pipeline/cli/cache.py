@@ -32,27 +32,41 @@ def cache_gc(
         list[str] | None,
         typer.Option(help="Also remove all frames of this sampling, used or not. Repeatable."),
     ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EVALUATION",
+            help="Also remove the scores of an evaluation whose file is gone. Its answers stay in "
+            "the journal. Repeatable.",
+        ),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask for confirmation with --sampling.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove frames, packet indexes, subtitles and prompts that nothing uses.
+    """Remove frames, packet indexes, subtitles and prompts that nothing needs.
 
-    Keeps everything that evaluation files and samplings.yaml need, and all
-    responses, scores and nightly runs.
+    Keeps what evaluation files, samplings.yaml and shown scores need, files of
+    the last 30 days, and all responses, scores and nightly runs.
     """
     from rich.filesize import decimal
 
     from videomme_pipeline.stages.data_folder import DataFolder, by_reason, remove
 
     project = open_project()
+    for name in forget or ():
+        note(f"{'Would forget' if dry_run else 'Forgets'} {name}")
+        if not dry_run:
+            DataFolder(project).forget(name)
     folder = DataFolder(project)
     garbage = folder.garbage(sampling or ())
     reasons = by_reason(garbage)
     freed = sum(file.bytes for file in garbage)
     for reason in reasons:
-        note(f"{reason['files']:,} files, {decimal(reason['bytes'])}: {reason['why']}")
+        again = f", {reason['cpu_seconds']:,} CPU seconds to build again"
+        size = decimal(reason["bytes"]) + (again if reason["cpu_seconds"] else "")
+        note(f"{reason['files']:,} files, {size}: {reason['why']}")
     for shelf in folder.shelves():
         if shelf.kind == "frames" and shelf.name in (sampling or ()) and shelf.named_by:
             users = ", ".join(shelf.named_by)

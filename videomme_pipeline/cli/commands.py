@@ -19,7 +19,6 @@ from videomme_pipeline.cli import (
     run,
     score,
     setup,
-    store,
     sweep,
 )
 from videomme_pipeline.cli.context import write
@@ -30,7 +29,7 @@ PANELS = {
     "Compare": ("compare", "gate", "race", "power", "recipe"),
     "Results": ("score", "audit", "read", "scores", "report", "sql", "export"),
     "Training": ("checkpoint", "nightly"),
-    "Maintenance": ("cache", "store"),
+    "Maintenance": ("cache",),
 }
 """The commands by the title of their panel, in the order of `--help`."""
 
@@ -78,7 +77,6 @@ app.add_typer(frames.commands, name="frames")
 app.add_typer(recipes.commands, name="recipe")
 app.add_typer(checkpoints.commands, name="checkpoint")
 app.add_typer(cache.commands, name="cache")
-app.add_typer(store.commands, name="store")
 
 
 def _show_version(is_given: bool) -> None:

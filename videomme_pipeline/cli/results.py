@@ -115,6 +115,7 @@ def scores(
     announce("Reading the results…")
     from videomme_pipeline.reports.across import across_rows
     from videomme_pipeline.reports.terminal.across import show_across
+    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.warehouse.database import connect, query
 
     store = open_project().store
@@ -124,7 +125,7 @@ def scores(
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
     if benchmarks and len(benchmarks) == 1:
-        of_benchmark = [file.stem for file in store.score_files(benchmarks[0])]
+        of_benchmark = [shown.evaluation for shown in Results(store).scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
         return
     rows = across_rows(cells, benchmarks or names, average=average)

@@ -223,6 +223,7 @@ def _run_as_json(refreshed: "RefreshResult") -> dict[str, Any]:
     return {
         "run_id": refreshed.run_id,
         "built": refreshed.built,
+        "registered": refreshed.registered,
         "stopped_by": refreshed.stopped_by,
         "failures": failure_groups(refreshed.not_fresh),
         "not_fresh": [state.name for state in refreshed.not_fresh],
@@ -263,6 +264,8 @@ def _report_run(refreshed: "RefreshResult", project: "Project") -> None:
         return
     built = ", ".join(f"{count} {asset}" for asset, count in refreshed.built.items())
     note(f"Built {built or 'nothing'}.")
+    if registered := refreshed.registered.total():
+        note(f"Registered {registered:,} stored partitions, which Dagster did not show.")
     if refreshed.stopped_by is not None:
         show_line(err, refreshed.stopped_by, "Stopped", "bold yellow")
     if refreshed.left_to_others:

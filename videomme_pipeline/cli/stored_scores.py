@@ -64,9 +64,12 @@ def names_files(name: str, store: "Store | None") -> bool:
 
 def benchmark_of(store: "Store | None", runs: Sequence[str]) -> str:
     """The benchmark of the first evaluation among `runs`, or the default one if all are files."""
-    files = {path.stem: path for path in store.score_files()} if store else {}
-    named = (files[run] for run in runs if run in files and not names_files(run, store))
-    return next((path.parent.parent.name for path in named), DEFAULT_BENCHMARK)
+    from videomme_pipeline.storage.results import Results
+
+    scores = Results(store).scores() if store else []
+    benchmarks = {shown.evaluation: shown.benchmark for shown in scores}
+    named = (benchmarks.get(run) for run in runs if not names_files(run, store))
+    return next(filter(None, named), DEFAULT_BENCHMARK)
 
 
 def note_same_answers(

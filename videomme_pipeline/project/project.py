@@ -1,6 +1,7 @@
 """The project: one configuration folder and one data folder, opened together."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,10 @@ class Project:
     on_message: Callable[[str], None] = ignore
     spending: Spending = field(default_factory=Spending)
     compute: ComputeTime = field(default_factory=ComputeTime)
+    built: Counter[str] = field(default_factory=Counter)
+    """The partitions of each asset that this process has built."""
+    registered: Counter[str] = field(default_factory=Counter)
+    """The partitions of each asset that were stored before and that Dagster did not show."""
     cluster: ClusterSpec | None = None
     _kept: ExitStack | None = None
     """The end of the workers that are kept, inside of `keeping_workers`."""

@@ -147,6 +147,31 @@ class DataFolder:
                 raise ConfigurationError(f"no frames of the sampling `{name}` are cached: {hint}")
         return [*self._garbage(samplings), *self._damaged()]
 
+    def forget(self, evaluation: str) -> None:
+        """Remove the scores of an evaluation and the record that they are shown.
+
+        Its answers stay in the journal and in the files of responses.
+
+        Raises:
+            ConfigurationError: if the evaluation has no scores, or its file still exists.
+        """
+        if evaluation in self._project.configuration.evaluations:
+            raise ConfigurationError(
+                f"the evaluation {evaluation} still has a file; remove it before you forget its "
+                "scores"
+            )
+        results = Results(self._store, uses_plan=False)
+        shown = results.find(evaluation)
+        if shown is None:
+            scored = [other.evaluation for other in results.scores()]
+            raise ConfigurationError(
+                f"no stored scores of an evaluation `{evaluation}`: {nearest(evaluation, scored)}"
+            )
+        for kind in ("shown", "scores", "evaluated_videos"):
+            folder = self._store.path(shown.benchmark, kind, evaluation)
+            for name in file_states(folder):
+                (folder / name).unlink(missing_ok=True)
+
     def _garbage(self, samplings: Collection[str]) -> Iterator[Garbage]:
         hashes = {file.name.variant for file in self._frames if self._is_needed(file)}
         for file in [*self._frames, *self._built]:
@@ -160,7 +185,7 @@ class DataFolder:
                 continue
             else:
                 name = self._variant(file)
-                why = f"{file.stage}{f' of {name}' if name else ''} that no plan and no shown score needs"
+                why = f"{file.stage} of {name} that no plan and no shown score needs"
             yield Garbage(
                 path=file.path,
                 bytes=file.state.bytes,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from videomme_pipeline.errors import VideoMMEError
@@ -56,8 +55,8 @@ def refresh(
     for partition in requested:
         if partition not in attempt.failures:
             _sort(stage, partition, attempt)
-    yield from map(lambda partition: NotSelected(partition=partition), attempt.not_selected)
-    yield from map(lambda target: Stored(target=target), attempt.stored)
+    yield from (NotSelected(partition=partition) for partition in attempt.not_selected)
+    yield from (Stored(target=target) for target in attempt.stored)
     if not builds:
         return
     fingerprints = {target.partition: target.fingerprint for target in attempt.stale}
@@ -89,6 +88,7 @@ def _sort(stage: AnyStage, partition: Partition, attempt: _Attempt) -> None:
 class RefreshResult:
     """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
 
+    `registered` counts partitions that were stored before and that Dagster did not show.
     `not_fresh` has failed partitions, and those that no running run will build. `left_to_others`
     has those that another run will build, because that run has changed their inputs meanwhile.
     `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
@@ -97,6 +97,7 @@ class RefreshResult:
 
     run_id: str | None = None
     built: Counter[str] = field(default_factory=Counter)
+    registered: Counter[str] = field(default_factory=Counter)
     not_fresh: list[PartitionState] = field(default_factory=list)
     left_to_others: list[PartitionState] = field(default_factory=list)
     stopped_by: str | None = None
@@ -116,7 +117,6 @@ def nothing_stale(project: Project, evaluations: Sequence[str]) -> RefreshResult
 
 def show_scores(project: Project, evaluations: Sequence[str]) -> None:
     """Record that the current scores of these evaluations are shown, if they are stored."""
-    now = datetime.now(UTC)
     for benchmark in project.benchmarks.values():
         planned = benchmark.planned().scores
         names = benchmark.snapshot.names("scores")
@@ -124,4 +124,4 @@ def show_scores(project: Project, evaluations: Sequence[str]) -> None:
             fingerprint = planned.get(name)
             if fingerprint and names.best(name, None, fingerprint):
                 specification = benchmark.evaluations[name].specification
-                record_shown(project.store, benchmark.name, name, fingerprint, specification, now)
+                record_shown(project.store, benchmark.name, name, fingerprint, specification)

@@ -52,7 +52,7 @@ def _inputs(benchmark: BenchmarkState, partition: VariantPartition) -> Mapping[s
     blind = benchmark.blind_for(evaluation)
     return {
         "reader": reader_version(evaluation),
-        "blind scores": blind and benchmark.snapshot.versions.scores(blind),
+        "blind scores": None if blind is None else benchmark.snapshot.versions.scores(blind),
     }
 
 

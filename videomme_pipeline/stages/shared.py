@@ -11,6 +11,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.project.state.partitions import Partition
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.reports.page_version import PAGE_VERSION
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
 from videomme_pipeline.stages.stage import (
@@ -51,7 +52,9 @@ class Warehouse(SharedStage):
 
         left_out = rebuild(self.project.store)
         self.sign(target)
-        lines = Markdown("\n".join(f"- {line}" for line in left_out)) if left_out else None
+        lines = (
+            Markdown("\n".join(f"- {in_markdown(line)}" for line in left_out)) if left_out else None
+        )
         return {**self.facts(target), "left_out": lines}
 
     def facts(self, target: Target) -> Facts:  # noqa: ARG002

@@ -411,11 +411,10 @@ class SharedStage(ABC):
     def failures(self) -> FailureLog:
         return FailureLog(self.project.store, self.label)
 
-    def show(self, what: str, done: int, total: int, stored: str, workers: str = "") -> None:
-        """Shared stages show no progress."""
-
     def invalidate(self) -> None:
-        """Nothing is cached."""
+        """Drop cached data, because files may have changed."""
+        for benchmark in self.project.benchmarks.values():
+            benchmark.invalidate()
 
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[Partition]:  # noqa: ARG002
         return [WHOLE]
@@ -453,7 +452,7 @@ class SharedStage(ABC):
         return Target(partition=WHOLE, fingerprint=fingerprint, name=name, path=self.path)
 
     def has(self, partition: Partition, fingerprint: str) -> bool:  # noqa: ARG002
-        """Return True if the file has this fingerprint. A file with another checksum is set aside."""
+        """Return True if the file has this fingerprint. A damaged file is set aside."""
         signature = _signature(self.path)
         if not (self.path.exists() and signature.is_file()):
             return False

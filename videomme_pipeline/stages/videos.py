@@ -30,7 +30,7 @@ from videomme_pipeline.videos.probe import (
 
 
 def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
-    """The fingerprint of a video's row. A row stays stale while the file of its video is missing."""
+    """The fingerprint of a video's row, which is stale while the file of its video is missing."""
     snapshot = benchmark.snapshot
     try:
         snapshot.source.files(snapshot.reference(partition.video))

@@ -239,8 +239,8 @@ class Store:
         """The nightly runs, one file each: the complete one, or the part with most answers."""
         return best_records(self.variant_files("nightly_runs", benchmark, evaluation))
 
-    def baseline_files(self, benchmark: str, evaluation: str) -> list[UPath]:
-        """The repeats of a baseline, one file each, as in `observation_files`."""
+    def reference_files(self, benchmark: str, evaluation: str) -> list[UPath]:
+        """The repeats of a reference, one file each, as in `observation_files`."""
         return best_records(self.variant_files("references", benchmark, evaluation))
 
     def checkpoint_files(self) -> list[UPath]:

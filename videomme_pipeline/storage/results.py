@@ -8,7 +8,7 @@ videos, subtitles, prompts and responses that they were computed from, and reade
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -193,13 +193,14 @@ def record_shown(
     evaluation: str,
     fingerprint: str,
     specification: Mapping[str, Any],
-    now: datetime,
 ) -> None:
     """Record that the scores of an evaluation are those with this fingerprint, if that is new."""
     folder = store.shown(benchmark, evaluation)
     newest = next(reversed(sequence(folder)), None)
     if newest is None or newest[1] != fingerprint:
-        append_record(folder, fingerprint, {"specification": dict(specification)}, now)
+        append_record(
+            folder, fingerprint, {"specification": dict(specification)}, datetime.now(UTC)
+        )
 
 
 def _records(names: StageNames) -> dict[str, list[tuple[datetime, str]]]:

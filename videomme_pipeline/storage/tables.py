@@ -28,7 +28,7 @@ SET_ASIDE = ".corrupt"
 """Suffix of a damaged file that was set aside."""
 
 
-def write_rows(
+def write_rows(  # noqa: PLR0913 - what a footer contains
     path: UPath,
     rows: Iterable[Row],
     row_class: type[Row],

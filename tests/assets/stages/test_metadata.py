@@ -3,27 +3,23 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import dagster as dg
 import pytest
-from videomme_pipeline.assets.stages.refresh import BUILD_SECONDS, FILE_BYTES, refresh
 
 from tests.support.projects import stage
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.stages.metadata import (
-    MAX_PICTURE_BYTES,
-    chart_picture,
-    fenced,
-    picture,
-)
+from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, materialization
+from videomme_pipeline.assets.stages.metadata import MAX_PICTURE_BYTES, metadata_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
+from videomme_pipeline.stages.facts import Picture, chart_picture, fenced
+from videomme_pipeline.stages.frames import FILE_BYTES
+from videomme_pipeline.stages.refresh import Stored, refresh
 from videomme_pipeline.storage.tables import read_rows, stored_settings
 
 MAX_METADATA_BYTES = 100_000
@@ -110,47 +106,31 @@ def test_prompts_and_frames_have_numeric_metadata_for_plots(
         assert int(str(event.metadata[FILE_BYTES].value)) > 0
 
 
-MEASURED = {BUILD_SECONDS, FILE_BYTES, "decode_cpu_seconds", "frames_per_cpu_second", "evaluation"}
-"""Metadata of a run. Files do not contain it, except for the size of frames."""
-
-
 @pytest.mark.parametrize("name", CODE_VERSIONS)
-def test_a_reported_partition_shows_the_same_as_when_it_was_built(
-    project: Project, instance: dg.DagsterInstance, name: str, monkeypatch: pytest.MonkeyPatch
+def test_a_stored_partition_is_reported_with_its_versions_and_only_scores_are_read(
+    project: Project, instance: dg.DagsterInstance, name: str
 ) -> None:
-    progress: list[StageProgress] = []
-    monkeypatch.setattr(project, "on_progress", progress.append)
     reported = stage(project, name)
     built = events(instance, f"videomme/{name}")
-    again = list(refresh(reported, reported.partitions(), {}, None, report_fresh=True))
-    registered = [p for p in progress if p.what == f"videomme: {name} already stored"]
-    assert [p.done for p in registered] == list(range(1, len(again) + 1))
-    assert {p.total for p in registered} == {len(again)}
+    stored = list(refresh(reported, reported.partitions()))
+    assert all(isinstance(event, Stored) for event in stored)
+    again = [materialization(reported, event, None) for event in stored]
     assert {event.partition or "" for event in again} == built.keys()
     for event in again:
+        earlier = built[event.partition or ""]
+        assert event.tags is not None
+        assert earlier.tags is not None
+        assert event.tags[DATA_VERSION_TAG] == earlier.tags[DATA_VERSION_TAG]
         shown = dict(event.metadata)
         assert shown.pop("already_stored").value is True
-        expected = built[event.partition or ""].metadata
-        assert shown.keys() - MEASURED == expected.keys() - MEASURED
-        assert shown == {key: expected[key] for key in shown}
-
-
-def test_a_file_that_is_damaged_when_it_is_reported_is_rebuilt(project: Project) -> None:
-    prompts = stage(project, "prompts")
-    partition = prompts.partitions()[0]
-    path = Path(str(prompts.target(partition).path))
-    data = path.read_bytes()
-    path.write_bytes(data[:50] + bytes(100) + data[150:])
-    (event,) = refresh(prompts, [partition], {}, None, report_fresh=True)
-    assert "already_stored" not in event.metadata
-    assert path.read_bytes() == data
+        assert shown == (dict(earlier.metadata) if name == "scores" else {})
 
 
 def test_the_report_page_can_be_opened_from_its_asset(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     (event,) = events(instance, "report_page").values()
-    page = project.store.local("reports", "index.html").resolve()
+    page = project.store.report().resolve()
     assert page.name == str(event.metadata["path"].value).rsplit("/", maxsplit=1)[-1]
     assert str(event.metadata["page"].value).startswith("file:///")
 
@@ -164,17 +144,23 @@ def test_metadata_of_every_event_is_small(project: Project, instance: dg.Dagster
 
 
 def test_a_picture_that_is_too_large_is_replaced_by_a_note() -> None:
-    small = picture(b"<svg/>", "image/svg+xml", "chart")
-    assert str(small.value).startswith("![chart](data:image/svg+xml;base64,")
-    large = picture(b"x" * (MAX_PICTURE_BYTES + 1), "image/jpeg", "frames")
-    assert str(large.value) == "frames: 60,001 bytes, too large to show here"
+    shown = metadata_of(
+        {
+            "small": Picture(b"<svg/>", "image/svg+xml", "chart"),
+            "large": Picture(b"x" * (MAX_PICTURE_BYTES + 1), "image/jpeg", "frames"),
+            "none": None,
+        }
+    )
+    assert str(shown["small"].value).startswith("![chart](data:image/svg+xml;base64,")
+    assert str(shown["large"].value) == "frames: 60,001 bytes, too large to show here"
+    assert "none" not in shown
 
 
 def test_a_chart_that_cannot_be_drawn_is_replaced_by_a_note() -> None:
-    note = str(chart_picture(lambda: "not a chart", "by duration").value)
+    note = str(chart_picture(lambda: "not a chart", "by duration"))
     assert note.startswith("by duration: the chart cannot be drawn (ValueError: ")
 
 
 def test_a_fence_is_longer_than_any_fence_in_its_text() -> None:
     text = "```\n# not a heading\n````"
-    assert str(fenced(text).value) == f"`````text\n{text}\n`````"
+    assert fenced(text) == f"`````text\n{text}\n`````"

@@ -1,9 +1,8 @@
 """The results page as an asset."""
 
-from videomme_pipeline.assets.stages.reports import ReportPage
-
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import WHOLE
+from videomme_pipeline.stages.shared import ReportPage
 
 
 def test_texts_that_are_missing_and_rebuilt_make_the_page_stale(project: Project) -> None:

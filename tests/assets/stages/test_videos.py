@@ -3,21 +3,21 @@
 import sys
 
 import pytest
-from videomme_pipeline.assets.stages.refresh import refresh
 
 from tests.support.builders import declare_samples
 from tests.support.projects import Copy, stage
 from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoPartition
+from videomme_pipeline.stages.refresh import refresh
 from videomme_pipeline.stages.stage import AnyStage
 
 
 def failures(built_stage: AnyStage) -> dict[str, str]:
     """Build all partitions of a stage, and return the reasons of those that failed by video."""
-    list(refresh(built_stage, built_stage.partitions(["few"]), {}, None))
+    list(refresh(built_stage, built_stage.partitions(["few"])))
     return {
-        str(partition.video): reason for partition, reason in built_stage.failures.read().items()
+        str(partition.video): reason for partition, reason in built_stage.failures.reasons().items()
     }
 
 
@@ -34,8 +34,8 @@ def test_unreadable_files_fail_their_videos_and_this_process_opens_no_video(
     assert "symbolic links" in reasons.pop("003")
     assert "'stsz' declares 2,147,483,647 samples" in reasons.pop("004")
     assert reasons == {}
-    built = videos.target(VideoPartition("002"))
-    assert videos.stored(built) == built.fingerprint
+    built = VideoPartition("002")
+    assert videos.has(built, videos.fingerprint(built))
 
 
 def test_an_unreadable_subtitle_file_fails_only_its_video(project: Project, copy: Copy) -> None:
@@ -52,8 +52,8 @@ def test_a_partition_without_a_video_fails_alone_and_is_no_failure_of_the_asset(
 ) -> None:
     videos = stage(project, "videos")
     requested = [*videos.partitions(), VideoPartition("zzz")]
-    assert [*refresh(videos, requested, {}, newest=None)]
-    assert videos.failures.read() == {
+    assert [*refresh(videos, requested)]
+    assert videos.failures.reasons() == {
         VideoPartition("zzz"): "videomme has no video zzz; materialize `questions`, which removes "
         "the partition"
     }

@@ -34,12 +34,10 @@ def evaluation(tmp_path: Path) -> Write:
 def versions(evaluation: Evaluation) -> tuple[str, str]:
     """The versions of the prompts and of the responses of one video."""
     current = Versions(
-        with_server=lambda model: model,
         questions={"001": [question(1, 1)]},
-        videos={},
+        content_hash=lambda _: "content",
         subtitle_hash=lambda _: None,
-        reasons={},
-        memo={},
+        server_keys=lambda _: [None],
     )
     return current.prompts("001", evaluation), current.responses("001", evaluation)
 

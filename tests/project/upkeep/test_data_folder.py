@@ -1,5 +1,7 @@
 """The data folder: its listing, garbage, and the disk budget of frames."""
 
+import os
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,18 @@ def kinds(project: Project, *samplings: str) -> Counter[str]:
     return Counter(item.why.split()[0] for item in DataFolder(project).garbage(samplings))
 
 
+def age(project: Project, days: int = 40) -> None:
+    """Let every stored file look as if it was written some days ago."""
+    written = time.time() - days * 86_400
+    for path in Path(project.store.root.path).rglob("*.parquet"):
+        os.utime(path, (written, written))
+
+
+def forget(project: Project, name: str) -> None:
+    """Remove the scores of an evaluation, as `cache gc --forget` does."""
+    DataFolder(project).forget(name)
+
+
 def shelf(project: Project, name: str) -> CacheEntry:
     (only,) = [shelf for shelf in DataFolder(project).shelves() if shelf.name == name]
     return only
@@ -41,10 +55,8 @@ def test_every_file_is_listed_with_the_evaluations_that_use_it(project: Project)
     assert frames.named_by == ("few", "few-subtitles")
     assert shelf(project, "uniform_n-4.window-500").named_by == ("few-subtitles",)
     stored = [path for path in project.store.path().rglob("*.parquet") if "copy" not in str(path)]
-    annotations = project.store.path("videomme", "questions.parquet")
-    assert sum(shelf.files for shelf in shelves) == len(stored) - 1
-    sizes = sum(path.stat().st_size for path in stored) - annotations.stat().st_size
-    assert sum(shelf.bytes for shelf in shelves) == sizes
+    assert sum(shelf.files for shelf in shelves) == len(stored)
+    assert sum(shelf.bytes for shelf in shelves) == sum(path.stat().st_size for path in stored)
 
 
 def test_used_files_are_not_garbage(project: Project) -> None:
@@ -56,9 +68,12 @@ def test_removing_garbage_makes_nothing_stale(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     fewer = write_project(FEW)
-    garbage = DataFolder(fewer).garbage()
+    assert kinds(fewer) == {}, "a young file is kept, because a setting may be switched back"
+    age(fewer)
+    assert kinds(fewer) == {}, "the last scores of the evaluation name their inputs"
+    forget(fewer, "more")
     assert kinds(fewer) == {"frames": 3, "prompts": 3}
-    remove(garbage)
+    remove(DataFolder(fewer).garbage())
     refresh_project(fewer, instance, list(FEW))
     assert {s.freshness for s in plan_project(fewer)} == {Freshness.FRESH}
     assert stored_file(fewer.store, "responses", "videomme", "more", "002").exists(), (
@@ -73,6 +88,8 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
 ) -> None:
     path = project.configuration.folder / "samplings.yaml"
     path.write_text(yaml.safe_dump({"videomme": ["uniform_n-8"]}))
+    age(project)
+    forget(project, "more")
     assert kinds(write_project(FEW)) == {"prompts": 3}
     assert shelf(write_project(FEW), "uniform_n-8").offered
 
@@ -81,12 +98,16 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
 def test_frames_of_replaced_video_content_are_garbage(
     project: Project, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
-    content = project.benchmarks["videomme"].snapshot.versions.video("003")
+    content = project.benchmarks["videomme"].snapshot.content_hash("003")
     publish(project.store.sound(content, SOUND_VERSION), b"RIFF")
     write_video(copy.video("003"), frames=44, width=64, height=48)
-    assert kinds(project) == {}, "the row still has the old content"
     refresh_project(project, instance, ALL)
-    assert kinds(project) == {"frames": 2, "packet": 1, "sound": 1}
+    age(project)
+    assert kinds(project)["frames"] == 0, "scores of the last 30 days were computed from them"
+    for record in Path(project.store.root.path).rglob("shown/*/*.json"):
+        old = record.with_name(record.name.replace(record.name[:8], "20200101"))
+        record.rename(old)
+    assert kinds(project)["frames"] == 2
 
 
 def test_used_frames_are_garbage_only_if_their_sampling_is_named(project: Project) -> None:
@@ -140,21 +161,21 @@ def test_the_cache_commands_list_and_remove_files(
     use(monkeypatch, project.configuration.folder.parent)
     header, first, *_ = videomme("cache", "ls").out.splitlines()
     assert header.split("\t") == ["kind", "name", "videos", "files", "size", "used_by"]
-    assert first.split("\t")[:3] == ["frames", "uniform_n-4", "3"]
+    assert first.split("\t")[:3] == ["attempts", "blind", "3"]
     write_project(FEW)
-    planned = videomme("cache", "gc", "--dry-run")
-    assert "3 files" in planned.err
-    assert "frames of uniform_n-8, which is not in any evaluation or samplings.yaml" in planned.err
-    assert len(DataFolder(project).frames) == 6
-    assert "Freed " in videomme("cache", "gc").err
-    assert len(DataFolder(project).frames) == 3
+    age(project)
+    planned = videomme("cache", "gc", "--forget", "more", "--dry-run")
+    assert "Would forget more" in planned.err
+    assert len(project.store.frame_files()) == 6
+    assert "Freed " in videomme("cache", "gc", "--forget", "more").err
+    assert len(project.store.frame_files()) == 3
     command = ("cache", "gc", "--sampling", "uniform_n-4")
     refused = videomme(*command, stdin="n\n")
     assert refused.status == 1
     assert "used by few, few-subtitles" in refused.err
-    assert len(DataFolder(project).frames) == 3
+    assert len(project.store.frame_files()) == 3
     assert videomme(*command, "--yes").status == 0
-    assert DataFolder(project).frames == []
+    assert project.store.frame_files() == []
 
 
 def test_damaged_files_are_garbage_unless_they_are_results(project: Project) -> None:

@@ -45,11 +45,11 @@ class Inputs:
     evaluation: Evaluation
 
     @property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> Sequence[Question]:
         return self.benchmark.snapshot.questions[self.video_id]
 
     @property
-    def parts(self) -> list[tuple[str | None, tuple[Question, ...]]]:
+    def parts(self) -> list[tuple[str | None, Sequence[Question]]]:
         """The questions with the same frames: all with None, or each with its id."""
         if not isinstance(self.evaluation.sampling, FromFile):
             return [(None, self.questions)]

@@ -215,11 +215,10 @@ class TrackedEvaluation:
             NotReadyError: if the rows are missing, or were built with other settings.
         """
         evaluation, pinned = self.evaluation, self.tracked.reference
+        shown = Results(self.project.store).find(evaluation.name)
+        path, name = shown.path if shown else None, "scores"
         if pinned is not None:
             path, name = self.path(pinned.isoformat()), f"nightly run of {pinned.isoformat()}"
-        else:
-            shown = Results(self.project.store).find(evaluation.name)
-            path, name = shown.path if shown else None, "scores"
         try:
             stored = [] if path is None else read_rows(path, ScoredQuestion)
         except FileNotFoundError:
