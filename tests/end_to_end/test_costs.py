@@ -51,7 +51,7 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
         assert [r.failure for r in rows if r.raw_output is None] == [FailureKind.NOT_ASKED] * 4
         assert all(r.error and r.error.startswith("not asked") for r in rows if not r.raw_output)
 
-        (left,) = expected_costs(project, instance, ["served"])
+        (left,) = expected_costs(project, ["served"])
         assert (left.questions, left.requests) == (6, 4)
 
         finished = refresh_project(project, instance, ["served"], 100.0)
@@ -112,9 +112,9 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
 ) -> None:
     with ModelServer() as server:
         project = write_served(server.base_url, **PRICED)
-        assert expected_costs(project, instance, ["served"]) == []
+        assert expected_costs(project, ["served"]) == []
         refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
-        (before,) = expected_costs(project, instance, ["served"])
+        (before,) = expected_costs(project, ["served"])
         assert server.request_count == 1, "the first request shows the cost of one"
         refresh_project(project, instance, ["served"])
     assert before.dollars_low == pytest.approx(5 * ONE_QUESTION, rel=0.2)
@@ -141,7 +141,7 @@ def test_a_dry_run_counts_only_the_questions_that_the_journal_cannot_answer(
         row["question"] = "What else is there?"
         copy.annotations.write_bytes(parquet_bytes(rows))
         with project.predicted():
-            (announced,) = expected_costs(project, instance, ["served"])
+            (announced,) = expected_costs(project, ["served"])
         assert (announced.questions, announced.requests_low, announced.requests) == (3, 1, 1)
         refresh_project(project, instance, ["served"])
         assert server.request_count == asked + 1

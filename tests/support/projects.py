@@ -190,9 +190,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return folder
 
 
-def expected_costs(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
-) -> list[CostEstimate]:
+def expected_costs(project: Project, evaluations: Sequence[str]) -> list[CostEstimate]:
     """The estimated costs of a run of `evaluations`."""
     states = plan_project(project, evaluations)
     return estimate_costs(pending_requests(states))

@@ -191,10 +191,20 @@ class Store:
     # Files that exist, sorted by path.
 
     def benchmarks(self) -> list[str]:
-        """The benchmarks with stored questions, sorted."""
-        return sorted(
-            {file.parent.parent.name for file in self._files(ANY, "questions", "*.parquet")}
-        )
+        """The benchmarks with stored questions or scores, sorted."""
+        with listing(self.root):
+            if is_local(self.root):
+                root = Path(self.root.path)
+                folders = [path.name for path in root.iterdir()] if root.is_dir() else []
+            else:
+                folders = list_folders(self.root)
+        return [
+            name
+            for name in sorted(folders)
+            if name not in NO_BENCHMARKS
+            and _is_name(name)
+            and any(self.names(name, stage).texts for stage in ("questions", "scores"))
+        ]
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage, from one listing."""

@@ -101,7 +101,7 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
             "the rest of the limit is too small for a second request"
         )
         assert str(stopped.stopped_by).startswith("mine: stopped at $0.3000 of $0.5000")
-        estimates = expected_costs(project, instance, ["mine"])
+        estimates = expected_costs(project, ["mine"])
         assert [(row["evaluation"], row["requests"]) for row in cost_rows(estimates)] == [
             ("mine", "2"),
             ("mine@judge", "1 to 3"),
@@ -113,9 +113,9 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
         assert not [state for state in stopped.not_fresh if state.freshness is Freshness.FAILED]
         rows = read_rows(stored_file(project.store, "scores", "videomme", "mine"), ScoredQuestion)
         assert [str(row.judge_error)[:9] for row in rows if row.judge_error] == ["not asked"]
-        (left,) = expected_costs(project, instance, ["mine"])
+        (left,) = expected_costs(project, ["mine"])
         assert (left.evaluation, left.requests_low, left.requests) == ("mine@judge", 1, 1)
 
         assert run(None).not_fresh == []
         assert asked(server) == {"model": 3, "judge": 3}
-    assert expected_costs(project, instance, ["mine"]) == []
+    assert expected_costs(project, ["mine"]) == []
