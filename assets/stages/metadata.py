@@ -44,7 +44,7 @@ def metadata_of(facts: Facts) -> dict[str, Any]:
     return {name: _value(fact) for name, fact in facts.items() if fact is not None}
 
 
-def _value(fact: object) -> object:
+def _value(fact: object) -> object:  # noqa: PLR0911 - one for each kind of fact
     match fact:
         case Markdown():
             return dg.MetadataValue.md(str(fact))

@@ -17,12 +17,10 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from videomme_pipeline.assets.stages.reports import ReportPage
 
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
-from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import SETTINGS_FILE, open_instance, prepare_home
 from videomme_pipeline.assets.processes import end_dead_runs
@@ -31,8 +29,8 @@ from videomme_pipeline.cluster.postgres_locks import PostgresLocks
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
-from videomme_pipeline.project.state.partitions import Whole
-from videomme_pipeline.stages.stage import Results, Targets
+from videomme_pipeline.stages.shared import ReportPage
+from videomme_pipeline.stages.stage import BuildResults, Targets
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 DATE = "2026-11-20"
@@ -154,9 +152,9 @@ def test_results_that_another_run_will_build_are_left_to_it(
     project = write({"a": {"model": "constant-A"}, "b": {"model": "one"}})
     write_page = ReportPage.build
 
-    def write_after_other_scores(stage: ReportPage, targets: Targets[Whole]) -> Results[Whole]:
+    def write_after_other_scores(stage: ReportPage, targets: Targets) -> BuildResults:
         server.is_open = True
-        eventually(stored_file(project.store, "scores", "videomme", "b").exists)
+        eventually(lambda: project.store.names("videomme", "scores").fingerprints("b", None))
         return write_page(stage, targets)
 
     other = threads.submit(refresh, as_another_process(project), "b")

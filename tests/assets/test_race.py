@@ -85,7 +85,7 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
         assert set(endpoint.asked.values()) == {1}
     assert raced(project, instance) == looks
     assert good.asked.total() + bad.asked.total() == 2 * looks[-1].gate.questions
-    assert not project.store.score_files()
+    assert not project.store.names("videomme", "scores").texts
 
 
 def test_a_race_of_the_ui_is_a_partition_with_its_looks_and_a_picture(

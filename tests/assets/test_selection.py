@@ -5,13 +5,13 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from videomme_pipeline.assets.stages.refresh import DATA_VERSION_TAG, NOT_SELECTED
 
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, NOT_SELECTED
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -77,7 +77,7 @@ def test_an_evaluation_of_one_duration_asks_only_about_those_videos(
         stale = {state.name for state in states if state.freshness is not Freshness.FRESH}
         assert {f"videomme/responses medium|{SHORT}", "videomme/scores medium"} <= stale
         scores = next(state for state in states if state.name == "videomme/scores medium")
-        reasons = [str(reason) for reason in Explanation(states, instance).reasons(scores)]
+        reasons = [str(reason) for reason in Explanation(states).reasons(scores)]
         assert "changed setting: duration: medium → none" in reasons
 
 

@@ -46,12 +46,9 @@ def run(tmp_path: Path) -> Run:
     store = Store.at(tmp_path / "data")
     for seed, name in enumerate(("one", "two")):
         rows = v1_evaluation(seed, evaluation=name)
-        write_made_up(
-            made_up_file(store, "scores", "videomme", name), rows, ScoredQuestion, fingerprint="f"
-        )
-    write_made_up(
-        made_up_file(store, "questions", "videomme"), questions_of(rows), Question, fingerprint="f"
-    )
+        write_made_up(made_up_file(store, "scores", "videomme", name), rows, ScoredQuestion)
+        show_made_up(store, "videomme", name)
+    write_made_up(made_up_file(store, "questions", "videomme"), questions_of(rows), Question)
     folder = tmp_path / "configuration"
     folder.mkdir()
     (folder / "benchmarks.yaml").write_text("smoke:\n")

@@ -50,6 +50,7 @@ from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
 
@@ -129,7 +130,7 @@ def test_many_evaluations_are_compared_by_subset_only_with_the_best_of_their_tra
 ) -> None:
     monkeypatch.setattr(comparisons, "MAX_EVALUATIONS", 3)
     monkeypatch.setattr(comparisons, "MAX_PAIRS", 4)
-    evaluations = evaluations_of(store, "videomme")
+    evaluations = evaluations_of(Results(store), "videomme")
     facets = dict.fromkeys(("duration", "domain", "sub_category", "task_type"), "")
     compared = comparisons.comparisons(evaluations, [3, 1, 2, 0, 4], facets)
     assert {(entry["a"], entry["b"]): entry["marginals"] is not None for entry in compared} == {

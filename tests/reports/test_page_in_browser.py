@@ -26,7 +26,7 @@ from tests.support.made_up_results import (
     v1_questions,
     v2_questions,
 )
-from tests.support.stored_files import stored_file
+from tests.support.stored_files import made_up_file, show_made_up, stored_file, write_made_up
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.responses.response import Response
@@ -34,7 +34,7 @@ from videomme_pipeline.scoring.checkpoint import CheckpointOutcome
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import read_rows, write_rows
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
 
 VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "history", "question?id=001-1")
@@ -280,13 +280,13 @@ def test_evaluations_with_the_same_numbers_share_a_point_of_the_chart(
     first = MadeUpEvaluation(name="first")
     store_evaluation(store, questions, first, texts=False)
     for name in ("second", "third"):
-        write_rows(
-            stored_file(store, "scores", "videomme", name),
+        write_made_up(
+            made_up_file(store, "scores", "videomme", name),
             [replace(row, evaluation=name) for row in scored(store, "first")],
             ScoredQuestion,
-            fingerprint=name,
             settings=first.specification,
         )
+        show_made_up(store, "videomme", name)
     page = visit.open(write_page(store, tmp_path / "page.html"), "leaderboard?price=latency")
     chart = page.get_by_role("img", name="Score and median latency. first, second, third: ")
     expect(chart.locator(".mark")).to_have_count(1)
@@ -869,7 +869,7 @@ def test_pass_at_k_says_how_many_questions_were_asked_k_times(visit: Visit, tmp_
     rows = read_rows(path, ScoredQuestion)
     asked_twice = {question.question_id for question in questions[:5]}
     kept = [row for row in rows if row.repeat < 2 or row.question_id not in asked_twice]
-    write_rows(path, kept, ScoredQuestion, fingerprint="uneven")
+    write_made_up(path, kept, ScoredQuestion)
     [row] = table_rows(visit.open(write_page(store, tmp_path / "page.html")), "Repeats")
     pass_at_2, pass_at_3 = row[4].split("\n"), row[5].split("\n")
     assert len(pass_at_2) == 2, "every question was asked twice"

@@ -61,9 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
     path = Path(str(store.root)) / "a video.mp4"
     path.write_bytes(VIDEO)
     row = replace(made_up_video(questions[0]), path=str(path))
-    write_made_up(
-        made_up_file(store, "videos", "videomme", video="001"), [row], Video, fingerprint="made-up"
-    )
+    write_made_up(made_up_file(store, "videos", "videomme", video="001"), [row], Video)
     return store
 
 

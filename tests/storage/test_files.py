@@ -8,21 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from upath import UPath
 
 from tests.support.paths import ROOT
-from tests.support.stored_files import made_up_file, stored_file, write_made_up
+from tests.support.stored_files import made_up_file, write_made_up
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.names import StageNames, StoredName, part_id
 from videomme_pipeline.storage.publish import publish, replacing
-from videomme_pipeline.storage.tables import (
-    RowFile,
-    read_files,
-    read_rows,
-    stored_fingerprint,
-    write_rows,
-)
+from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +28,7 @@ class Row:
 
 
 def test_rows_are_stored_with_their_fingerprint(tmp_path: Path) -> None:
-    path = Store.at(tmp_path).scores("smoke", "mine")
+    path = UPath(tmp_path / "scores" / "mine.parquet")
     write_rows(path, [Row(name="x")], Row, fingerprint="abc")
     assert read_rows(path, Row) == [Row(name="x")]
     assert stored_fingerprint(path) == "abc"
@@ -40,8 +37,8 @@ def test_rows_are_stored_with_their_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize("video_id", ["001", "-_abc.1-4", "你好", "हिन्दी", "Straße_über"])
 def test_tables_of_videos_with_ids_in_any_script_are_listed(tmp_path: Path, video_id: str) -> None:
     store = Store.at(tmp_path)
-    file = stored_file(store, "responses", "mine", "run", video_id)
-    write_rows(file, [Row(name="x")], Row, fingerprint="abc")
+    file = made_up_file(store, "responses", "mine", "run", video_id)
+    write_made_up(file, [Row(name="x")], Row)
     write_rows(file.with_name("a b.parquet"), [Row(name="x")], Row, fingerprint="abc")
     assert store.tables() == [file]
 
@@ -57,7 +54,7 @@ def test_a_link_to_itself_is_a_damaged_file(tmp_path: Path) -> None:
     path = UPath(tmp_path / "rows.parquet")
     path.symlink_to(path.name)
     with pytest.raises(DamagedFileError, match=r"rows\.parquet"):
-        RowFile(path, Row).read()
+        read_rows(path, Row)
 
 
 def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
@@ -134,7 +131,7 @@ def test_a_symbolic_link_is_kept_and_its_file_is_replaced(tmp_path: Path) -> Non
 
 
 def test_an_object_store_has_the_same_rows() -> None:
-    path = Store.at("memory://videomme-test").questions("smoke")
+    path = Store.at("memory://videomme-test").path("smoke", "rows.parquet")
     write_rows(path, [Row(name="x")], Row, fingerprint="abc")
     assert read_rows(path, Row) == [Row(name="x")]
 
@@ -142,7 +139,6 @@ def test_an_object_store_has_the_same_rows() -> None:
 def test_an_object_store_without_objects_has_no_files() -> None:
     store = Store.at("memory://videomme-without-objects")
     assert store.tables() == []
-    assert store.question_files() == []
     assert store.benchmarks() == []
 
 
@@ -169,16 +165,44 @@ def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> No
     assert store.journal.name == "journal.sqlite"
 
 
-def test_files_are_listed_and_read_in_the_order_of_their_names(tmp_path: Path) -> None:
-    store = Store.at(tmp_path)
-    for name in ("b", "a"):
-        write_made_up(
-            made_up_file(store, "scores", "smoke", name), [Row(name=name)], Row, fingerprint=name
-        )
-    assert [path.stem for path in store.score_files()] == ["a", "b"]
-    assert read_files(store.score_files("smoke"), Row) == [Row(name="a"), Row(name="b")]
-    assert read_files(store.score_files("another"), Row) == []
-    assert Store.at(tmp_path / "missing").score_files() == []
+def test_a_file_with_a_name_is_written_once(tmp_path: Path) -> None:
+    path = made_up_file(Store.at(tmp_path), "scores", "smoke", "mine")
+    for name in ("first", "second"):
+        write_made_up(path, [Row(name=name)], Row, only_new=True)
+    assert read_rows(path, Row) == [Row(name="first")]
+
+
+def test_a_file_with_the_name_of_another_one_is_damaged(tmp_path: Path) -> None:
+    path = made_up_file(Store.at(tmp_path), "scores", "smoke", "mine")
+    write_made_up(path, [Row(name="x")], Row)
+    renamed = path.rename(path.with_name(f"{'0' * 24}.parquet"))
+    with pytest.raises(DamagedFileError, match="it was renamed"):
+        read_rows(renamed, Row)
+
+
+def test_the_part_with_most_answers_is_read_until_the_file_is_complete() -> None:
+    few, more = (
+        StoredName(variant="e", video=None, fingerprint="a" * 24, part=part_id(n, []))
+        for n in (9, 16)
+    )
+    complete = StoredName(variant="e", video=None, fingerprint="a" * 24)
+    assert StageNames(map(str, (few, more))).best("e", None, "a" * 24) == more
+    assert StageNames(map(str, (few, more, complete))).best("e", None, "a" * 24) == complete
+    assert StageNames([str(few)]).fingerprints("e", None) == []
+
+
+@given(
+    variant=st.none() | st.text("ab.-_你", min_size=1).filter(lambda t: t[0] != "."),
+    video=st.none() | st.text("ab.-_你0", min_size=1).filter(lambda t: t[0] != "."),
+    part=st.none() | st.integers(0, 9999).map(lambda n: part_id(n, [n])),
+)
+def test_the_parts_of_a_name_are_read_back(
+    variant: str | None, video: str | None, part: str | None
+) -> None:
+    name = StoredName(variant=variant, video=video, fingerprint="b" * 24, part=part)
+    assert StoredName.parse(str(name)) == name
+    longest = StoredName(variant="e", video="你" * 64, fingerprint="b" * 24, part=part_id(1, []))
+    assert len(f"{str(longest).partition('/')[2]}.corrupt".encode()) <= 255
 
 
 def test_published_files_have_the_permissions_that_the_umask_allows(tmp_path: Path) -> None:

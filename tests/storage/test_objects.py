@@ -10,10 +10,9 @@ from upath import UPath
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import file_states
 from videomme_pipeline.storage.objects import parse_time
 from videomme_pipeline.storage.publish import publish
-from videomme_pipeline.storage.tables import RowFolder
-from videomme_pipeline.videos.probe import Video
 
 
 class UnreachableError(Exception):
@@ -48,9 +47,9 @@ def test_reading_and_writing_name_the_object_and_the_reason() -> None:
 def test_listing_says_what_to_check() -> None:
     message = r"cannot list \(connection refused\); check the address, the credentials, the network"
     with pytest.raises(StorageError, match=message):
-        Store.at("unreachable://bucket/data").question_files()
+        Store.at("unreachable://bucket/data").benchmarks()
     with pytest.raises(StorageError, match=message):
-        RowFolder(PATH.parent, Video).read()
+        file_states(PATH.parent)
 
 
 @pytest.mark.parametrize(

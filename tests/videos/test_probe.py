@@ -63,7 +63,7 @@ def test_the_facts_are_a_row_of_a_table(tmp_path: Path) -> None:
             subtitle_hash=content_hash(subtitle),
         )
     )
-    path = Store.at(tmp_path / "data").video("smoke", "a")
+    path = Store.at(tmp_path / "data").path("smoke", "videos", "a.parquet")
     write_rows(path, [video], Video, fingerprint=video.content_hash)
     assert read_rows(path, Video) == [video]
     assert video.subtitle_hash == blake3(subtitle.read_bytes()).hexdigest()

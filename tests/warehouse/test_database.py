@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -21,12 +21,12 @@ from tests.support.evidence import video
 from tests.support.full_disk import files_of_at_most
 from tests.support.registered import registered
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
-from tests.support.stored_files import stored_file
+from tests.support.stored_files import made_up_file, show_made_up, write_made_up
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.errors import StorageError
 from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.models.video_llm import FailureKind, Usage
@@ -40,6 +40,7 @@ from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, clustered_mean
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.warehouse import database, definitions, loading
 
@@ -70,8 +71,9 @@ VIEWS = {
 
 
 def put(store: Store, rows: Sequence[ScoredQuestion]) -> None:
-    path = stored_file(store, "scores", rows[0].benchmark, rows[0].evaluation)
-    write_rows(path, rows, ScoredQuestion, fingerprint="f")
+    benchmark, evaluation = rows[0].benchmark, rows[0].evaluation
+    write_made_up(made_up_file(store, "scores", benchmark, evaluation), rows, ScoredQuestion)
+    show_made_up(store, benchmark, evaluation, [row.video_id for row in rows])
 
 
 def attempt_row(
@@ -112,8 +114,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         attempt_row("001-1", failure=FailureKind.RATE_LIMITED, status=429),
         attempt_row("001-1"),
     ]
-    path = stored_file(store, "attempts", "videomme", "with", "001")
-    write_rows(path, attempts, AttemptRow, fingerprint="f")
+    path = made_up_file(store, "attempts", "videomme", "with", "001")
+    write_made_up(path, attempts, AttemptRow)
     for step in (100, 200):
         checkpoint = Checkpoint(
             run="tuned",
@@ -127,8 +129,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         write_checkpoint(store, [checkpoint])
     for rows in (WITHOUT, V2):
         questions = questions_of(rows)
-        path = stored_file(store, "questions", rows[0].benchmark)
-        write_rows(path, questions, Question, fingerprint="f")
+        path = made_up_file(store, "questions", rows[0].benchmark)
+        write_made_up(path, questions, Question)
     return store
 
 
@@ -464,8 +466,8 @@ def test_usage_per_question_counts_shared_frames_in_each_evaluation_and_unknown_
             )
             for video_id, size in zip(("001", "002"), of_videos, strict=True)
         ]
-        path = stored_file(store, "evaluated_videos", "videomme", name)
-        write_rows(path, videos, EvaluatedVideo, fingerprint="f")
+        path = made_up_file(store, "evaluated_videos", "videomme", name)
+        write_made_up(path, videos, EvaluatedVideo)
     put(store, [replace(row, evaluation="imported", usage=Usage()) for row in rows])
     for run, (video_id, seconds) in enumerate([("001", 0.2), ("001", 0.4), ("002", 0.9)]):
         decoded = DecodeTime(
@@ -733,7 +735,7 @@ def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: 
 def test_tables_are_the_same_however_many_files_are_read_at_a_time(
     store: Store, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(store.score_files()) > 2
+    assert len(Results(store).scores()) > 2
     monkeypatch.setattr(loading, "_FILES_AT_A_TIME", 2)
     with duckdb.connect() as in_batches:
         database.build(in_batches, store)
@@ -761,7 +763,7 @@ def test_a_current_file_is_not_rebuilt(tmp_path: Path) -> None:
     put(store, WITH)
     database.connect(store).close()
     assert store.warehouse.stat().st_ino != built
-    assert {path.name for path in tmp_path.glob("*duckdb*")} == {
+    assert {path.name for path in store.warehouse.parent.glob("*duckdb*")} == {
         "videomme.duckdb",
         ".videomme.duckdb.checksum",
     }
@@ -788,26 +790,16 @@ def test_a_file_with_a_flipped_bit_is_rebuilt(tmp_path: Path) -> None:
     assert database.is_current(store)
 
 
-@pytest.mark.parametrize("way", [Path.rename, shutil.copy])
-def test_a_file_of_scores_with_another_name_is_named(
-    tmp_path: Path, way: Callable[[Path, Path], object]
-) -> None:
-    store = Store.at(tmp_path)
-    put(store, WITHOUT)
-    path = Path(store.score_files()[0].path)
-    way(path, path.with_name("renamed.parquet"))
-    with pytest.raises(ConfigurationError, match=r"renamed\.parquet.* give it its name again"):
-        database.rebuild(store)
-
-
 @pytest.mark.slow
 def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
-    stored_file(store, "scores", "videomme", "broken").write_bytes(b"PAR1 no")
+    put(store, WITH)
+    broken = Results(store).scores()[0].path
+    broken.write_bytes(b"PAR1 no")
     left_out = database.rebuild(store)
     assert len(left_out) == 1
-    assert "broken.parquet: the file is damaged" in left_out[0]
+    assert f"{broken.name}: the file is damaged" in left_out[0]
     with database.connect(store) as connection:
         assert len(rows_of(connection, "select * from overall")) == 1
 
@@ -816,7 +808,7 @@ def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> Non
     store = Store.at(tmp_path)
     put(store, WITHOUT)
     put(store, WITH)
-    path = Path(store.score_files()[0].path)
+    path = Path(Results(store).scores()[0].path.path)
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 1
     path.write_bytes(data)

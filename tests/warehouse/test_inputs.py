@@ -23,9 +23,7 @@ SRT = "1\n00:00:04,000 --> 00:00:05,500\nSecond\n\n2\n00:00:01,000 --> 00:00:02,
 def store(tmp_path: Path) -> Store:
     """Two videos, of which the first one has subtitles."""
     store = Store.at(tmp_path / "data")
-    write_made_up(
-        made_up_file(store, "questions", "videomme"), QUESTIONS, Question, fingerprint="f"
-    )
+    write_made_up(made_up_file(store, "questions", "videomme"), QUESTIONS, Question)
     put_subtitles(store, tmp_path / "001.srt", SRT)
     return store
 
@@ -35,7 +33,9 @@ def put_subtitles(store: Store, path: Path, text: str) -> None:
     digest = blake3(path.read_bytes()).hexdigest()
     video = replace(made_up_video(QUESTIONS[0]), subtitle_path=str(path), subtitle_hash=digest)
     write_made_up(
-        made_up_file(store, "videos", "videomme", video="001"), [video], Video, fingerprint=digest
+        made_up_file(store, "videos", "videomme", video="001", fingerprint=digest[:24]),
+        [video],
+        Video,
     )
 
 

@@ -129,7 +129,7 @@ def open_for_run(
 
 @contextmanager
 def instance_for(project: "Project") -> Iterator["Instance"]:
-    """Open the Dagster instance for a run of `project`. If the command is stopped, so is the run."""
+    """Open the Dagster instance for a run. If the command is stopped, its run is canceled."""
     from videomme_pipeline.assets.instance import open_instance
     from videomme_pipeline.assets.processes import cancel_own_runs
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from videomme_pipeline.fingerprint import version_of
@@ -77,5 +77,5 @@ def read_checkpoints(store: Store) -> list[Checkpoint]:
 def write_checkpoint(store: Store, rows: Iterable[Checkpoint]) -> None:
     """Store the rows of one checkpoint."""
     listed = list(rows)
-    path = store.checkpoint(listed[0].run, listed[0].step)
+    path = store.checkpoint(listed[0].run, listed[0].step, datetime.now(UTC))
     write_rows(path, listed, Checkpoint, fingerprint=version_of(listed))

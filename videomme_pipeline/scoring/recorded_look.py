@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import read_rows, write_rows
+from videomme_pipeline.storage.names import timed_record_of
+from videomme_pipeline.storage.tables import read_files, write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +56,12 @@ class RecordedLook:
 
 def read_race(store: Store, baseline: str, candidate: str) -> list[RecordedLook]:
     """The looks of the newest race of two evaluations, in their order."""
-    return read_rows(store.race(baseline, candidate), RecordedLook)
+    files = store.race_files(baseline)
+    newest = [path for path in files if timed_record_of(path) == candidate]
+    return read_files(newest, RecordedLook)
 
 
 def write_race(store: Store, looks: Sequence[RecordedLook]) -> None:
     """Store the looks of a race. They replace those of an earlier race of the same two."""
-    path = store.race(looks[0].baseline, looks[0].candidate)
+    path = store.race(looks[0].baseline, looks[0].candidate, datetime.now(UTC))
     write_rows(path, looks, RecordedLook, fingerprint=version_of(looks))

@@ -33,7 +33,7 @@ it."""
 _REBUILT = ("questions", "videos", "subtitles", "prompts")
 """The stages of a benchmark whose files are removed if nothing needs them. Frames are shared by all
 benchmarks. Responses and scores are never removed."""
-_SHARED = ("generation", "packets", "sound")
+_SHARED = ("decode_times", "packets", "sound")
 _RECORDS = ("nightly_runs", "baselines")
 _DAY_SECONDS = 86_400
 

@@ -1,8 +1,4 @@
-"""Work and cost of a refresh, before it starts.
-
-The work is exact as far as the fingerprints are known: the questions and the hashes of the videos.
-A partition whose fingerprint is not known yet is counted as an upper bound.
-"""
+"""Work of a refresh, before it starts: the partitions to build and the requests to send."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,13 +13,11 @@ from videomme_pipeline.stages.stage import BenchmarkStage
 class RefreshEstimate:
     """The work of a refresh on one asset.
 
-    `partitions` is the number of partitions to build, or None before the questions are built. With
-    `is_upper_bound`, some of them may turn out to be stored.
+    `partitions` is the number of partitions to build, or None before the questions are fetched.
     """
 
     asset: str
     partitions: int | None = None
-    is_upper_bound: bool = False
 
 
 def estimate(states: Iterable[PartitionState]) -> list[RefreshEstimate]:
@@ -33,20 +27,12 @@ def estimate(states: Iterable[PartitionState]) -> list[RefreshEstimate]:
         if state.freshness is not Freshness.FRESH:
             by_asset.setdefault(state.stage.label, []).append(state)
     return [
-        RefreshEstimate(asset=asset)
-        if any(state.is_whole_stage for state in own)
-        else RefreshEstimate(
+        RefreshEstimate(
             asset=asset,
-            partitions=len(own),
-            is_upper_bound=any(_may_be_stored(state) for state in own),
+            partitions=None if any(state.is_whole_stage for state in own) else len(own),
         )
         for asset, own in by_asset.items()
     ]
-
-
-def _may_be_stored(state: PartitionState) -> bool:
-    """True if the partition was built before, and its fingerprint is not known yet."""
-    return state.fingerprint is None and state.freshness is not Freshness.MISSING
 
 
 def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:

@@ -143,7 +143,8 @@ class Explanation:
                 yield Reason(Cause.FILE, str(error))
             return
         shown = self._shown_name(stage, state.partition)
-        if shown is not None and shown.fingerprint == target.name.fingerprint:
+        used = {shown.fingerprint} if shown else self._used_frames(stage, state.partition)
+        if target.name.fingerprint in used:
             yield Reason(Cause.FILE, str(target.path))
             return
         now = stage.parts(target)
@@ -152,6 +153,9 @@ class Explanation:
             return
         if name.part is not None and name.fingerprint == target.name.fingerprint:
             yield Reason(Cause.ANSWERS)
+            return
+        if not before:
+            yield Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
             return
         changes = list(_differences(stage, now, before, is_blocked=is_blocked))
         yield from changes
@@ -173,6 +177,17 @@ class Explanation:
                         variant=partition.variant, video=video, fingerprint=row[column]
                     )
         return None
+
+    def _used_frames(self, stage: BenchmarkStage, partition: Partition) -> set[str]:
+        """The settings of the frames of a video that shown scores were computed from."""
+        if stage.name != "frames":
+            return set()
+        return {
+            row["frames_fingerprint"]
+            for shown in self._results.scores(stage.benchmark.name)
+            for row in shown.manifest
+            if row["video_id"] == partition.video
+        }
 
     @cached_property
     def _results(self) -> Results:

@@ -1,8 +1,8 @@
 """The data folder: every path and every set of files in it.
 
 Paths depend on names, content hashes and fingerprints only, so any process finds the files of
-another one. Files of three kinds have folders of their own: what stages build (written once), records
-(sequences of files, which are kept), and `local/`, which belongs to this machine and is never copied.
+another one. There are three kinds of files: those that stages build, which are written once;
+records, which are kept; and those in `local/`, which belong to this machine and are never copied.
 This module does not decide which files are stale.
 """
 
@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,7 +18,15 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.storage.listing import NO_BENCHMARKS, Listing
-from videomme_pipeline.storage.names import Planned, StageNames, StoredName, record_name, record_of
+from videomme_pipeline.storage.names import (
+    Planned,
+    StageNames,
+    StoredName,
+    record_name,
+    record_of,
+    timed_record,
+    timed_record_of,
+)
 from videomme_pipeline.storage.objects import (
     is_local,
     list_folders,
@@ -137,13 +146,13 @@ class Store:
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
 
-    def checkpoint(self, run: str, step: int) -> UPath:
-        """The record of one checkpoint of a training run, with its verdicts."""
-        return self.path("checkpoints", f"{run}-{step}.parquet")
+    def checkpoint(self, run: str, step: int, now: datetime) -> UPath:
+        """A record of one checkpoint of a training run, with its verdicts as of `now`."""
+        return self.path("checkpoints", timed_record(f"{run}-{step}", now))
 
-    def race(self, baseline: str, candidate: str) -> UPath:
-        """The looks of the newest race of two evaluations."""
-        return self.path("races", baseline, f"{candidate}.parquet")
+    def race(self, baseline: str, candidate: str, now: datetime) -> UPath:
+        """A record of the looks of a race of two evaluations as of `now`."""
+        return self.path("races", baseline, timed_record(candidate, now))
 
     def failures(self, benchmark: str, stage: str) -> UPath:
         """The folder of the failed partitions of a stage. Shared stages have the benchmark "-"."""
@@ -191,10 +200,20 @@ class Store:
     # Files that exist, sorted by path.
 
     def benchmarks(self) -> list[str]:
-        """The benchmarks with stored questions, sorted."""
-        return sorted(
-            {file.parent.parent.name for file in self._files(ANY, "questions", "*.parquet")}
-        )
+        """The benchmarks with stored questions or scores, sorted."""
+        with listing(self.root):
+            if is_local(self.root):
+                root = Path(self.root.path)
+                folders = [path.name for path in root.iterdir()] if root.is_dir() else []
+            else:
+                folders = list_folders(self.root)
+        return [
+            name
+            for name in sorted(folders)
+            if name not in NO_BENCHMARKS
+            and _is_name(name)
+            and any(self.names(name, stage).texts for stage in ("questions", "scores"))
+        ]
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage, from one listing."""
@@ -244,10 +263,12 @@ class Store:
         return best_records(self.variant_files("references", benchmark, evaluation))
 
     def checkpoint_files(self) -> list[UPath]:
-        return self._files("checkpoints", "*.parquet")
+        """The newest record of each checkpoint."""
+        return newest_records(self._files("checkpoints", "*.parquet"))
 
-    def race_files(self) -> list[UPath]:
-        return self._files("races", "*", "*.parquet")
+    def race_files(self, baseline: str = ANY) -> list[UPath]:
+        """The newest record of each race, or of those of one baseline."""
+        return newest_records(self._files("races", baseline, "*.parquet"))
 
     def tables(self) -> list[UPath]:
         """Every Parquet file except those in media folders and local ones, sorted."""
@@ -313,6 +334,11 @@ def best_records(files: Iterable[UPath]) -> list[UPath]:
         if kept is None or path == record or (kept != record and path.name > kept.name):
             best[record] = path
     return list(best.values())
+
+
+def newest_records(files: Iterable[UPath]) -> list[UPath]:
+    """The newest file of each timed record, in the order of `files`, which must be sorted."""
+    return list({path.with_name(timed_record_of(path)): path for path in files}.values())
 
 
 def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:

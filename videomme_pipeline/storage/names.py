@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 
 from blake3 import blake3
@@ -22,6 +23,8 @@ _PART_DIGITS = _COUNT_DIGITS + 2 * _DIGEST_BYTES
 """Hexadecimal digits of the id of a part. With more, the longest names of videos would not leave
 enough bytes for the suffix of a damaged file."""
 _PART = ".part-"
+RECORD_TIME = "%Y%m%dT%H%M%S%fZ"
+"""The format of times in the names of records, which sort by time."""
 _NAME = re.compile(
     r"(?:(?P<variant>[^/]+)/)?(?:(?P<video>[^/]+)\.)?(?P<fingerprint>[0-9a-f]{24})"
     rf"(?:\.part-(?P<part>[0-9a-f]{{{_PART_DIGITS}}}))?\.parquet"
@@ -87,7 +90,10 @@ class Planned:
     """The fingerprints that the files of a benchmark would have if they were built now.
 
     `scores` has them by evaluation, `videos` by video. What is not known yet is left out.
+    `evaluations` are the names of all evaluation files, even of those with mistakes.
     """
+
+    evaluations: frozenset[str]
 
     questions: str | None = None
     videos: Mapping[str, str] = field(default_factory=dict)
@@ -102,6 +108,16 @@ def record_name(name: str, part: str = "") -> str:
 def record_of(path: UPath) -> str:
     """The name of the record in a file, without that of the part."""
     return str(path.name).removesuffix(SUFFIX).partition(_PART)[0]
+
+
+def timed_record(name: str, now: datetime) -> str:
+    """The name of the file of a record that changes: each change writes a new file."""
+    return f"{name}.{now.astimezone(UTC):{RECORD_TIME}}{SUFFIX}"
+
+
+def timed_record_of(path: UPath) -> str:
+    """The name of the record in a file, without its time."""
+    return str(path.name).rsplit(".", 2)[0]
 
 
 def is_part(path: UPath) -> bool:

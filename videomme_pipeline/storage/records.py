@@ -14,12 +14,12 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.names import RECORD_TIME
 from videomme_pipeline.storage.objects import is_local, list_objects, listing
 from videomme_pipeline.storage.publish import publish
 
 _CHECKSUM = "checksum"
 _TIMED_NAME = re.compile(r"(?P<time>\d{8}T\d{12}Z)\.(?P<name>.+)\.json")
-_TIME = "%Y%m%dT%H%M%S%fZ"
 
 
 def write_record(path: UPath, content: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ def read_record(path: UPath) -> dict[str, Any]:
 
 def append_record(folder: UPath, name: str, content: Mapping[str, Any], now: datetime) -> None:
     """Add a record called `name` to the sequence in `folder`."""
-    write_record(folder / f"{now.astimezone(UTC):{_TIME}}.{name}.json", content)
+    write_record(folder / f"{now.astimezone(UTC):{RECORD_TIME}}.{name}.json", content)
 
 
 def sequence(folder: UPath) -> list[tuple[datetime, str, UPath]]:
@@ -64,7 +64,7 @@ def timed_name(file: str) -> tuple[datetime, str] | None:
     match = _TIMED_NAME.fullmatch(file)
     if match is None:
         return None
-    return datetime.strptime(match["time"], _TIME).replace(tzinfo=UTC), match["name"]
+    return datetime.strptime(match["time"], RECORD_TIME).replace(tzinfo=UTC), match["name"]
 
 
 def _files_in(folder: UPath) -> Iterator[str]:

@@ -91,14 +91,18 @@ class ShownScores:
 class Results:
     """The files of a store that readers show, as of now.
 
-    Without `uses_plan`, they are those that runs recorded, even if current ones are stored.
+    Scores of an evaluation whose file was deleted are shown only with `all_evaluations`. Without
+    `uses_plan`, the files are those that runs recorded, even if current ones are stored.
     """
 
-    def __init__(self, store: Store, *, uses_plan: bool = True) -> None:
+    def __init__(
+        self, store: Store, *, uses_plan: bool = True, all_evaluations: bool = False
+    ) -> None:
         self.store = store
         self._listing = Listing(store.root)
         self._shown: dict[str, list[ShownScores]] = {}
         self._planned = store.planned() if store.planned and uses_plan else {}
+        self._all_evaluations = all_evaluations or not self._planned
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage."""
@@ -122,9 +126,11 @@ class Results:
         if benchmark not in self._shown:
             names = self.names(benchmark, "scores")
             recorded = _records(self.names(benchmark, "shown"))
-            planned = self._planned.get(benchmark, Planned()).scores
+            planned = self._planned_of(benchmark).scores
             shown = []
             for evaluation in sorted({variant for variant, _ in names.by_partition if variant}):
+                if not self._all_evaluations and evaluation not in self._evaluations:
+                    continue
                 records = recorded.get(evaluation, ())
                 order = [planned.get(evaluation), *(fingerprint for _, fingerprint in records)]
                 stored = (names.best(evaluation, None, f) for f in order if f)
@@ -152,12 +158,20 @@ class Results:
                     )
         return chosen
 
+    @cached_property
+    def _evaluations(self) -> frozenset[str]:
+        """The names of all evaluation files of the project."""
+        return frozenset[str]().union(*(p.evaluations for p in self._planned.values()))
+
+    def _planned_of(self, benchmark: str) -> Planned:
+        return self._planned.get(benchmark, Planned(evaluations=frozenset()))
+
     def questions(self, benchmark: str) -> UPath | None:
         """The file of the questions: the current one if it is stored, else that of shown scores."""
         names = self.names(benchmark, "questions")
         stored = [name.fingerprint for name in names.by_partition.get((None, None), ())]
         used = (row["from_questions"] for s in self.scores(benchmark) for row in s.manifest[:1])
-        planned = self._planned.get(benchmark, Planned()).questions
+        planned = self._planned_of(benchmark).questions
         chosen = next((f for f in (planned, *used) if f in stored), None)
         if chosen is None and stored:
             chosen = stored[-1]
@@ -173,7 +187,7 @@ class Results:
             chosen |= {
                 row["video_id"]: row["from_video"] for row in scores.manifest if row["from_video"]
             }
-        chosen |= self._planned.get(benchmark, Planned()).videos
+        chosen |= self._planned_of(benchmark).videos
         return {
             video: self._built(benchmark, "videos", fingerprint, video)
             for video, fingerprint in sorted(chosen.items())

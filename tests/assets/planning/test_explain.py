@@ -1,9 +1,8 @@
 """Reasons why partitions are not fresh, and estimates of a run, in a project that was built."""
 
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +13,6 @@ import pytest
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
-from tests.support.stored_events import materializations
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
@@ -25,21 +23,22 @@ from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
 from videomme_pipeline.reports.terminal.runs import estimate_rows
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
-from videomme_pipeline.stages.estimate import RefreshEstimate, estimate, pending_requests
+from videomme_pipeline.stages.estimate import estimate, pending_requests
 from videomme_pipeline.stages.explain import Cause, Explanation, matching
 from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
+from videomme_pipeline.videos import probe
 
 Why = Callable[..., list[str]]
 
 
 @pytest.fixture
-def why(project: Project, instance: dg.DagsterInstance) -> Why:
+def why(project: Project) -> Why:
     """Function that returns the printed reasons of the partition that `words` select."""
 
     def ask(words: str, of: Project = project) -> list[str]:
         states = plan_project(of)
         (state,) = matching(states, words)
-        return [str(reason) for reason in Explanation(states, instance).reasons(state)]
+        return [str(reason) for reason in Explanation(states).reasons(state)]
 
     return ask
 
@@ -135,7 +134,9 @@ def test_a_new_subtitle_file_is_the_reason_of_its_lines(why: Why, copy: Copy) ->
     copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nanother line\n")
     (video,) = why("videomme/videos 003")
     assert re.fullmatch(r"new subtitle file: \w{8} → \w{8}", video)
-    assert why("videomme/subtitles uniform_n-4.window-500|003") == ["new subtitle file"]
+    (lines, upstream) = why("videomme/subtitles uniform_n-4.window-500|003")
+    assert lines == video
+    assert upstream == "upstream: videomme/videos 003 (new subtitle file)"
     assert why("videomme/scores few-subtitles") == [
         "upstream: videomme/subtitles uniform_n-4.window-500|003 (new subtitle file)"
     ]
@@ -187,7 +188,8 @@ def test_a_parent_that_was_rebuilt_alone_is_the_reason(
         instance=instance, asset_selection=videos, partition_key="003"
     ).success
     assert why("videomme/videos 003") == []
-    (reason,) = why("videomme/frames uniform_n-4|003")
+    assert why("videomme/frames uniform_n-4|003") == ["never built"]
+    (_, reason) = why("videomme/subtitles uniform_n-4.window-500|003")
     assert reason.startswith("upstream: videomme/videos changed, ")
 
 
@@ -207,7 +209,7 @@ def test_a_failure_is_shown_with_its_message_and_counted(
     copy.video("003").write_bytes(b"this is no video")
     refresh_project(project, instance, ALL)
     states = plan_project(project)
-    explanation = Explanation(states, instance)
+    explanation = Explanation(states)
     (state,) = matching(states, "videomme/videos 003")
     failed, changed = explanation.reasons(state)
     assert failed.cause is Cause.FAILED
@@ -243,37 +245,15 @@ def test_a_benchmark_without_questions_leaves_the_others_fresh(
     folder = write_project(dict(EVALUATIONS) | {"other": other}).configuration.folder
     with (folder / "benchmarks.yaml").open("a") as file:
         file.write("lvbench: {accept_license: true}\n")
-    states = plan_project(open_project(folder, str(root / "data")), instance)
+    states = plan_project(open_project(folder, str(root / "data")))
     changing = {state.stage.label for state in states if state.freshness is not Freshness.FRESH}
     assert "lvbench/questions" in changing
     assert not any(label.startswith("videomme/") for label in changing)
 
 
-def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
-    states = plan_project(project)
-    return {item.asset: item for item in estimate(states, instance)}
-
-
-def test_estimates_use_comparable_partitions_only(
-    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
-) -> None:
-    assert estimates(project, instance) == {}
-    new = {
-        "same-model": {"model": "constant-A", "sampling": "keyframe-4"},
-        "other-model": {"model": "constant-C", "sampling": "keyframe-4"},
-    }
-    added = {name: {"benchmark": "videomme"} | value for name, value in new.items()}
-    by_asset = estimates(write_project({"few": EVALUATIONS["few"]} | added), instance)
-    frames, responses = by_asset["videomme/frames"], by_asset["videomme/responses"]
-    assert (frames.partitions, responses.partitions) == (3, 6)
-    assert frames.seconds is not None
-    assert frames.seconds > 0
-    assert frames.bytes is not None
-    sizes = [path.stat().st_size for path in project.store.path("frames").rglob("*.parquet")]
-    assert min(sizes) * 3 <= frames.bytes <= max(sizes) * 3
-    assert responses.seconds is None, "no model like this one was ever asked"
-    alone = {"few": EVALUATIONS["few"], "same-model": added["same-model"]}
-    assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
+def estimates(project: Project) -> dict[str, int | None]:
+    """Partitions to build by asset in a dry run."""
+    return {item.asset: item.partitions for item in estimate(plan_project(project))}
 
 
 def test_requests_are_those_of_partitions_that_are_built(
@@ -287,29 +267,11 @@ def test_requests_are_those_of_partitions_that_are_built(
     }
     (pending,) = pending_requests(states)
     assert (pending.videos, pending.scores) == ({"new": ["002", "003", "004"]}, ["new"])
-    with dg.DagsterInstance.ephemeral() as other, project.predicted():  # everything is stored
-        states = plan_project(project, other)
-        assert pending_requests(states) == []
-        assert (states[0].freshness, states[0].reason) == (Freshness.MISSING, "never materialized")
 
 
-def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
-    """Partitions to build by asset in a dry run, and True if the number is an upper bound."""
-    with project.predicted():
-        by_asset = estimates(project, instance)
-    return {asset: (item.partitions, item.is_upper_bound) for asset, item in by_asset.items()}
-
-
-def built(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
-    """Partitions that a run then built. Partitions only reported to Dagster do not count."""
-    run_id = refresh_project(project, instance, ALL).run_id
-    assert run_id is not None
-    counts: Counter[str] = Counter()
-    for entry in materializations(instance, run_id):
-        event = entry.asset_materialization
-        if event is not None and "already_stored" not in event.metadata:
-            counts[event.asset_key.to_user_string()] += 1
-    return {asset: (number, False) for asset, number in counts.items()}
+def built(project: Project, instance: dg.DagsterInstance) -> dict[str, int]:
+    """Partitions that a run then built."""
+    return dict(refresh_project(project, instance, ALL).built)
 
 
 def change_question(copy: Copy) -> None:
@@ -349,40 +311,30 @@ def test_a_dry_run_announces_exactly_what_the_run_then_builds(
     copy: Copy,
 ) -> None:
     change(copy)
-    announced = work(project, instance)
-    assert {asset: amount for asset, amount in announced.items() if amount[0]} == built(
-        project, instance
-    )
+    announced = estimates(project)
+    assert announced == built(project, instance)
 
 
-def test_estimates_are_upper_bounds_until_questions_are_fetched(
-    project: Project, instance: dg.DagsterInstance, copy: Copy, monkeypatch: pytest.MonkeyPatch
+def test_the_number_of_partitions_is_unknown_until_questions_are_fetched(
+    project: Project, copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_question(copy)
     monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
-    announced = work(project, instance)
-    assert announced["videomme/questions"] == (1, False)
-    assert announced["videomme/prompts"] == (12, True)
-    assert announced["report_page"] == (1, True)
-    rows = estimate_rows([asdict(item) for item in estimates(project, instance).values()])
-    assert rows[-1]["build"].startswith("at most ")
-
-
-def test_an_already_stored_partition_is_estimated_as_free(project: Project) -> None:
-    with dg.DagsterInstance.ephemeral() as other:
-        questions = estimates(project, other)["videomme/questions"]
-        assert (questions.partitions, questions.already_stored, questions.seconds) == (0, 1, 0)
+    announced = estimates(project)
+    assert (announced["videomme/questions"], announced["videomme/prompts"]) == (1, None)
+    rows = estimate_rows([{"asset": asset, "partitions": n} for asset, n in announced.items()])
+    assert {"asset": "videomme/prompts", "build": "unknown"} in rows
 
 
 def test_a_video_without_its_file_counts_as_one_to_build(project: Project, copy: Copy) -> None:
     copy.video("003").unlink()
-    with dg.DagsterInstance.ephemeral() as other:
-        assert work(project, other)["videomme/videos"] == (1, False)
+    assert estimates(project)["videomme/videos"] == 1
 
 
-def test_without_a_built_partition_time_and_size_are_unknown(
-    write_project: WriteProject, instance: dg.DagsterInstance
+def test_a_plan_never_reads_a_video_that_was_never_built(
+    write_project: WriteProject, copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_asset = estimates(write_project(), instance)
-    assert {(asset.seconds, asset.bytes) for asset in by_asset.values()} == {(None, None)}
-    assert by_asset["videomme/frames"].partitions is None
+    read: list[object] = []
+    monkeypatch.setattr(probe, "_blake3", read.append)
+    assert estimates(write_project())["videomme/frames"] == 6
+    assert read == []

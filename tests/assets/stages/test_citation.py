@@ -19,6 +19,7 @@ from videomme_pipeline.errors import Status
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.findings.run import BLOCKED
 from videomme_pipeline.stages.plan import plan_project
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 from videomme_pipeline.warehouse.evidence import citation_findings
 
@@ -104,11 +105,11 @@ def test_findings_do_not_depend_on_the_order_of_rows_in_tables(
 ) -> None:
     shutil.copy(project.store.warehouse, tmp_path / "copy.duckdb")
     with closing(duckdb.connect(str(tmp_path / "copy.duckdb"))) as connection:
-        before = [*citation_findings(connection, project.store)]
+        before = [*citation_findings(connection, Results(project.store))]
         for table in ("questions", "scored_questions", "evaluated_videos", "videos"):
             connection.execute(f"create temp table rows as from {table} order by all desc")
             connection.execute(f"truncate {table}")
             connection.execute(f"insert into {table} from rows")
             connection.execute("drop table rows")
-        assert [*citation_findings(connection, project.store)] == before
+        assert [*citation_findings(connection, Results(project.store))] == before
     assert {row.status for row in before if row.check_name == "media"} == {Status.OK}

@@ -13,6 +13,7 @@ from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stag
 from tests.support.stored_files import stored_file
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
@@ -26,7 +27,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.stages.stage import Failed
+from videomme_pipeline.stages.stage import BuildFailure
 from videomme_pipeline.storage.tables import read_rows
 
 WriteServed = Callable[..., Project]
@@ -58,7 +59,9 @@ def test_missing_or_damaged_frames_fail_only_their_own_video(write_served: Write
         partitions = [VideoVariant(video_id, "few") for video_id in VIDEOS]
         results = list(responses.build([responses.target(partition) for partition in partitions]))
         assert server.request_count == 3
-    reasons = {item.partition.video: item.reason for item in results if isinstance(item, Failed)}
+    reasons = {
+        item.partition.video: item.reason for item in results if isinstance(item, BuildFailure)
+    }
     assert list(reasons) == ["002", "003"]
     assert "materialize it first" in reasons["002"]
     assert "run again to rebuild it" in reasons["003"]
@@ -84,7 +87,7 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
     assert requests(FramesAs.VIDEO_FILE).frame_digests == native.frame_digests
     assert set(requests(FramesAs.IMAGES).frame_digests).isdisjoint(images.frame_digests)
     benchmark = write_served("http://localhost:1/v1", FramesAs.VIDEO_FILE).benchmarks["videomme"]
-    assert benchmark.snapshot.videos
+    assert benchmark.snapshot.content_hash("002")
     copy.video("002").write_bytes(copy.video("003").read_bytes())
     with pytest.raises(VideoError, match="changed after"):
         requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
@@ -132,7 +135,7 @@ def test_a_run_in_which_nobody_answers_fails_with_the_reason(
         )
         materialized = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=instance,
-            asset_selection=[stage(project, "responses").asset_key],
+            asset_selection=[asset_key(stage(project, "responses"))],
             partition_key="few|002",
             raise_on_error=False,
         )

@@ -71,7 +71,7 @@ def test_a_video_that_goes_or_changes_after_probing_fails_alone(
     reasons = failures(frames)
     assert reasons.keys() == {"002", "003"}
     assert "no file" in reasons["002"]
-    assert "changed after it was probed; run again" in reasons["003"]
+    assert "videomme/videos 003 is not up to date" in reasons["003"]
     assert all(
         frames.target(p).path.exists() == (p.video == "004") for p in frames.partitions(["few"])
     )

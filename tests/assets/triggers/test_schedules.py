@@ -16,8 +16,8 @@ from videomme_pipeline.assets.triggers.retention import remove_old_runs
 from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.storage.names import part_id
 from videomme_pipeline.storage.tables import write_rows
 
 
@@ -66,9 +66,9 @@ def test_without_tracked_evaluations_there_is_no_nightly_schedule(
     assert names == {"weekly_retention"}
 
 
-def store_run(tracking: Project, date: str, fingerprint: str = "f") -> None:
-    path = tracking.store.observation("videomme", "few", date)
-    write_rows(path, [], ObservedQuestion, fingerprint=fingerprint)
+def store_run(tracking: Project, date: str, part: str = "") -> None:
+    path = tracking.store.observation("videomme", "few", date, part)
+    write_rows(path, [], ObservedQuestion, fingerprint="f")
 
 
 def test_a_backfill_of_an_old_date_does_not_make_nightly_runs_recent(tracking: Project) -> None:
@@ -81,7 +81,7 @@ def test_a_backfill_of_an_old_date_does_not_make_nightly_runs_recent(tracking: P
     assert is_recent(datetime(2026, 11, 2, 2, 0, tzinfo=UTC)), "the first run is not due yet"
     assert not is_recent(noon)
     store_run(tracking, "2026-11-05")
-    store_run(tracking, "2026-11-20", f"f{INCOMPLETE}")
+    store_run(tracking, "2026-11-20", part_id(0, []))
     assert not is_recent(noon), "an old date, and a run without all answers"
     store_run(tracking, "2026-11-19")
     assert is_recent(noon)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.support.projects import Copy, WriteProject
-from videomme_pipeline.assets.dagster_internals.events import materializations_of
+from tests.support.stored_events import materializations
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
 from videomme_pipeline.assets.run import refresh_project
@@ -69,7 +69,8 @@ def test_a_changed_file_is_refreshed_once_it_is_completely_written(
     assert ticks.tick() == []
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=request.run_config)
-    keys = {key.to_user_string() for key in materializations_of(instance, result.run_id)}
+    events = [entry.asset_materialization for entry in materializations(instance, result.run_id)]
+    keys = {event.asset_key.to_user_string() for event in events if event}
     assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.assets.definitions import build_definitions
+from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
@@ -32,10 +33,10 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     assert tick(project, instance) == {}, "nothing changed"
 
     frames = stage(project, "frames")
-    lost = frames.target(frames.parse_partition("uniform_n-4|002")).path
+    lost = frames.target(frames.parse_key("uniform_n-4|002")).path
     lost.unlink()
     (changed,) = tick(project, instance).values()
-    assert changed.asset_key == frames.asset_key
+    assert changed.asset_key == asset_key(frames)
     assert changed.description == "1 of 6 not fresh: file gone or outdated (1)"
     assert "uniform_n-4|002" in str(changed.metadata["not_fresh"])
     assert changed.target_materialization_data is not None, "or the UI shows it in gray"
@@ -74,7 +75,7 @@ def test_a_check_that_was_planned_and_never_ran_is_reported_again(
 ) -> None:
     tick(project, instance)
     job = build_definitions(project).resolve_implicit_global_asset_job_def()
-    scores = stage(project, "scores").asset_key
+    scores = asset_key(stage(project, "scores"))
     instance.create_run_for_job(job, asset_selection=frozenset([scores]))
     assert set(tick(project, instance)) == {"scores"}
     assert tick(project, instance) == {}
@@ -111,7 +112,7 @@ def test_samplings_without_an_evaluation_are_counted_apart_and_not_refreshed(
     assert job.execute_in_process(instance=instance, run_config=run_config([])).success
     added = [partition for partition in frames.partitions() if partition.variant == "uniform_n-2"]
     assert len(added) == 3
-    assert not any(frames.stored(frames.target(partition)) for partition in added)
+    assert not any(frames.has(partition, frames.fingerprint(partition)) for partition in added)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,6 @@ def test_the_severity_is_a_setting(
 ) -> None:
     (project.configuration.folder / "runs.yaml").write_text(setting)
     frames = stage(project, "frames")
-    frames.target(frames.parse_partition("uniform_n-4|002")).path.unlink()
+    frames.target(frames.parse_key("uniform_n-4|002")).path.unlink()
     changed = tick(project.reopened(), instance)["frames"]
     assert (changed.passed, changed.severity) == (False, severity)

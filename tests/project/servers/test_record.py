@@ -1,5 +1,6 @@
 """Answers that become stale because another server answers."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,10 +67,10 @@ def test_the_error_names_a_damaged_record(
     record: ServerRecord, tmp_path: Path, content: bytes
 ) -> None:
     fingerprint_with(record, OLD)
-    (path,) = Store.at(tmp_path).servers(SPEC.fingerprint).parent.iterdir()
+    (path,) = Store.at(tmp_path).servers(SPEC.fingerprint).iterdir()
     path.write_bytes(content)
     record.invalidate()
-    with pytest.raises(DamagedFileError, match=f"{path}: the record of the model's servers"):
+    with pytest.raises(DamagedFileError, match="the record of a model's server is damaged"):
         record.with_server(SPEC)
 
 
@@ -88,3 +89,25 @@ def test_an_answer_has_the_server_that_was_seen_before_the_answer(
     assert label(1) == '{"engine":"vllm","version":"0.33.0"}'
     fingerprint_with(record, NEW, day=1)
     assert label(30) == '{"engine":"vllm","version":"0.34.0"}'
+
+
+def test_the_key_of_the_first_server_is_in_the_names_of_files(record: ServerRecord) -> None:
+    assert record.keys(SPEC) == [None]
+    fingerprint_with(record, OLD)
+    (first,) = record.keys(SPEC)
+    fingerprint_with(record, NEW, day=1)
+    assert first is not None
+    assert record.keys(SPEC) != [first]
+
+
+def test_the_records_of_two_folders_describe_one_server_under_both_keys(tmp_path: Path) -> None:
+    known, more = ServerIdentity(engine="vllm"), replace(OLD, dtype="bfloat16")
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder, identity in zip(folders, (known, more), strict=True):
+        ServerRecord(Store.at(folder)).record(SPEC, identity, START)
+    a, b = (Path(Store.at(folder).servers(SPEC.fingerprint).path) for folder in folders)
+    for path in b.iterdir():
+        shutil.copy(path, a)
+    merged = ServerRecord(Store.at(folders[0]))
+    merged.record(SPEC, more, START + timedelta(days=1))
+    assert len(merged.keys(SPEC)) == 2

@@ -89,7 +89,7 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
     path = project.configuration.folder / "samplings.yaml"
     path.write_text(yaml.safe_dump({"videomme": ["uniform_n-8"]}))
     age(project)
-    forget(project, "more")
+    forget(write_project(FEW), "more")
     assert kinds(write_project(FEW)) == {"prompts": 3}
     assert shelf(write_project(FEW), "uniform_n-8").offered
 

@@ -17,9 +17,8 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "configuration" / "benchmarks.yaml").write_text("smoke:\n")
     (evaluations / "blind.yaml").write_text("benchmark: smoke\nmodel: random\n")
     use(monkeypatch, tmp_path)
-    data = tmp_path / "data"
-    data.mkdir()
-    path = data / "journal.sqlite"
+    path = tmp_path / "data" / "local" / "journal.sqlite"
+    path.parent.mkdir(parents=True)
     with Journal(path) as opened:
         for number in range(200):
             name = f"request-{number}"
@@ -48,17 +47,6 @@ def test_doctor_verifies_the_journal(journal: Path) -> None:
     (finding,) = [finding for finding in ended.json if finding["check"] == "journal"]
     assert (ended.status, finding["status"]) == (1, "error")
     assert "the journal is damaged" in finding["summary"]
-
-
-def test_a_push_copies_the_tables_and_fails_if_the_journal_is_damaged(
-    journal: Path, tmp_path: Path
-) -> None:
-    target = str(tmp_path / "target")
-    assert videomme("store", "push", target).status == 0
-    halve(journal)
-    pushed = videomme("store", "push", target)
-    assert (pushed.status, "the journal is damaged" in pushed.err) == (1, True), pushed.err
-    assert "Copied 0 files" in pushed.err
 
 
 def test_a_project_without_a_journal_has_no_finding_about_it(journal: Path) -> None:

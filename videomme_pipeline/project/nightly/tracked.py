@@ -232,7 +232,8 @@ class TrackedEvaluation:
         if not rows or rows[0].evaluation_fingerprint != evaluation.fingerprint:
             raise NotReadyError(
                 f"{evaluation.name}: its reference was built with other settings; "
-                f"run it again (videomme run {evaluation.name}), or pin a nightly run as `reference`"
+                f"run it again (videomme run {evaluation.name}), or pin a nightly run as "
+                "`reference`"
             )
         return Observation(name="reference" if pinned is None else pinned.isoformat(), rows=rows)
 

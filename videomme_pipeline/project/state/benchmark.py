@@ -117,11 +117,12 @@ class BenchmarkState:
 
     def planned(self) -> Planned:
         """The fingerprints that files would have if they were built now, as far as known."""
-        snapshot = self.snapshot
+        snapshot, configuration = self.snapshot, self._configuration
+        evaluations = frozenset({*configuration.evaluations, *configuration.problems})
         try:
             questions, versions = snapshot.questions_version, snapshot.versions
         except VideoMMEError:
-            return Planned()
+            return Planned(evaluations=evaluations)
         videos, scores = dict[str, str](), dict[str, str]()
         for video_id in snapshot.questions:
             with suppress(VideoMMEError):
@@ -129,7 +130,7 @@ class BenchmarkState:
         for evaluation in self.evaluations.values():
             with suppress(VideoMMEError):
                 scores[evaluation.name] = versions.scores(evaluation)
-        return Planned(questions=questions, videos=videos, scores=scores)
+        return Planned(evaluations=evaluations, questions=questions, videos=videos, scores=scores)
 
     def open_source(self) -> Source:
         """Open the source of this benchmark's questions and files. Nothing is fetched or read yet.

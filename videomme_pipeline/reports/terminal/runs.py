@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich import filesize
 from rich.console import Console
 from rich.markup import escape
 
@@ -81,36 +80,15 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
 
 
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
-    """Print the partitions of each asset that a run would build, with time and disk space."""
-    titles = {"build": "to build", "already_stored": "already stored"}
-    show_rows(console, estimate_rows(estimates), titles)
+    """Print the number of partitions of each asset that a run would build."""
+    show_rows(console, estimate_rows(estimates), {"build": "to build"})
 
 
 def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row for each asset, and a last row with the totals.
-
-    Counts and sizes that some partitions may not need are shown as "at most". A total with unknown
-    parts is shown as "more than" the known part.
-    """
-    rows = [
-        {
-            "asset": row["asset"],
-            "build": _limited(row, "partitions", str),
-            "already_stored": row["already_stored"],
-            "time": _limited(row, "seconds", time_span),
-            "disk": _limited(row, "bytes", _disk),
-        }
-        for row in estimates
-    ]
+    """One row for each asset. A number that is not known yet is shown as "unknown"."""
     return [
-        *rows,
-        {
-            "asset": "all",
-            "build": _total(estimates, "partitions", str),
-            "already_stored": sum(row["already_stored"] for row in estimates),
-            "time": _total(estimates, "seconds", time_span),
-            "disk": _total(estimates, "bytes", _disk),
-        },
+        {"asset": row["asset"], "build": _known(row["partitions"], "{:,}".format)}
+        for row in estimates
     ]
 
 
@@ -229,24 +207,5 @@ def _dollars(estimate: "CostEstimate") -> str:
     return f"{estimate.dollars_low:.2f} to {estimate.dollars_high:.2f}"
 
 
-def _disk(size: float) -> str:
-    return filesize.decimal(round(size))
-
-
 def _known(value: Any, formatted: Callable[[Any], str]) -> str:
     return "unknown" if value is None else formatted(value)
-
-
-def _total(rows: Sequence[Row], column: str, formatted: Callable[[Any], str]) -> str:
-    estimated = [row for row in rows if row[column] is not None]
-    total = sum(row[column] for row in estimated)
-    text = formatted(total)
-    is_upper_bound = any(row["is_upper_bound"] for row in estimated)
-    if len(estimated) == len(rows):
-        return f"at most {text}" if is_upper_bound else text
-    return f"more than {text}" if total >= 1 and not is_upper_bound else "unknown"
-
-
-def _limited(row: Row, column: str, formatted: Callable[[Any], str]) -> str:
-    text = _known(row[column], formatted)
-    return f"at most {text}" if row["is_upper_bound"] and row[column] is not None else text
