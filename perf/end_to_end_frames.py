@@ -73,7 +73,7 @@ def peer(path: Path, _: Path) -> list[bytes]:
 def ours(path: Path, folder: Path) -> list[bytes]:
     """Hash the video, read the cache or extract the frames, then build a body per question."""
     store = Store.at(folder)
-    with HashCache(store.local("hashes.sqlite")) as hashes:
+    with HashCache(store.hashes) as hashes:
         video_hash = content_hash(path, hashes)
     fingerprint = frames_fingerprint(SAMPLING)
     try:

@@ -1,11 +1,11 @@
-"""An S3 server: push and pull against plain s3fs, frames that are read again, and planning.
+"""An S3 server: tables written and read against plain s3fs, frames read again, and planning.
 
     python -m perf.object_store [--json] [--quick] [--folder FOLDER]
 
-Starts a server (SeaweedFS) on this machine. The same bytes are written and read by `videomme store`
-and by plain s3fs with as many threads. A pull also verifies checksums and syncs files to disk.
-Planning uses the project of `perf.planning` in FOLDER, which is built if it does not exist: its
-tables are pushed, and each partition is reported to an empty Dagster instance before it is planned.
+Starts a server (SeaweedFS) on this machine. The same bytes are written and read as tables and by
+plain s3fs, with as many threads. Reading a table also verifies its checksums. Planning uses the
+project of `perf.planning` in FOLDER, which is built if it does not exist: its files are copied to
+the server, and each partition is reported to an empty Dagster instance.
 """
 
 import argparse
@@ -21,7 +21,6 @@ from typing import Any
 
 import pyarrow as pa
 from upath import UPath
-from videomme_pipeline.project.upkeep.transfer import copy_tables
 
 from perf.planning import (
     DEFAULT_FOLDER,
@@ -37,10 +36,10 @@ from perf.planning import (
 )
 from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.storage import parquet
-from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.objects import open_folder
+from videomme_pipeline.storage.layout import LOCAL, MEDIA, Store
+from videomme_pipeline.storage.objects import open_folder, put_file
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import REQUESTS
 
 SIZES = {"large": (100, 2_000_000), "small": (1_000, 5_000)}
@@ -51,13 +50,13 @@ URL = "s3://bucket/planning"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Seconds of `videomme store`, and of plain s3fs for the same bytes."""
+    """Seconds to write and read tables, and of plain s3fs for the same bytes."""
 
     files: int
     megabytes: float
-    push_seconds: float
+    write_seconds: float
     plain_put_seconds: float
-    pull_seconds: float
+    read_seconds: float
     plain_get_seconds: float
 
 
@@ -72,20 +71,23 @@ def rate(folder: Path, name: str, *, is_quick: bool) -> Rate:
         path.write_bytes(parquet.encode(pa.table({"a": [os.urandom(size)]})))
     files = [file.read_bytes() for file in source.tables()]
     plain = [open_folder(f"{url}-plain", "folder") / str(number) for number in range(count)]
-    pushed, pulled = Store.at(url), Store.at(folder / f"{name}-pulled")
+    tables = [open_folder(url, "folder") / f"{number}.parquet" for number in range(count)]
     return Rate(
         files=count,
         megabytes=sum(map(len, files)) / 1e6,
         plain_put_seconds=_seconds(lambda: _in_threads(_put, plain, files)),
-        push_seconds=_seconds(lambda: _copied(source, pushed)),
+        write_seconds=_seconds(lambda: _in_threads(publish, tables, files)),
         plain_get_seconds=_seconds(lambda: _in_threads(_get, plain)),
-        pull_seconds=_seconds(lambda: _copied(pushed, pulled)),
+        read_seconds=_seconds(lambda: _in_threads(parquet.read_bytes, tables)),
     )
 
 
-def _copied(source: Store, target: Store) -> None:
-    copied = copy_tables(source, target, on_progress=ignore)
-    assert not copied.problems, copied.problems[:3]
+def copy_folder(source: Path, target: UPath) -> None:
+    """Copy a data folder without its local files, as `rclone copy` does."""
+    files = [path for path in source.rglob("*") if path.is_file()]
+    names = [path.relative_to(source) for path in files]
+    chosen = [name for name in names if name.parts[0] != LOCAL and MEDIA not in name.parts]
+    _in_threads(put_file, [target / str(name) for name in chosen], [source / n for n in chosen])
 
 
 def _put(path: UPath, data: bytes) -> None:
@@ -96,7 +98,7 @@ def _get(path: UPath) -> None:
     path.fs.cat_file(path.path)
 
 
-def _in_threads(work: Callable[..., None], *items: Sequence[Any]) -> None:
+def _in_threads(work: Callable[..., object], *items: Sequence[Any]) -> None:
     with ThreadPoolExecutor(REQUESTS) as threads:
         list(threads.map(work, *items))
 
@@ -127,18 +129,18 @@ def planning(folder: Path, videos: int) -> dict[str, Any]:
     """The cost of a plan with all tables in the store."""
     prepare(folder, videos)
     costs: dict[str, Cost] = {}
-    with timed(costs, "push"):
-        _copied(Store.at(folder / "data"), Store.at(URL))
+    with timed(costs, "copy"):
+        copy_folder(folder / "data", open_folder(URL, "folder"))
     with storage("sqlite") as instance:
         project = open_project(folder / "configuration", URL)
         with timed(costs, "report everything"):
             run_everything(project, instance)
-        partitions = len(assert_fresh(project, instance))
-        best(costs, "plan, all fresh", lambda: assert_fresh(project, instance))
+        partitions = len(assert_fresh(project))
+        best(costs, "plan, all fresh", lambda: assert_fresh(project))
         best(
             costs,
             "plan, process that just started",
-            lambda: assert_fresh(open_project(folder / "configuration", URL), instance),
+            lambda: assert_fresh(open_project(folder / "configuration", URL)),
         )
     return {"partitions": partitions} | {name: asdict(cost) for name, cost in costs.items()}
 

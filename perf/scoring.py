@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import scipy.stats  # noqa: F401 - otherwise imported while `compare` is measured
 from numpy.typing import NDArray
 
-from tests.support.stored_files import stored_file
+from tests.support.stored_files import made_up_file, show_made_up, write_made_up
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -139,19 +139,19 @@ def read_whole(connection: duckdb.DuckDBPyConnection, view: str) -> None:
 def write_evaluations(store: Store, evaluations: int) -> None:
     """Write v1 scores of both tracks and two samplings, and v2 scores of every fifth evaluation."""
     chance = np.random.default_rng(0)
-    v1 = to_table(unanswered(v1_questions()), ScoredQuestion)
-    v2 = to_table(unanswered(v2_questions()), ScoredQuestion)
+    of_benchmarks = {"videomme": v1_questions(), "videomme_v2": v2_questions()}
+    templates = {}
+    for benchmark, questions in of_benchmarks.items():
+        write_made_up(made_up_file(store, "questions", benchmark), questions, Question)
+        templates[benchmark] = to_table(unanswered(questions), ScoredQuestion)
     for number in range(evaluations):
         track = "with_subtitles" if number % 2 else "without_subtitles"
         facts = {"model": f"model {number // 4}", "track": track, "sampling": f"s{number // 2 % 2}"}
         name = f"evaluation-{number:04d}"
-        write_evaluation(
-            Path(stored_file(store, "scores", "videomme", name).path), v1, facts, chance
-        )
-        if number % 5 == 0:
-            write_evaluation(
-                Path(stored_file(store, "scores", "videomme_v2", name).path), v2, facts, chance
-            )
+        for benchmark in of_benchmarks if number % 5 == 0 else ["videomme"]:
+            path = Path(made_up_file(store, "scores", benchmark, name).path)
+            write_evaluation(path, templates[benchmark], {"evaluation": name, **facts}, chance)
+            show_made_up(store, benchmark, name)
 
 
 def write_evaluation(
@@ -162,7 +162,6 @@ def write_evaluation(
         [outcome.value for outcome in Outcome], size, p=(0.6, 0.35, 0.03, 0.02)
     )
     columns: dict[str, list[Any] | NDArray[Any]] = {
-        "evaluation": [path.stem] * size,
         "outcome": outcomes.tolist(),
         "is_correct": (outcomes == Outcome.CORRECT.value).tolist(),
         "latency_seconds": chance.gamma(2.0, 1.0, size),

@@ -18,6 +18,8 @@ from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import Template, render
+from videomme_pipeline.storage.names import StoredName
+from videomme_pipeline.storage.tables import SET_ASIDE
 
 GOOD = "benchmark: smoke\nmodel: random\n"
 
@@ -279,15 +281,17 @@ def test_a_name_has_a_length_that_file_systems_accept(folder: Path) -> None:
 
 
 def test_the_longest_file_names_can_be_written(tmp_path: Path) -> None:
-    """The names of a failed partition: a track or an evaluation, a video, a temporary suffix."""
+    """The folder of a track or an evaluation, and a damaged file that lacks answers."""
     sampling = parse_sampling(
         "fps_based-0.12345678901234568-min-10000-max-10000.frames_by_duration-10000-10000-10000"
         ".short_side-8192.jpeg-100.use_what_decodes.decord"
     )
     track = f"{sampling.name}.window-3600000-3600000"
     for variant in (track, "a" * MAX_NAME_CHARACTERS):
-        with tempfile.NamedTemporaryFile(prefix=f".{variant}~{'v' * 64}.json.", dir=tmp_path):
-            pass
+        name = StoredName(variant=variant, video="视" * 64, fingerprint="0" * 24, part="0" * 16)
+        path = tmp_path.joinpath(*f"{name}{SET_ASIDE}".split("/"))
+        path.parent.mkdir()
+        path.touch()
 
 
 def test_a_model_with_a_long_name_is_a_configuration_error(folder: Path) -> None:

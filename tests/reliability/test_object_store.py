@@ -1,6 +1,7 @@
 """A real S3 server that fails in every way: the next run gives the tables of an undisturbed one."""
 
 import os
+import random
 import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, s3_server
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage import parquet
-from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.layout import LOCAL, Store
 from videomme_pipeline.storage.objects import list_objects, open_folder, put_file
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import verify
@@ -279,20 +280,20 @@ def test_of_two_writers_of_a_new_object_one_succeeds(server: S3Server) -> None:
     assert path.read_bytes() == bytes([written.index(True)])
 
 
-def test_a_killed_push_is_resumed(team: Team, proxy: FaultyProxy) -> None:
-    disk, url = team.folder / "disk", "s3://bucket/pushed"
-    proxy.delay_seconds = 0.05
-    push = ("store", "push", url, "--private")
-    killed = QuickCommand(disk, *push)
-    assert killed.wait_until(lambda: len(list_objects(open_folder(url, "folder"))) > 5)
-    killed.send(signal.SIGKILL)
-    killed.finish()
-    proxy.delay_seconds = 0
-    proxy.fail(Fault.CUT, 3, b"PUT ")
-    stored = len(Store.at(url).tables())
-    resumed = run_quickly(disk, *push)
-    assert resumed.status == 0, resumed.err
-    assert f"{stored:,} were there already" in resumed.err
-    assert tables_of(Store.at(url)) == team.on_disk
-    verified = run_quickly(disk, "cache", "verify", url)
-    assert "0 are not" in verified.err
+def test_a_folder_that_was_copied_into_a_bucket_is_fresh_in_any_order(team: Team) -> None:
+    disk, machine = team.folder / "disk" / "data", team.machine("copied")
+    files = [path for path in disk.rglob("*") if path.is_file()]
+    names = [path.relative_to(disk) for path in files if LOCAL not in path.parts]
+    random.Random(5).shuffle(names)
+    target = open_folder(machine.url, "folder")
+    for name in names[: len(names) // 2]:
+        put_file(target / str(name), disk / name)
+    interrupted = machine.start("status").finish()
+    assert interrupted.status == 0, interrupted.err
+    for name in names[len(names) // 2 :]:
+        put_file(target / str(name), disk / name)
+    assert tables_of(machine.store) == team.on_disk
+    finished = machine.run()
+    assert finished.status == 0, finished.err
+    assert "videomme/" not in finished.err, "only local files are built"
+    assert tables_of(machine.store) == team.on_disk

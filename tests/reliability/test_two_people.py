@@ -1,6 +1,5 @@
 """Two people with two homes and two configurations share one data folder."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,8 @@ import yaml
 from tests.support.commands import CONCURRENCY, write_served_project
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED
-from tests.support.users import error_of, needs_users, run_as, share, start_as
+from tests.support.users import needs_users, run_as, share, start_as
+from videomme_pipeline.storage.layout import LOCAL
 
 UMASK = "002"
 SUBTITLES = {**SERVED, "subtitles": "window-500"}
@@ -51,17 +51,9 @@ def evaluate(root: Path, person: str, **evaluations: Mapping[str, Any]) -> None:
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(dict(evaluation)))
 
 
-def raise_version(root: Path, by: int) -> None:
-    """Record a higher version of the prompts, as a newer package does."""
-    path = root / "data" / "versions.json"
-    content = json.loads(path.read_text())
-    content["versions"]["prompts"][0] += by
-    path.write_text(json.dumps(content))
-
-
 @needs_users
 @pytest.mark.slow
-def test_two_people_add_evaluations_run_push_and_lose_their_rights(
+def test_two_people_add_evaluations_run_copy_and_lose_their_rights(
     root: Path, server: ModelServer
 ) -> None:
     evaluate(root, "first", plain=SERVED)
@@ -75,21 +67,17 @@ def test_two_people_add_evaluations_run_push_and_lose_their_rights(
     # Two of the three videos have subtitles, so three questions are the same on both tracks.
     assert server.request_count == 15
 
-    (root / "backup").mkdir()
-    (root / "backup").chmod(0o777)
-    pushed = run_as(
-        "first", root, "store", "push", str(root / "backup"), "--private", umask=UMASK,
-        **configuration(root, "first"),
-    )  # fmt: skip
-    assert pushed.status == 0, pushed
-
-    raise_version(root, 1)
-    evaluate(root, "second", more={**SERVED, "sampling": "uniform_n-8"})
-    older = run_as("second", root, "run", umask=UMASK, **configuration(root, "second"))
-    assert "a newer videomme-pipeline" in error_of(older)
+    copied = root / "copy" / "of" / "data"
+    shutil.copytree(root / "data", copied, ignore=shutil.ignore_patterns(LOCAL))
+    share(copied, 0o2770)
+    for person in ("first", "second"):
+        there = {**configuration(root, person), "VIDEOMME_DATA": str(copied)}
+        planned = run_as(person, root, "run", "--dry-run", umask=UMASK, **there)
+        assert planned.status == 0, planned.err
+        assert "videomme/" not in planned.out, "only local files are missing"
     assert server.request_count == 15
-    raise_version(root, -1)
 
+    evaluate(root, "second", more={**SERVED, "sampling": "uniform_n-8"})
     running = start_as("second", root, "run", umask=UMASK, **configuration(root, "second"))
     assert running.wait_until(lambda: server.request_count >= 17)
     (root / "data").chmod(0o700)
