@@ -13,7 +13,7 @@ import yaml
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import questions_of, v1_evaluation
-from tests.support.stored_files import made_up_file, write_made_up
+from tests.support.stored_files import made_up_file, show_made_up, write_made_up
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store

@@ -101,7 +101,7 @@ def cache_verify(
         raise typer.Exit(1)
 
 
-@commands.command("journal", epilog="Example: videomme cache journal data/journal.sqlite")
+@commands.command("journal", epilog="Example: videomme cache journal data/local/journal.sqlite")
 def cache_journal(
     source: Annotated[
         str,
