@@ -13,13 +13,14 @@ from tests.support.commands import QuickCommand, write_served_project
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
-from tests.support.stored_files import stored_file
+from tests.support.stored_files import shown_responses, stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
+from videomme_pipeline.stages.plan import Freshness
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
-from videomme_pipeline.storage.tables import read_files, read_rows
+from videomme_pipeline.storage.tables import read_rows
 
 PRICES = {"input": 1000.0, "output": 0.0}
 """Dollars per million tokens: four frames at 85 tokens and some text are about 0.40."""
@@ -33,7 +34,7 @@ PRICED: Mapping[str, Any] = {
 
 
 def responses(project: Project) -> list[Response]:
-    return read_files(project.store.variant_files("responses", "videomme", "served"), Response)
+    return shown_responses(project.store, "served")
 
 
 def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
@@ -140,8 +141,7 @@ def test_a_dry_run_counts_only_the_questions_that_the_journal_cannot_answer(
         row = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
         row["question"] = "What else is there?"
         copy.annotations.write_bytes(parquet_bytes(rows))
-        with project.predicted():
-            (announced,) = expected_costs(project, ["served"])
+        (announced,) = expected_costs(project, ["served"])
         assert (announced.questions, announced.requests_low, announced.requests) == (3, 1, 1)
         refresh_project(project, instance, ["served"])
         assert server.request_count == asked + 1

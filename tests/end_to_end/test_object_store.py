@@ -57,7 +57,7 @@ def test_everything_is_built_in_an_object_store_and_stays_fresh(
     again = open_project(root / "configuration", URL)
     assert refresh_project(again, instance, ["blind"]).run_id is None
     with requested() as paths:
-        plan_project(open_project(root / "configuration", URL), instance)
+        plan_project(open_project(root / "configuration", URL))
     assert paths, "questions, for example"
     assert not [path for path in paths if "002" in path], "tables of videos are only listed"
     store = Store.at(URL)
@@ -66,6 +66,6 @@ def test_everything_is_built_in_an_object_store_and_stays_fresh(
         assert database.query(connection, "select evaluation, questions from overall") == [
             {"evaluation": "blind", "questions": 9}
         ]
-    local = {path.name for path in (root / ".cache" / "videomme").glob("*/*")}
+    local = {path.name for path in (root / ".cache" / "videomme").glob("*/local/*")}
     assert {"journal.sqlite", "videomme.duckdb", "reports"} <= local
     assert not list((root / "data").rglob("*.parquet"))

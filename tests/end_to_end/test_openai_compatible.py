@@ -85,7 +85,7 @@ def test_questions_are_asked_again_only_if_the_images_change(
 
         monkeypatch.setattr("videomme_pipeline.frames.cache.PLANNER_VERSION", 99)
         monkeypatch.setattr(
-            "videomme_pipeline.assets.stages.frames.extract", _extract_in_this_process
+            "videomme_pipeline.stages.frames.extract", _extract_in_this_process
         )
         project = write_served(server.base_url)
         again = refresh_project(project, instance, ["served"])

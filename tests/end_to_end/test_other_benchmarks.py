@@ -25,8 +25,10 @@ from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.stages.data_folder import DataFolder
-from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.storage.results import Results
+from videomme_pipeline.storage.tables import read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
+from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse import database
 
 pytestmark = pytest.mark.slow
@@ -124,7 +126,7 @@ def test_a_video_that_benchmarks_share_is_decoded_once(project: Project) -> None
     hashes = {
         video.content_hash
         for name in (*COUNTS, *OWN)
-        for video in project.benchmarks[name].snapshot.videos.values()
+        for video in read_files(Results(project.store).videos(name).values(), Video)
         if name != "mvbench"
     }
     assert len(hashes) == 1

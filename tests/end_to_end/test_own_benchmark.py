@@ -32,6 +32,7 @@ from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse import database
 
@@ -152,7 +153,7 @@ def test_questions_and_scores_have_the_facets_as_columns_of_sql(project: Project
     rows = scores(project, "always-a")
     assert len(rows) == 12
     assert {row.facets["room"] for row in rows} == set(ROOMS)
-    assert len(project.benchmarks["house"].snapshot.videos) == VIDEOS
+    assert len(Results(project.store).videos("house")) == VIDEOS
 
 
 def test_the_fifth_option_is_offered_and_read(project: Project) -> None:

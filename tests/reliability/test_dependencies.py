@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_files
 from videomme_pipeline.subtitles.align import AlignedLine
 
@@ -72,7 +73,7 @@ def test_the_smoke_benchmark_runs_without_pysrt_and_decord(python: Path, tmp_pat
     assert ended.returncode == 0, ended.stderr
     store = Store.at(tmp_path / "data")
     assert read_files(store.variant_files("subtitles"), AlignedLine)
-    assert len(store.score_files()) == 1
+    assert len(Results(store).scores()) == 1
 
 
 @pytest.mark.slow

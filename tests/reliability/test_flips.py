@@ -16,22 +16,23 @@ from typing import Any
 
 import pytest
 from upath import UPath
-from videomme_pipeline.assets.stages.reports import ReportPage
 
 from tests.support.stored_files import stored_file
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.frames.cache import read_frames, read_shown
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.failures import FailureLog
+from videomme_pipeline.project.state.failures import Failure, FailureLog
 from videomme_pipeline.project.state.partitions import WHOLE, VideoPartition
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.journal_file import SqliteJournal
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.stages.shared import ReportPage
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
+from videomme_pipeline.storage.records import read_record, sequence
 from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, stored_settings
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.hash_cache import HashCache
@@ -69,8 +70,11 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
     scores = stored_file(store, "scores", "videomme", "few")
     packets = store.packet_files()[0]
     page = ReportPage(project)
+    page_fingerprint = page.fingerprint(WHOLE)
+    ((_, _, shown),) = sequence(store.shown("videomme", "few"))
     failures = FailureLog(store, "videomme/videos")
-    failures.update([], {VideoPartition("002"): "the reason"})
+    failures.update([], {VideoPartition("002"): Failure("the reason")})
+    (failure,) = store.failures("videomme", "videos").iterdir()
     return {
         # First, because it is stale once another file has been written.
         "DuckDB file": Kind(path=store.warehouse, read=lambda: is_current(store)),
@@ -100,10 +104,11 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
         ),
         "journal": Kind(path=store.journal, read=lambda: _journal(store.journal)),
         "hashes": Kind(path=store.hashes, read=lambda: _hashes(store)),
+        "records of shown scores": Kind(path=Path(shown.path), read=lambda: read_record(shown)),
         "notes of failures": Kind(
-            path=Path(store.failure_files("videomme/videos")[0].path), read=failures.read
+            path=Path(failure.path), read=failures.read
         ),
-        "report page": Kind(path=store.report(), read=lambda: page.stored(page.target(WHOLE))),
+        "report page": Kind(path=store.report(), read=lambda: page.has(WHOLE, page_fingerprint)),
     }
 
 

@@ -113,7 +113,7 @@ def check_that_nothing_is_left(root: Path, group: int) -> None:
     """Check for processes, unfinished files, locks and open runs."""
     wait_until(lambda: members_of(group) == ())
     assert [path for path in (root / "data").rglob(".*") if path.is_dir()] == []
-    for path in (root / "data" / "locks").glob("*.lock"):
+    for path in (root / "data" / "local" / "locks").glob("*.lock"):
         with FileLock(path, blocking=False):
             pass
     assert {status.value for status in runs_of(root).values()} <= {"SUCCESS", "FAILURE"}
@@ -121,23 +121,27 @@ def check_that_nothing_is_left(root: Path, group: int) -> None:
 
 TARGETS: Mapping[str, Callable[[Path, ModelServer], Moment]] = {
     "home": lambda root, _: (root / "home" / "history").exists,
-    "questions": lambda root, _: (root / "data" / "videomme" / "questions.parquet").exists,
-    "hashes": lambda root, _: (root / "data" / "hashes.sqlite").exists,
-    "extracting": lambda root, _: scratch_exists(root, "frames"),
+    "questions": lambda root, _: lambda: is_stored(root, "questions"),
+    "hashes": lambda root, _: (root / "data" / "local" / "hashes.sqlite").exists,
+    "extracting": lambda root, _: scratch_exists(root / "data", "frames"),
     "first frames": lambda root, _: lambda: bool(frame_times(root)),
     "prompts": lambda root, _: (root / "data" / "videomme" / "prompts").exists,
     "first request": lambda _, server: requests_sent(server, 1),
     "third request": lambda _, server: requests_sent(server, 3),
     "responses": lambda root, _: (root / "data" / "videomme" / "responses").exists,
     "scores": lambda root, _: (root / "data" / "videomme" / "scores").exists,
-    "warehouse": lambda root, _: scratch_exists(root, "videomme.duckdb"),
-    "page": lambda root, _: (root / "data" / "reports").exists,
+    "warehouse": lambda root, _: scratch_exists(root / "data" / "local", "videomme.duckdb"),
+    "page": lambda root, _: (root / "data" / "local" / "reports").exists,
 }
 """Moments at which something was just begun."""
 
 
-def scratch_exists(root: Path, name: str) -> Moment:
-    return lambda: any((root / "data").glob(f".{name}.*.new"))
+def is_stored(root: Path, stage: str) -> bool:
+    return any((root / "data" / "videomme" / stage).glob("*.parquet"))
+
+
+def scratch_exists(folder: Path, name: str) -> Moment:
+    return lambda: any(folder.glob(f".{name}.*.new"))
 
 
 def requests_sent(server: ModelServer, more: int) -> Moment:

@@ -82,8 +82,8 @@ def test_a_folder_that_is_a_link_to_itself_is_one_sentence(
 
 @pytest.mark.slow
 def test_a_folder_of_reports_that_is_a_link_to_itself_is_one_sentence(root: Path) -> None:
-    (root / "data").mkdir()
-    (root / "data" / "reports").symlink_to("reports")
+    (root / "data" / "local").mkdir(parents=True)
+    (root / "data" / "local" / "reports").symlink_to("reports")
     assert "Too many levels of symbolic links" in error_of(run(root, "run"))
 
 

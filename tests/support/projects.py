@@ -192,8 +192,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def expected_costs(project: Project, evaluations: Sequence[str]) -> list[CostEstimate]:
     """The estimated costs of a run of `evaluations`."""
-    states = plan_project(project, evaluations)
-    return estimate_costs(pending_requests(states))
+    return estimate_costs(pending_requests(plan_project(project, evaluations)))
 
 
 def stage(project: Project, name: str) -> BenchmarkStage:

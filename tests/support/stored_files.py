@@ -6,11 +6,13 @@ from typing import Any
 from upath import UPath
 
 from videomme_pipeline.fingerprint import text_fingerprint
+from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName, fingerprint_in
 from videomme_pipeline.storage.results import Results, record_shown
-from videomme_pipeline.storage.tables import write_rows
+from videomme_pipeline.storage.tables import read_files, read_rows, write_rows
 
 MADE_UP = text_fingerprint("made up")
 """The fingerprint of every made-up file."""
@@ -88,3 +90,15 @@ def stored_file(
     if path is None and names:
         path = store.built(benchmark, stage, names[-1])
     return path or made_up_file(store, stage, benchmark, variant, video)
+
+
+def shown_scores(store: Store) -> dict[str, list[ScoredQuestion]]:
+    """The scored questions of every evaluation with scores that readers show."""
+    shown = Results(store).scores()
+    return {scores.evaluation: read_rows(scores.path, ScoredQuestion) for scores in shown}
+
+
+def shown_responses(store: Store, evaluation: str) -> list[Response]:
+    """The responses that the shown scores of an evaluation were computed from."""
+    shown = Results(store).find(evaluation)
+    return [] if shown is None else read_files(shown.responses.values(), Response)

@@ -1,6 +1,6 @@
 """The configuration folder: evaluations/*.yaml, benchmarks.yaml and the optional other files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +95,7 @@ def read_configuration(folder: Path) -> Configuration:
     problems: dict[str, ConfigurationError] = {}
     for path in sorted((folder / "evaluations").glob("*.yaml")):
         try:
+            _check_case(path.stem, evaluations, path)
             evaluations[path.stem] = read_evaluation(path, benchmarks, catalog)
         except ConfigurationError as error:
             problems[path.stem] = error
@@ -134,11 +135,22 @@ def _register_needs_video(name: str, configuration: Configuration) -> None:
 
 def _register_own(folder: Path) -> list[str]:
     """Register the benchmarks that files in `folder` declare, and return their names, sorted."""
-    names = []
+    names: list[str] = []
     for path in sorted(folder.glob("*.yaml")):
         check_name(path.stem, path)
+        _check_case(path.stem, names, path)
         names.append(register_declared(path, reserved_columns()).name)
     return names
+
+
+def _check_case(name: str, others: Iterable[str], path: Path) -> None:
+    """Raise ConfigurationError if a disk that ignores case would mix the files of two names."""
+    for other in others:
+        if other != name and other.lower() == name.lower():
+            raise ConfigurationError(
+                f"{path}: `{name}` and `{other}` differ only in case, which some disks ignore; "
+                "rename one of the two"
+            )
 
 
 def reserved_columns() -> set[str]:
