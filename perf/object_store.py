@@ -1,11 +1,10 @@
-"""An S3 server: push and pull against plain s3fs, frames that are read again, and planning.
+"""An S3 server: frames that are read again, and planning.
 
     python -m perf.object_store [--json] [--quick] [--folder FOLDER]
 
-Starts a server (SeaweedFS) on this machine. The same bytes are written and read by `videomme store`
-and by plain s3fs with as many threads. A pull also verifies checksums and syncs files to disk.
-Planning uses the project of `perf.planning` in FOLDER, which is built if it does not exist: its
-tables are pushed, and each partition is reported to an empty Dagster instance before it is planned.
+Starts a server (SeaweedFS) on this machine. Planning uses the project of `perf.planning` in FOLDER,
+which is built if it does not exist: its files are copied into the store, and each partition is
+reported to an empty Dagster instance before it is planned.
 """
 
 import argparse
@@ -14,14 +13,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 from upath import UPath
-from videomme_pipeline.project.upkeep.transfer import copy_tables
 
 from perf.planning import (
     DEFAULT_FOLDER,
@@ -37,63 +35,13 @@ from perf.planning import (
 )
 from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.objects import open_folder
+from videomme_pipeline.storage.listing import file_states
 from videomme_pipeline.storage.tables import REQUESTS
 
-SIZES = {"large": (100, 2_000_000), "small": (1_000, 5_000)}
-"""Number and bytes of the files that are copied."""
 READS = 10
 URL = "s3://bucket/planning"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """Seconds of `videomme store`, and of plain s3fs for the same bytes."""
-
-    files: int
-    megabytes: float
-    push_seconds: float
-    plain_put_seconds: float
-    pull_seconds: float
-    plain_get_seconds: float
-
-
-def rate(folder: Path, name: str, *, is_quick: bool) -> Rate:
-    """The rates of the files of one size. The quick form copies a tenth of them."""
-    count, size = SIZES[name]
-    count //= 10 if is_quick else 1
-    source, url = Store.at(folder / name), f"s3://bucket/{name}"
-    for number in range(count):
-        path = Path(source.frames(f"{number:04}", "a").path)
-        path.parent.mkdir(parents=True)
-        path.write_bytes(parquet.encode(pa.table({"a": [os.urandom(size)]})))
-    files = [file.read_bytes() for file in source.tables()]
-    plain = [open_folder(f"{url}-plain", "folder") / str(number) for number in range(count)]
-    pushed, pulled = Store.at(url), Store.at(folder / f"{name}-pulled")
-    return Rate(
-        files=count,
-        megabytes=sum(map(len, files)) / 1e6,
-        plain_put_seconds=_seconds(lambda: _in_threads(_put, plain, files)),
-        push_seconds=_seconds(lambda: _copied(source, pushed)),
-        plain_get_seconds=_seconds(lambda: _in_threads(_get, plain)),
-        pull_seconds=_seconds(lambda: _copied(pushed, pulled)),
-    )
-
-
-def _copied(source: Store, target: Store) -> None:
-    copied = copy_tables(source, target, on_progress=ignore)
-    assert not copied.problems, copied.problems[:3]
-
-
-def _put(path: UPath, data: bytes) -> None:
-    path.fs.pipe_file(path.path, data)
-
-
-def _get(path: UPath) -> None:
-    path.fs.cat_file(path.path)
 
 
 def _in_threads(work: Callable[..., None], *items: Sequence[Any]) -> None:
@@ -123,22 +71,33 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return 1000 * min(_seconds(work) for _ in range(READS))
 
 
+def _copy(source: Store, target: Store) -> None:
+    """Copy every file except local ones, as `rclone copy --exclude "local/**"` does."""
+    names = [name for name in file_states(source.root) if not name.startswith("local/")]
+    paths = [target.path(*name.split("/")) for name in names]
+    _in_threads(_put, paths, [source.path(*name.split("/")) for name in names])
+
+
+def _put(path: UPath, file: UPath) -> None:
+    path.fs.pipe_file(path.path, file.read_bytes())
+
+
 def planning(folder: Path, videos: int) -> dict[str, Any]:
     """The cost of a plan with all tables in the store."""
     prepare(folder, videos)
     costs: dict[str, Cost] = {}
     with timed(costs, "push"):
-        _copied(Store.at(folder / "data"), Store.at(URL))
+        _copy(Store.at(folder / "data"), Store.at(URL))
     with storage("sqlite") as instance:
         project = open_project(folder / "configuration", URL)
         with timed(costs, "report everything"):
             run_everything(project, instance)
-        partitions = len(assert_fresh(project, instance))
-        best(costs, "plan, all fresh", lambda: assert_fresh(project, instance))
+        partitions = len(assert_fresh(project))
+        best(costs, "plan, all fresh", lambda: assert_fresh(project))
         best(
             costs,
             "plan, process that just started",
-            lambda: assert_fresh(open_project(folder / "configuration", URL), instance),
+            lambda: assert_fresh(open_project(folder / "configuration", URL)),
         )
     return {"partitions": partitions} | {name: asdict(cost) for name, cost in costs.items()}
 
@@ -159,9 +118,6 @@ def main() -> None:
         os.environ.update(s3_environment(server.endpoint))
         os.environ["VIDEOMME_CACHE"] = f"{folder}/copies"
         rates: dict[str, Any] = {}
-        for kind in SIZES:
-            rates[kind] = asdict(rate(folder, kind, is_quick=arguments.quick))
-            print(kind, rates[kind], flush=True)
         rates["frames again, ms"] = frames_again()
         print(rates["frames again, ms"], flush=True)
         rates["planning"] = planning(project, videos)

@@ -84,9 +84,7 @@ def test_questions_are_asked_again_only_if_the_images_change(
         assert server.request_count == 3
 
         monkeypatch.setattr("videomme_pipeline.frames.cache.PLANNER_VERSION", 99)
-        monkeypatch.setattr(
-            "videomme_pipeline.stages.frames.extract", _extract_in_this_process
-        )
+        monkeypatch.setattr("videomme_pipeline.stages.frames.extract", _extract_in_this_process)
         project = write_served(server.base_url)
         again = refresh_project(project, instance, ["served"])
         assert again.not_fresh == []

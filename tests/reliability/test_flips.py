@@ -105,9 +105,7 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
         "journal": Kind(path=store.journal, read=lambda: _journal(store.journal)),
         "hashes": Kind(path=store.hashes, read=lambda: _hashes(store)),
         "records of shown scores": Kind(path=Path(shown.path), read=lambda: read_record(shown)),
-        "notes of failures": Kind(
-            path=Path(failure.path), read=failures.read
-        ),
+        "notes of failures": Kind(path=Path(failure.path), read=failures.read),
         "report page": Kind(path=store.report(), read=lambda: page.has(WHOLE, page_fingerprint)),
     }
 
