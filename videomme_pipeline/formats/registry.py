@@ -88,13 +88,13 @@ def read_results(
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
             without options, or the questions themselves.
-        columns: the file's columns by the names that they stand for, such as `prediction`.
+        columns: the file's column of each standard name, such as `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
     """
     form, rows, notes, remarks, has_shards = _rows_of_run(path, skip_missing, columns)
-    # In other formats, `--columns` names what is in the file, and not the columns of the rows.
+    # Other formats are converted first: advice about their rows would name columns the file lacks.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
     if isinstance(annotations, Path):
         dataset: Annotations | None = read_annotations(annotations, benchmark)

@@ -179,7 +179,7 @@ def require_answers(comparison: Comparison, asked: int, max_failed: float) -> No
 def headline_check(
     comparison: Comparison, margin: float, levels: Levels = FIXED_LEVELS
 ) -> GateCheck:
-    """The check of the headline metric."""
+    """The check of the headline metric. `margin` is in points of 100."""
     if comparison.group_score:
         name, paired = "group score", comparison.group_score
     elif comparison.mean_over:
@@ -197,7 +197,7 @@ def check_difference(
     levels: Levels = FIXED_LEVELS,
     scale: int = 100,
 ) -> GateCheck:
-    """The check of one difference. Without a margin, it is not tested for equivalence.
+    """The check of one difference. `margin` is in points of 100; None tests no equivalence.
 
     `scale` is the number of points (of 100) in one unit of the difference.
     """
