@@ -1,6 +1,7 @@
 """Benchmarks declared in YAML: their rows, their mistakes, and a declaration for a folder."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_half_an_emoji_is_replaced_with_a_warning(
         ({"options": "['Red', 'Blue', 'Green']", "answer": "(b)"}, {}),
         (
             {"o0": "Red", "o1": "Blue", "o2": "Green", "o3": "N/A"},
-            {"options": ["o0", "o1", "o2", "o3"]},
+            {"options": ["o0", "o1", "o2", "o3"], "missing_options": ["N/A"]},
         ),
         ({"question": "Which?\n(A) Red\n(B) Blue\n(C) Green"}, {"options": None}),
         ({"answer": 1}, {"answer_is": "index"}),
@@ -92,6 +93,24 @@ def test_every_form_of_options_and_answers_is_read(
     (question,) = read(tmp_path, [{**ROW, **cells}], {**COLUMNS, **columns}).require()
     assert [question.option_text(letter) for letter in question.letters] == ["Red", "Blue", "Green"]
     assert (question.question, question.answer) == ("Which?", Letter.B)
+
+
+def test_letters_belong_to_columns_and_never_move(tmp_path: Path) -> None:
+    columns = {**COLUMNS, "options": list("ABCD")}
+    row = {key: value for key, value in ROW.items() if key != "options"}
+    texts = ["None", "N/A", "nan", "NULL"]
+    annotated = read(tmp_path, [row | dict(zip("ABCD", texts, strict=True))], columns)
+    (question,) = annotated.require()
+    assert [question.option_text(letter) for letter in question.letters] == texts
+    for gap in ("", None, math.nan):
+        cells = {"A": "Four", "B": gap, "C": "One", "D": "Three", "answer": "C"}
+        (problem,) = read(tmp_path, [row | cells], columns).problems
+        assert "option B is empty, but a later one is 'One'" in problem.message
+    (problem,) = read(tmp_path, [{**ROW, "options": {"A": "Four", "C": "One"}}]).problems
+    assert "option B is empty" in problem.message
+    cells = {"A": "Four", "B": "One", "C": "", "D": None, "answer": "B"}
+    (question,) = read(tmp_path, [row | cells], columns).require()
+    assert question.options == ("A. Four", "B. One")
 
 
 def test_a_question_may_have_fourteen_options(tmp_path: Path) -> None:

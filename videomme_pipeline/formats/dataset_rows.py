@@ -17,6 +17,8 @@ from videomme_pipeline.benchmarks.columns import (
     letters_of,
     list_in,
     options_in,
+    text_in,
+    without_missing,
 )
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question, split_option
@@ -27,6 +29,8 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 _MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
 _BLANK = {"", "none", "nan", "null"}
+_FIRST_COLUMNS = {Letter.A, Letter.B}
+"""The first two of the columns of a table with one column per option."""
 
 
 SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
@@ -61,8 +65,8 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     video_id = text_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
-    options, text = _options(row), text_of(row, "question") or ""
-    answer = _letter(text_of(row, "answer") or "", options)
+    options, text = _options(row), text_in(row.get("question")) or ""
+    answer = _letter(text_in(row.get("answer")) or "", options)
     if answer is None:
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N or an option")
     if answer not in tuple(Letter)[: len(options)]:
@@ -93,7 +97,7 @@ def annotated(row: Row, annotations: Annotations) -> Question:
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
         raise ValueError(f"the annotations have no question with the {named}")
-    text = (text_of(row, "answer") or question.answer).strip()
+    text = text_in(row.get("answer")) or question.answer
     index = question.letters.index(question.answer)
     is_index = text in (str(index), str(index + 1))
     if not is_index and _letter(text, question.options) != question.answer:
@@ -117,7 +121,7 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
 
     The indices begin with 0 if one is 0, and with 1 if one is the number of the options.
     """
-    answers = [text_of(row, "answer") or "" for row in rows]
+    answers = [text_in(row.get("answer")) or "" for row in rows]
     if not all(map(str.isdecimal, answers)) or not all(map(has_options, rows)):
         return rows
     first = 0 if "0" in answers else 1
@@ -138,7 +142,9 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
 
 def has_options(row: Row) -> bool:
     """True if `row` contains the options of its question."""
-    return bool(row.get("options")) and text_of(row, "video_id") is not None
+    return (bool(row.get("options")) or row.keys() >= _FIRST_COLUMNS) and text_of(
+        row, "video_id"
+    ) is not None
 
 
 def dataset_row(question: Question) -> dict[str, Any]:
@@ -171,7 +177,10 @@ def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def text_of(row: Row, column: str) -> str | None:
-    """The text in `column`; None for null, NaN and the words that tables write for them."""
+    """The id or the facet in `column`; None for null, NaN and the words that tables write for them.
+
+    These words may be the text of an answer, an option or a response.
+    """
     value = row.get(column)
     if value is None or str(value).strip().lower() in _BLANK:
         return None
@@ -206,8 +215,10 @@ def _facet(
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """The options from a list, a map, a text with one per line (v2), or a list as text."""
+    """The options from a list, a map, a text with one per line (v2), a list as text, or columns."""
     value = row.get("options")
+    if not value and row.keys() >= _FIRST_COLUMNS:
+        value = {letter: row[letter] for letter in Letter if letter in row}
     if isinstance(value, Mapping):
         value = options_in(value)
     if isinstance(value, str) and value.lstrip().startswith("["):
@@ -218,4 +229,4 @@ def _options(row: Row) -> tuple[str, ...]:
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or not value:
         raise ValueError("it has no `options`")
-    return tuple(str(option) for option in value)
+    return tuple(without_missing(value))

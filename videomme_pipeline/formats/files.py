@@ -18,14 +18,9 @@ from videomme_pipeline.benchmarks.columns import (
 )
 from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
 from videomme_pipeline.formats.archives import largest_content, read_archive
-from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.formats.results_format import Row, TableRow
 
 _MAX_FIELD_CHARACTERS = 1 << 30
-_MISSING_IN_PANDAS = frozenset(
-    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-)  # fmt: skip
-"""Fields that `pandas.read_csv` reads as missing."""
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
@@ -55,9 +50,6 @@ def files_of_run(name: Path) -> list[Path]:
 
 def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     """The objects in the file at `path`, which may have any name, and remarks about them.
-
-    Texts of tables that pandas reads as missing ("NA", "nan", "" …) are missing here too. The
-    official v2 script does the same, because it writes and reads a CSV file before it scores.
 
     Raises:
         ScoringError: if the file is missing, unreadable or not a list of objects.
@@ -175,8 +167,7 @@ def _parse_parquet(path: Path) -> list[Any]:
 
 
 def _parse_archive(path: Path) -> list[Any]:
-    rows = read_archive(path, largest_content(path))
-    return [_with_missing(row) if isinstance(row, Mapping) else row for row in rows]
+    return read_archive(path, largest_content(path))
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:
@@ -189,12 +180,5 @@ def _parse_table(text: str, delimiter: str) -> list[Any]:
         if len(fields) > len(columns):
             raise ValueError(f"line {reader.line_num}: more fields than columns")
         if fields:
-            rows.append(_with_missing(dict(zip(columns, fields, strict=False))))
+            rows.append(TableRow(zip(columns, fields, strict=False)))
     return rows
-
-
-def _with_missing(row: Row) -> Row:
-    return {
-        column: None if isinstance(value, str) and value in _MISSING_IN_PANDAS else value
-        for column, value in row.items()
-    }

@@ -48,7 +48,7 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
         try:
             model.check_installed()
         except VideoMMEError as error:
-            yield Finding.failed(f"model {model.name}", str(error))
+            yield Finding.error(f"model {model.name}", str(error))
         if isinstance(model, RemoteSpec):
             yield from map(_endpoint, model.members)
 
