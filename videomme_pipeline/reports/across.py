@@ -56,9 +56,11 @@ def across_rows(
     for settings, by_benchmark in evaluated.items():
         columns = [sorted(by_benchmark[name], key=_rank, reverse=True) for name in benchmarks]
         for scores in zip_longest(*columns):
-            row = dict(zip(SETTINGS, settings, strict=True))
-            row |= {"scores": dict(zip(benchmarks, map(_without_settings, scores), strict=True))}
-            rows.append(row | ({"average": _average(scores)} if average else {}))
+            row: dict[str, Any] = dict(zip(SETTINGS, settings, strict=True))
+            row["scores"] = dict(zip(benchmarks, map(_without_settings, scores), strict=True))
+            if average:
+                row["average"] = _average(scores)
+            rows.append(row)
     return sorted(rows, key=lambda row: sum(cell is None for cell in row["scores"].values()))
 
 
@@ -67,8 +69,10 @@ def _rank(cell: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def _without_settings(cell: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if cell is None:
+        return None
     left_out = {*SETTINGS, "benchmark", "answered_at"}
-    return cell and {key: value for key, value in cell.items() if key not in left_out}
+    return {key: value for key, value in cell.items() if key not in left_out}
 
 
 def _average(cells: Sequence[Mapping[str, Any] | None]) -> float | None:
