@@ -1,4 +1,4 @@
-"""Results files of strangers: odd or hostile ones are refused with one sentence.
+"""Results files of strangers: odd or hostile ones are refused, and their names are data.
 
 Each file has nine questions, and each fault would change the score if nobody noticed it.
 """
@@ -6,15 +6,18 @@ Each file has nine questions, and each fault would change the score if nobody no
 import csv
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.support.cli import videomme
+from tests.support.hostile_names import HOSTILE, is_safe
 from tests.support.small_files import cell, workbook
 from videomme_pipeline.benchmarks.columns import read_rows
 from videomme_pipeline.errors import AnnotationError
@@ -91,7 +94,7 @@ COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "audit": lambda path: ("audit", path),
     "compare": lambda path: ("compare", path, path),
     "gate": lambda path: ("gate", path, path),
-    "reproduce": lambda path: ("reproduce", "gpt-4o", "--from", path),
+    "reproduce": lambda path: ("recipe", "run", "gpt-4o", "--from", path),
 }
 
 
@@ -123,3 +126,68 @@ def test_annotations_with_one_id_for_two_questions_are_an_error(tmp_path: Path) 
     path = _written(tmp_path / "results.json", answers)
     message = videomme("score", path, "--annotations", annotations).failed_with
     assert "annotations.json: two different questions have the id '001-0'" in message
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the files of GitHub Actions."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    return tmp_path
+
+
+REPORTS = {
+    "plain": ("score", "{}"),
+    "markdown": ("score", "{}", "--report", "markdown"),
+    "official": ("score", "{}", "--report", "official"),
+    "json": ("score", "{}", "--json"),
+    "audit": ("audit", "{}"),
+    "compare": ("compare", "{}", "{}"),
+    "gate": ("gate", "{}", "{}", "--facet", "domain", "--junit", "junit.xml"),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_no_name_in_a_file_is_a_command_a_row_or_an_escape_sequence(
+    report: str, github: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(github)
+    rows = [
+        {**row, "domain": name, "task_type": name, "question_id": f"{name}{row['question_id']}"}
+        for row, name in zip(2 * ROWS, HOSTILE, strict=True)
+    ]
+    path = _written(github / "a:x:b\n::error::c.json", rows)
+    ended = videomme(*(word.format(path) for word in REPORTS[report]))
+    assert "Traceback" not in ended.err
+    lines = (ended.out + ended.err).split("\n")
+    unsafe = [line for line in lines if not is_safe(line)]
+    if unsafe:  # the annotation of the gate
+        (unsafe_line,) = unsafe
+        assert is_safe(unsafe_line.removeprefix("::error title=videomme gate::"))
+    assert "❌" not in ended.out + ended.err
+    for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        if (github / variable).exists():
+            text = (github / variable).read_text()
+            assert all(map(is_safe, text.split("\n")))
+            assert "<script>" not in text.replace("\\<", "")
+    if (github / "junit.xml").exists():
+        ElementTree.parse(github / "junit.xml")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_name_that_is_no_text_is_one_sentence(command: str, tmp_path: Path) -> None:
+    path = _written(tmp_path / os.fsdecode(b"results\xff.json"), ROWS)
+    ended = videomme(*COMMANDS[command](path))
+    assert ended.status == 2
+    assert ended.err.endswith("results\\udcff.json: not UTF-8; rename it\n")
+
+
+def test_files_of_ci_that_cannot_be_written_are_one_sentence(
+    github: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(github))
+    path = _written(github / "results.json", ROWS)
+    ended = videomme("gate", path, path)
+    assert ended.status == 2
+    assert f"Error: cannot write GITHUB_STEP_SUMMARY {github} (Is a directory)" in ended.err

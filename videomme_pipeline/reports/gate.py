@@ -2,6 +2,8 @@
 
 from xml.etree import ElementTree
 
+from videomme_pipeline.errors import one_line, printable
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.scoring.statistics.gate import Gate, GateCheck, Verdict
 from videomme_pipeline.scoring.statistics.power import LEVEL
@@ -10,13 +12,14 @@ from videomme_pipeline.scoring.statistics.power import LEVEL
 def markdown(gate: Gate, outcome: str) -> str:
     """A heading with the outcome, and a table with one line per check."""
     lines = [
-        f"### {gate.candidate} against {gate.baseline}: {outcome}",
+        f"### {in_markdown(f'{gate.candidate} against {gate.baseline}')}: {outcome}",
         "",
         "| check | verdict | difference | 95% CI | p | n | videos |",
         "|---|---|---:|---:|---:|---:|---:|",
         *(
-            f"| {check.name} | {check.verdict} | {check.difference:+.1f} | {interval(check)} "
-            f"| {p_value_text(check.p_value)} | {check.values:,} | {check.clusters:,} |"
+            f"| {in_markdown(check.name)} | {check.verdict} | {check.difference:+.1f} "
+            f"| {interval(check)} | {p_value_text(check.p_value)} | {check.values:,} "
+            f"| {check.clusters:,} |"
             for check in gate.checks
         ),
         "",
@@ -41,7 +44,7 @@ def summary(gate: Gate) -> str:
 
 def sentence(check: GateCheck) -> str:
     """ "accuracy: worse, -3.2 points (95% CI -5.0 to -1.4, p 0.0012, 300 videos)"."""
-    return f"{check.name}: {check.verdict}, {tested(check)}"
+    return f"{one_line(check.name)}: {check.verdict}, {tested(check)}"
 
 
 def tested(check: GateCheck) -> str:
@@ -97,4 +100,5 @@ def _document(suite: ElementTree.Element) -> str:
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    # XML cannot contain control characters, even escaped ones.
+    return printable(ElementTree.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from videomme_pipeline.errors import one_line
 from videomme_pipeline.reports.gate import tested
 from videomme_pipeline.reports.terminal.tables import percent, show_rows
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
@@ -32,8 +33,8 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
     difference, flips = comparison.accuracy.difference, comparison.flip_rate
     part = " of the questions that both answered" if comparison.unanswered else ""
     lines = [
-        f"A  {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}{part}",
-        f"B  {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}{part}",
+        f"A  {one_line(comparison.evaluation_a)}  {percent(comparison.accuracy_a.mean)}{part}",
+        f"B  {one_line(comparison.evaluation_b)}  {percent(comparison.accuracy_b.mean)}{part}",
         f"Accuracy B − A  {_conclusion(comparison.accuracy, 100)}",
     ]
     if comparison.group_score is not None:
