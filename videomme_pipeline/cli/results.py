@@ -107,18 +107,23 @@ def scores(
     """Show stored scores. Nothing is built.
 
     For one benchmark, a row is an evaluation. For several, a row is a model with
-    its settings, and a column the headline score of a benchmark. A combination
-    that was not evaluated is empty. A score of only some of the questions shows
-    how many there are.
+    its settings, and a column the headline score of a benchmark with the name of
+    the evaluation. A combination that was not evaluated is empty. A score of only
+    some of the questions shows how many there are.
     """
     announce("Reading the results…")
-    from videomme_pipeline.reports.across import across_rows
+    from videomme_pipeline.reports.across import across_rows, with_settings
     from videomme_pipeline.reports.terminal.across import show_across
+    from videomme_pipeline.storage.tables import stored_settings
     from videomme_pipeline.warehouse.database import connect, query
 
     store = open_project().store
     with connect(store) as connection:
-        cells = query(connection, "select * from across_benchmarks order by all")
+        stored = query(connection, "select * from across_benchmarks order by all")
+    cells = [
+        with_settings(row, stored_settings(store.scores(row["benchmark"], row["evaluation"])))
+        for row in stored
+    ]
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
