@@ -74,8 +74,8 @@ def run(
 
     Builds only what is missing or stale. Without names, runs all evaluation files.
     Exits with status 1 if a partition failed or is stale, and the last line names
-    it. Partitions that another running run will build do not count. The others
-    are kept, and the next run builds only what is missing.
+    it. Partitions that another running run will build do not count. Finished
+    partitions are kept, and the next run builds only what is missing.
     """
     note(PLANNING)
     if dry_run:
