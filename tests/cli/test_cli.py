@@ -27,6 +27,7 @@ from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from videomme_pipeline.cli.commands import PANELS, app
+from videomme_pipeline.demo.smoke.media import make_video
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
@@ -443,7 +444,8 @@ def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
     assert "Not kept: reader: string match" in ended.err
     assert yaml.safe_load(path.read_text())["sampling"] == "fps_based-1-max-256"
     (value,) = ended.json["values"]
-    assert (value["published"], value["is_consistent"]) == (84.8, False)
+    assert (value["published"], value["is_consistent"]) == (84.8, None)
+    assert value["reason"].startswith("not comparable, because only 6 of 2,700 questions")
     assert ended.json["not_proven"] == ["reader: string match"]
     assert ended.json["notes"] == ["frames and sizes were not compared with the authors' code"]
     again = videomme("recipe", "run", "gemini-2.5-pro", "--model", "random")
@@ -477,6 +479,16 @@ def test_frames_show_writes_a_contact_sheet_of_a_stored_video(built: Built, tmp_
     )
     assert "4 of 4 requested frames" in ended.err
     assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_frames_of_a_file_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    video = make_video("002", tmp_path)
+    before = set(tmp_path.iterdir())
+    ended = videomme("frames", "show", video.name, "--sampling", "uniform_n-4")
+    assert f"Wrote {video.stem}.uniform_n-4.jpg: 4 of 4 requested frames" in ended.err
+    assert set(tmp_path.iterdir()) - before == {tmp_path / f"{video.stem}.uniform_n-4.jpg"}
 
 
 def test_doctor_succeeds_after_a_successful_run(built: Built) -> None:

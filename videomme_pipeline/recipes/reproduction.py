@@ -12,6 +12,8 @@ from videomme_pipeline.scoring.statistics.estimates import balanced_weights, clu
 
 _ROUNDING_POINTS = 0.05
 """Published values have one decimal."""
+_COMPARABLE = 0.9
+"""Share of the questions without which a value is not compared."""
 
 Shares = tuple[float | None, float | None, float | None]
 """An accuracy and the bounds of its interval. They are None if nothing was answered."""
@@ -21,7 +23,8 @@ Shares = tuple[float | None, float | None, float | None]
 class PublishedComparison:
     """A published accuracy and ours, in percent. `part` is a value of a facet, or `overall`.
 
-    `is_consistent` is True if the published value is in the 95% interval, and None without one.
+    `is_consistent` is True if the published value is in the 95% interval, and None without one, or
+    if too few of the questions were answered. `reason` then says which.
     """
 
     part: str
@@ -30,12 +33,13 @@ class PublishedComparison:
     low: float | None
     high: float | None
     is_consistent: bool | None
+    reason: str = "no interval"
 
     def __str__(self) -> str:
         """The comparison as one line."""
         line = f"published {self.published:.1f}, here {self.here:.1f}"
         if self.is_consistent is None:
-            return f"{line}: no interval"
+            return f"{line}: {self.reason}"
         difference = f"{self.here - self.published:+.1f} points, not consistent"
         verdict = "consistent" if self.is_consistent else difference
         return f"{line}, 95% CI {self.low:.1f} to {self.high:.1f}: {verdict}"
@@ -90,6 +94,10 @@ def reproduce(
         notes = [*notes, f"frames and sizes equal those of {recipe.certified}, as a test compares"]
     elif is_evaluated:
         notes = [*notes, "frames and sizes were not compared with the authors' code"]
+    asked, expected = len(rows), recipe.questions or benchmark.size.questions or 0
+    missing = f"not comparable, because only {asked:,} of {expected:,} questions were answered"
+    if asked >= _COMPARABLE * expected:
+        missing = ""
     if recipe.counts_answered_only:
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]
@@ -106,7 +114,7 @@ def reproduce(
         track=track,
         grade=recipe.grade.value,
         values=tuple(
-            _compare(part, published, accuracies[part])
+            _compare(part, published, accuracies[part], missing)
             for part, published in recipe.published[track].items()
             if part in accuracies
         ),
@@ -134,10 +142,10 @@ def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Shares:
     return mean.mean, mean.low, mean.high
 
 
-def _compare(part: str, published: float, shares: Shares) -> PublishedComparison:
+def _compare(part: str, published: float, shares: Shares, missing: str) -> PublishedComparison:
     here, low, high = (None if share is None else 100 * share for share in shares)
     is_consistent = None
-    if low is not None and high is not None:
+    if low is not None and high is not None and not missing:
         is_consistent = low - _ROUNDING_POINTS <= published <= high + _ROUNDING_POINTS
     return PublishedComparison(
         part=part,
@@ -146,4 +154,5 @@ def _compare(part: str, published: float, shares: Shares) -> PublishedComparison
         low=low,
         high=high,
         is_consistent=is_consistent,
+        reason=missing or "no interval",
     )
