@@ -26,7 +26,7 @@ from videomme_pipeline.cli.stored_scores import (
     show_score_tables,
     stored_scores,
 )
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, ScoringError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.results_format import EvaluationResults
@@ -237,10 +237,15 @@ def _propose(
 
     from videomme_pipeline.fetch.hub import explained
     from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
+    from videomme_pipeline.scoring.scored_question import too_few_answers
 
     site, _, repository = to.partition(":")
     known_name(["hub"], site, "site")
     repository = model_repository(scored, repository)
+    if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
+        raise ScoringError(
+            f"{evaluation}: {problem}, so its score is not that of the benchmark; run it whole"
+        )
     path, text = f".eval_results/{evaluation}.yaml", write_eval_results(scored)
     print_findings(store, [evaluation])
     note(f"{path} of {repository}:")
