@@ -83,7 +83,7 @@ def run(
             names = evaluations_to_run(project.configuration, evaluations, benchmark)
             if verify:
                 _verify(project)
-            _show_plan(project, history, names, as_json=as_json)
+            show_plan(project, history, names, as_json=as_json)
         return
     from videomme_pipeline.assets.run import refresh_project
 
@@ -209,7 +209,7 @@ def _verify(project: "Project") -> None:
         note(problem)
 
 
-def _show_plan(
+def show_plan(
     project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
 ) -> None:
     """Print what a run would build and request."""

@@ -166,6 +166,8 @@ def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str])
         if not is_one_file and (file.name.startswith(".") or file.suffix not in _SUFFIXES):
             left_out.append(file.name)
             continue
+        if not is_one_file and file.is_fifo():
+            raise ScoringError(f"{file}: this is a pipe, which may never end; remove it")
         try:
             parts[file] = _contents(file, skip_missing, columns)
         except _NoAnswersError as error:
