@@ -234,7 +234,7 @@ def _column_of_files(
 
 
 def _spellings(path: Path) -> list[Path]:
-    """The names of a file in annotations. Only those of videos may lack the suffix."""
+    """The names by which annotations may refer to a file. Names of videos may lack the suffix."""
     suffix = path.suffix
     is_video = suffix.lower() in FOOTAGE_SUFFIXES
     suffixes = (suffix, suffix.lower(), suffix.upper(), *([""] if is_video else []))

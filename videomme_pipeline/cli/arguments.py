@@ -181,7 +181,7 @@ _SHORT_NAMES = {"id": "question_id", "response": "prediction"}
 
 
 def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
-    """The file's columns by the names that they stand for. One text may have several.
+    """Parse `--columns` into {name: column}. One text may contain several pairs.
 
     Raises:
         ConfigurationError: if a text is neither NAME=COLUMN nor a YAML file of such pairs.

@@ -46,8 +46,9 @@ def race(
 ) -> None:
     """Ask two evaluations video by video, and stop when their difference is known.
 
-    The videos are asked in a random order. After planned shares of them, the
-    difference is tested, so that looking often makes no verdict less reliable.
+    The videos are asked in a random order. The difference is tested at planned
+    interim looks (group-sequential test), so stopping early does not raise the
+    error rate.
     Every answer is stored as in `run`, and a race that was stopped continues.
     Exit status and files for CI are those of `gate`.
     """

@@ -118,8 +118,8 @@ def recipe_run(
     """Compare answers with a published number, as its recipe says.
 
     With --from, a results file is scored. With --model, the evaluation of the recipe
-    is written, unless it exists, and run. Shows which settings nothing proves, and
-    which ones nobody published. Exits with status 3 if too few questions have an
+    is written, unless it exists, and run. Lists the settings that the answers do not
+    confirm, and those that no source states. Exits with status 3 if too few questions have an
     answer for a verdict.
     """
     from videomme_pipeline.recipes.recipe import find_recipe
