@@ -10,6 +10,7 @@ from videomme_pipeline.cli.arguments import (
     FailIfVerdict,
     JUnitFile,
     Margin,
+    MaxCost,
     MaxFailed,
     choice,
     evaluation_argument,
@@ -34,10 +35,7 @@ def race(
     margin: Margin = 2.0,
     fail_if: FailIfVerdict = "worse",
     allow_undecided: AllowUndecided = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.0, help="Stop before the race has spent more."),
-    ] = None,
+    max_cost: MaxCost = None,
     max_questions: Annotated[
         int | None, typer.Option(min=1, help="Most questions that each evaluation is asked.")
     ] = None,

@@ -11,6 +11,7 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkName,
     Columns,
+    MaxCost,
     renamed_columns,
 )
 from videomme_pipeline.cli.context import (
@@ -109,10 +110,7 @@ def recipe_run(
     track: Annotated[
         str | None, typer.Option(help="Track of the value: with_subtitles or without_subtitles.")
     ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.0, help="With --model: stop at this cost."),
-    ] = None,
+    max_cost: MaxCost = None,
     annotations: Annotations = None,
     columns: Columns = None,
     as_json: AsJson = False,
