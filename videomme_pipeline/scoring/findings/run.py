@@ -158,7 +158,7 @@ class Run:
 
     @cached_property
     def readings(self) -> Mapping[ReaderName, Mapping[Key, Letter | None]]:
-        """The letters that each reader that knows so many options reads from the texts."""
+        """Letters by reader, without readers that know fewer options than the benchmark."""
         readers = [
             reader
             for reader in ReaderName
