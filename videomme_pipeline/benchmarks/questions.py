@@ -37,7 +37,7 @@ from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids
 from videomme_pipeline.benchmarks.source import AnnotationContent, Problem
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import AnnotationError, listed
+from videomme_pipeline.errors import AnnotationError, listed, one_line
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.layout import is_name_character
@@ -57,7 +57,7 @@ def read_questions(
 ) -> AnnotationContent:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
-    After the annotation files, `files` has those of the facets.
+    `files` has the annotation files first, then the files of the facets.
 
     Raises:
         AnnotationError: if a file cannot be read, or lacks a declared column.
@@ -112,7 +112,7 @@ def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
 def _problems_of_all(
     declaration: Declaration, questions: Sequence[Question], files: Sequence[Path]
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the ids and the number of all questions."""
+    """Yield a problem for each repeated id, and one if the number of questions is wrong."""
     for name, count in Counter(question.question_id for question in questions).items():
         if count > 1:
             yield Problem(f"question {name}", f"{count} rows have this id; make it unique")
@@ -142,7 +142,7 @@ def _problems_of_all(
 
 
 def _advice(declaration: Declaration) -> str:
-    """Advice about annotations that are not those of the pinned revision."""
+    """Advice about annotations that differ from the pinned revision."""
     hub = declaration.hub
     if hub is None or hub.revision is None:
         return ""
@@ -211,8 +211,9 @@ class _Reader:
             self.ambiguous_answers += len(equal) > 1
         return Question(
             benchmark=self.benchmark,
-            question_id=(text_in(row[columns.question_id]) if columns.question_id else None)
-            or number,
+            question_id=one_line(
+                (text_in(row[columns.question_id]) if columns.question_id else None) or number
+            ),
             video_id=video_id,
             youtube_id=_file_stem(row, columns.youtube_id),
             url=text_in(row[columns.url]) if columns.url else None,
@@ -309,7 +310,7 @@ def _values(facet: str, spec: FacetSpec, cell: object) -> Iterator[tuple[str, Fa
             raise ValueError(f"`{column}` is empty")
         return
     is_number = isinstance(next(iter(spec.values or ()), None), int)
-    value: FacetValue | None = whole_number_in(text) if is_number else text
+    value: FacetValue | None = whole_number_in(text) if is_number else one_line(text)
     if value is None or (spec.values and value not in spec.values):
         offered = ", ".join(map(str, spec.values or ()))
         raise ValueError(f"`{column}` is {text!r}, not one of {offered}")
@@ -325,7 +326,9 @@ def _file_stem(row: Cells, column: str | None) -> str | None:
     # one), a leading dot or a slash is not.
     is_safe = all(map(is_name_character, text)) and not text.startswith(".")
     if not text or not is_safe or _is_too_long(text):
-        raise ValueError(f"`{column}` cannot name a file: {row[column]!r}")
+        raise ValueError(
+            f"`{column}`: {row[column]!r} is not usable as a file name (no slash, no leading dot)"
+        )
     return text
 
 

@@ -12,7 +12,8 @@ import typer
 from rich.markup import escape
 
 from videomme_pipeline.cli.stopping import on_stop
-from videomme_pipeline.reports.terminal.console import PlainConsole, printable
+from videomme_pipeline.errors import printable
+from videomme_pipeline.reports.terminal.console import PlainConsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,6 +23,7 @@ from videomme_pipeline.benchmarks.columns import (
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
+from videomme_pipeline.errors import one_line
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -62,7 +63,7 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     Raises:
         ValueError: if `row` has no usable video id, options or answer, or an unknown label.
     """
-    video_id = text_of(row, "video_id")
+    video_id = name_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
     options, text = _options(row), text_in(row.get("question")) or ""
@@ -75,10 +76,10 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     number = numbers.setdefault((text, options), 1 + len(numbers))
     return Question(
         benchmark=benchmark,
-        question_id=text_of(row, "question_id") or f"{video_id}-{number}",
+        question_id=name_of(row, "question_id") or f"{video_id}-{number}",
         video_id=video_id,
-        youtube_id=text_of(row, "videoID"),
-        url=text_of(row, "url"),
+        youtube_id=name_of(row, "videoID"),
+        url=name_of(row, "url"),
         question=text,
         options=options,
         answer=answer,
@@ -92,7 +93,7 @@ def annotated(row: Row, annotations: Annotations) -> Question:
     Raises:
         ValueError: if the annotations have no such question, or another answer to it.
     """
-    question_id, number = text_of(row, "question_id"), row.get("doc_id")
+    question_id, number = name_of(row, "question_id"), row.get("doc_id")
     question = annotations.by_id.get(question_id) if question_id else annotations.at(number)
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
@@ -187,6 +188,15 @@ def text_of(row: Row, column: str) -> str | None:
     return str(value)
 
 
+def name_of(row: Row, column: str) -> str | None:
+    """The name, id or value in `column` as one printable line, or None as in `text_of`.
+
+    Reports, logs and CI outputs show it.
+    """
+    text = text_of(row, column)
+    return None if text is None else one_line(text)
+
+
 def _facets(row: Row, benchmark: str) -> Facets:
     """The declared facets that `row` has: those of `benchmark`, or else of any other one."""
     declared = find_benchmark(benchmark)
@@ -203,7 +213,7 @@ def _facets(row: Row, benchmark: str) -> Facets:
 def _facet(
     row: Row, column: str, kind: type, closed: Sequence[FacetValue] | None
 ) -> FacetValue | None:
-    text = text_of(row, column)
+    text = name_of(row, column)
     if text is None:
         return None
     if closed and text not in closed:

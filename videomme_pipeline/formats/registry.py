@@ -88,7 +88,7 @@ def read_results(
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
             without options, or the questions themselves.
-        columns: the file's columns by the names that they stand for, such as `prediction`.
+        columns: the file's column of each standard name, such as `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
@@ -166,6 +166,8 @@ def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str])
         if not is_one_file and (file.name.startswith(".") or file.suffix not in _SUFFIXES):
             left_out.append(file.name)
             continue
+        if not is_one_file and file.is_fifo():
+            raise ScoringError(f"{file}: this is a pipe, which may never end; remove it")
         try:
             parts[file] = _contents(file, skip_missing, columns)
         except _NoAnswersError as error:
