@@ -9,7 +9,7 @@ import { comparisonOf, isSignificant } from "./differences.js";
 import { byTrack, mainScore } from "./scores.js";
 
 const FALSE_ALARM_RATE = 0.05;
-const MOST_COLUMNS = 12;
+const MAX_COLUMNS = 12;
 
 /** A matrix for each track with three evaluations or more: the summary already compares two. */
 export function matrixSections(benchmark) {
@@ -71,7 +71,7 @@ function matrixSection(benchmark, title, ranked) {
         value: worse,
         cell: (row) => ofCompared(row, worse(row)),
       },
-      ...ranked.slice(0, MOST_COLUMNS).map((column, index) => ({
+      ...ranked.slice(0, MAX_COLUMNS).map((column, index) => ({
         key: `minus-${column.name}`,
         title: `vs ${index + 1}`,
         hint: `Row minus ${column.name}`,
@@ -95,7 +95,7 @@ function matrixCaption(comparisons, evaluations) {
     "Row minus column in points, and below it the questions won and lost. ▲ and ▼ are significant " +
       `(p < ${FALSE_ALARM_RATE}, paired, clustered by video): ${count(significant)} of ` +
       `${plural(comparisons.length, "pair")}; about ${count(byChance)} would be by chance.`,
-    evaluations > MOST_COLUMNS && `Only the best ${MOST_COLUMNS} have a column.`,
+    evaluations > MAX_COLUMNS && `Only the best ${MAX_COLUMNS} have a column.`,
     comparisons.length < pairs &&
       `${count(comparisons.length)} of ${count(pairs)} pairs were compared: ` +
         "those of the best 20 evaluations, and all others with the best one.",
