@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """An S3 server: tables written and read against plain s3fs, frames read again, and planning.
 
     python -m perf.object_store [--json] [--quick] [--folder FOLDER]
@@ -6,6 +7,15 @@ Starts a server (SeaweedFS) on this machine. The same bytes are written and read
 plain s3fs, with as many threads. Reading a table also verifies its checksums. Planning uses the
 project of `perf.planning` in FOLDER, which is built if it does not exist: its files are copied to
 the server, and each partition is reported to an empty Dagster instance.
+=======
+"""An S3 server: frames that are read again, and planning.
+
+    python -m perf.object_store [--json] [--quick] [--folder FOLDER]
+
+Starts a server (SeaweedFS) on this machine. Planning uses the project of `perf.planning` in FOLDER,
+which is built if it does not exist: its files are copied into the store, and each partition is
+reported to an empty Dagster instance before it is planned.
+>>>>>>> truth
 """
 
 import argparse
@@ -14,7 +24,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,17 +47,21 @@ from perf.planning import (
 from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.storage import parquet
+<<<<<<< HEAD
 from videomme_pipeline.storage.layout import LOCAL, MEDIA, Store
 from videomme_pipeline.storage.objects import open_folder, put_file
 from videomme_pipeline.storage.publish import publish
+=======
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import file_states
+>>>>>>> truth
 from videomme_pipeline.storage.tables import REQUESTS
 
-SIZES = {"large": (100, 2_000_000), "small": (1_000, 5_000)}
-"""Number and bytes of the files that are copied."""
 READS = 10
 URL = "s3://bucket/planning"
 
 
+<<<<<<< HEAD
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """Seconds to write and read tables, and of plain s3fs for the same bytes."""
@@ -99,6 +113,9 @@ def _get(path: UPath) -> None:
 
 
 def _in_threads(work: Callable[..., object], *items: Sequence[Any]) -> None:
+=======
+def _in_threads(work: Callable[..., None], *items: Sequence[Any]) -> None:
+>>>>>>> truth
     with ThreadPoolExecutor(REQUESTS) as threads:
         list(threads.map(work, *items))
 
@@ -125,12 +142,28 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return 1000 * min(_seconds(work) for _ in range(READS))
 
 
+def _copy(source: Store, target: Store) -> None:
+    """Copy every file except local ones, as `rclone copy --exclude "local/**"` does."""
+    names = [name for name in file_states(source.root) if not name.startswith("local/")]
+    paths = [target.path(*name.split("/")) for name in names]
+    _in_threads(_put, paths, [source.path(*name.split("/")) for name in names])
+
+
+def _put(path: UPath, file: UPath) -> None:
+    path.fs.pipe_file(path.path, file.read_bytes())
+
+
 def planning(folder: Path, videos: int) -> dict[str, Any]:
     """The cost of a plan with all tables in the store."""
     prepare(folder, videos)
     costs: dict[str, Cost] = {}
+<<<<<<< HEAD
     with timed(costs, "copy"):
         copy_folder(folder / "data", open_folder(URL, "folder"))
+=======
+    with timed(costs, "push"):
+        _copy(Store.at(folder / "data"), Store.at(URL))
+>>>>>>> truth
     with storage("sqlite") as instance:
         project = open_project(folder / "configuration", URL)
         with timed(costs, "report everything"):
@@ -161,9 +194,6 @@ def main() -> None:
         os.environ.update(s3_environment(server.endpoint))
         os.environ["VIDEOMME_CACHE"] = f"{folder}/copies"
         rates: dict[str, Any] = {}
-        for kind in SIZES:
-            rates[kind] = asdict(rate(folder, kind, is_quick=arguments.quick))
-            print(kind, rates[kind], flush=True)
         rates["frames again, ms"] = frames_again()
         print(rates["frames again, ms"], flush=True)
         rates["planning"] = planning(project, videos)

@@ -27,6 +27,8 @@ from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from videomme_pipeline.cli.commands import PANELS, app
+from videomme_pipeline.demo.smoke.media import make_video
+from videomme_pipeline.scoring import scored_question
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
@@ -372,6 +374,10 @@ def test_a_published_score_is_a_pull_request_with_one_file(
     monkeypatch.chdir(tmp_path)
     with running_hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        few = videomme(*target, "--yes").failed_with
+        assert "few: only 6 of 2,700 questions have an answer, less than 90%" in few
+        assert hub.requests == []
+        monkeypatch.setattr(scored_question, "MIN_ANSWERED_SHARE", 0.0)
         dry = videomme(*target, "--dry-run")
         written = (tmp_path / ".eval_results" / "few.yaml").read_bytes()
         asked = videomme(*target)
@@ -408,19 +414,20 @@ def test_an_export_has_the_answers_of_its_evaluation(built: Built, tmp_path: Pat
     path.write_text(videomme("export", "few", "--format", "lmms_eval").out)
     compared = videomme("compare", "few", str(path))
     assert compared.status == 0
-    assert "Accuracy B − A  +0.0 points" in compared.out
+    assert "Accuracy B − A  not significant: +0.0 points" in compared.out
     assert "A and B have the same answers" in compared.out
     assert "the track of the results file is unknown" in compared.err
     stated = ("compare", "few", str(path), "--track")
     assert "results file" not in videomme(*stated, "without_subtitles").err
     other = videomme(*stated, "with_subtitles")
-    assert (other.status, "are of different tracks" in other.err) == (1, True)
+    assert (other.status, "they are of different tracks" in other.err) == (1, True)
 
 
 def test_compare_refuses_another_model_on_another_track(built: Built) -> None:
     ended = videomme("compare", "few", "few-subtitles")
     assert (ended.status, ended.out) == (1, "")
-    assert "few and few-subtitles are of different tracks" in ended.err
+    tracks = "few is without subtitles and few-subtitles is with subtitles: they are of different"
+    assert tracks in ended.err
 
 
 def test_an_audit_of_evaluations_has_their_citation_findings(built: Built) -> None:
@@ -435,14 +442,14 @@ def test_an_audit_of_evaluations_has_their_citation_findings(built: Built) -> No
 @pytest.mark.slow
 def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
     ended = videomme("recipe", "run", "gemini-2.5-pro", "--model", "random", "--json")
-    assert ended.status == 0, ended.err
+    assert ended.status == 3, "six answers are too few for a verdict"
     name = "gemini-2.5-pro-random-without_subtitles"
     path = empty / "configuration" / "evaluations" / f"{name}.yaml"
     assert f"The evaluation is {path}" in ended.err
     assert "Not kept: reader: string match" in ended.err
     assert yaml.safe_load(path.read_text())["sampling"] == "fps_based-1-max-256"
     (value,) = ended.json["values"]
-    assert (value["published"], value["is_consistent"]) == (84.8, False)
+    assert (value["published"], value["is_consistent"]) == (84.8, None)
     assert ended.json["not_proven"] == ["reader: string match"]
     assert ended.json["notes"] == ["frames and sizes were not compared with the authors' code"]
     again = videomme("recipe", "run", "gemini-2.5-pro", "--model", "random")
@@ -476,6 +483,16 @@ def test_frames_show_writes_a_contact_sheet_of_a_stored_video(built: Built, tmp_
     )
     assert "4 of 4 requested frames" in ended.err
     assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_frames_of_a_file_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    video = make_video("002", tmp_path)
+    before = set(tmp_path.iterdir())
+    ended = videomme("frames", "show", video.name, "--sampling", "uniform_n-4")
+    assert f"Wrote {video.stem}.uniform_n-4.jpg: 4 of 4 requested frames" in ended.err
+    assert set(tmp_path.iterdir()) - before == {tmp_path / f"{video.stem}.uniform_n-4.jpg"}
 
 
 def test_doctor_succeeds_after_a_successful_run(built: Built) -> None:

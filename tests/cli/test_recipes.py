@@ -68,6 +68,17 @@ def test_other_answers_are_not_consistent() -> None:
     assert "-11.9 points, not consistent" in shown
 
 
+def test_few_answers_are_no_verdict() -> None:
+    Path("a.json").write_text(json.dumps(rows((667, 537, 467))[:2_429]))
+    ended = videomme("recipe", "run", "streamforest", "--from", "a.json")
+    assert ended.status == 3
+    assert ": undecided\n" in ended.out
+    assert "consistent" not in ended.out
+    assert "Undecided: only 2,429 of 2,700 questions have an answer, less than 90%" in ended.out
+    Path("a.json").write_text(json.dumps(rows((667, 537, 467))[:2_430]))
+    assert videomme("recipe", "run", "streamforest", "--from", "a.json").status == 0
+
+
 def test_the_denominator_is_that_of_the_recipe() -> None:
     Path("a.json").write_text(json.dumps(rows((700, 600, 600), unreadable=300)))
     (value,) = videomme("recipe", "run", "gpt-4o", "--from", "a.json", "--json").json["values"]

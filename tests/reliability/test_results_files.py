@@ -7,7 +7,9 @@ import csv
 import io
 import json
 import os
+import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,6 +23,7 @@ from tests.support.hostile_names import HOSTILE, is_safe
 from tests.support.small_files import cell, workbook
 from videomme_pipeline.benchmarks.columns import read_rows
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.formats import files
 
 ROWS = [
     {
@@ -191,3 +194,58 @@ def test_files_of_ci_that_cannot_be_written_are_one_sentence(
     ended = videomme("gate", path, path)
     assert ended.status == 2
     assert f"Error: cannot write GITHUB_STEP_SUMMARY {github} (Is a directory)" in ended.err
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    _written(tmp_path / "run" / "a.json", ROWS)
+    return tmp_path / "run"
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+
+
+@pytest.mark.parametrize("write", [_pipe, _device, _socket])
+def test_a_folder_with_a_pipe_a_device_or_a_socket_is_refused_at_once(
+    in_folder: Path, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(in_folder)  # the path of a socket is short
+    write(Path("b.json"))
+    for command in COMMANDS.values():
+        ended = videomme(*command(str(in_folder)))
+        assert ended.status != 0
+        assert f"{in_folder / 'b.json'}: this is a " in ended.err
+    with pytest.raises(AnnotationError, match="not a file"):
+        read_rows(in_folder / "b.json")
+
+
+def test_a_device_alone_is_refused_at_once() -> None:
+    assert "/dev/zero: this is a device" in videomme("score", "/dev/zero").failed_with
+
+
+def test_a_pipe_is_read_and_one_without_a_byte_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipe.json"
+    os.mkfifo(path)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(path.write_text, json.dumps(ROWS))
+        assert videomme("score", str(path)).status == 0
+    monkeypatch.setattr(files, "FIRST_BYTE_SECONDS", 0.1)
+    assert "nothing was written to this pipe" in videomme("score", str(path)).failed_with
+    monkeypatch.setattr(files, "MAX_PIPE_BYTES", 10)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(path.write_text, json.dumps(ROWS)[:100])
+        monkeypatch.setattr(files, "FIRST_BYTE_SECONDS", 10.0)
+        assert "more than 10 bytes came" in videomme("score", str(path)).failed_with

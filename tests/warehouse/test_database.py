@@ -433,7 +433,7 @@ def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> N
         (usage,) = rows_of(connection, "select * from usage")
     assert (usage["attempts"], usage["prompt_tokens"], usage["cost_dollars"]) == (4, 400, 0.5)
     assert usage["cached_share"] == pytest.approx(0.6)
-    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == (1.0, 9.0)
+    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == pytest.approx((5.0, 8.6))
     assert usage["reasoning_tokens"] is None
 
 
@@ -772,6 +772,7 @@ def test_a_current_file_is_not_rebuilt(tmp_path: Path) -> None:
 def test_a_damaged_file_is_rebuilt(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
+    database.connect(store).close()
     store.warehouse.write_bytes(b"not a database")
     with database.connect(store) as connection:
         assert len(rows_of(connection, "select * from overall")) == 1
@@ -821,7 +822,7 @@ def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> Non
 
 def test_the_error_names_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"file/videomme\.duckdb: cannot write"):
+    with pytest.raises(StorageError, match=r"videomme\.duckdb: cannot write"):
         database.rebuild(Store.at(tmp_path / "file"))
 
 

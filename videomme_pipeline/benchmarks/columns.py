@@ -1,4 +1,4 @@
-"""Annotation files: their rows, the names of their columns, and what their cells mean."""
+"""Annotation files: reading their rows, finding columns by name, and parsing cells."""
 
 import ast
 import codecs
@@ -114,6 +114,8 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
     Raises:
         AnnotationError: if the file is missing or cannot be read.
     """
+    if path.exists() and not path.is_file():
+        raise AnnotationError(f"{path}: not a file; name the file with the questions")
     try:
         rows = _read(path)
         if inner is not None:
@@ -263,7 +265,7 @@ def _objects(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
 
 
 def whole_number_in(text: str) -> int | None:
-    """The whole number in a text, after a word if there is one ("Level 2"), or None."""
+    """The whole number in "2" or "Level 2", or None for other texts."""
     match = _WHOLE_NUMBER.fullmatch(text)
     return int(match[1]) if match else None
 
@@ -396,7 +398,7 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
 
 def letters_of(text: str, options: Sequence[str], *, exactly: bool = True) -> list[Letter]:
     """The letters of the options with this text, or with the same text without case and spaces."""
-    spelling = str if exactly else _without_case_and_spaces
+    spelling = str if exactly else without_case_and_spaces
     return [
         letter
         for letter, option in zip(Letter, options, strict=False)
@@ -404,7 +406,8 @@ def letters_of(text: str, options: Sequence[str], *, exactly: bool = True) -> li
     ]
 
 
-def _without_case_and_spaces(text: str) -> str:
+def without_case_and_spaces(text: str) -> str:
+    """`text` in the form in which texts of questions and options are compared."""
     return "".join(text.casefold().split())
 
 

@@ -11,6 +11,7 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkName,
     Columns,
+    MaxCost,
     renamed_columns,
 )
 from videomme_pipeline.cli.context import (
@@ -22,6 +23,7 @@ from videomme_pipeline.cli.context import (
     print_json,
     write,
 )
+from videomme_pipeline.cli.gate import UNDECIDED
 from videomme_pipeline.cli.stored_scores import file_options, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
@@ -108,10 +110,7 @@ def recipe_run(
     track: Annotated[
         str | None, typer.Option(help="Track of the value: with_subtitles or without_subtitles.")
     ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.0, help="With --model: stop at this cost."),
-    ] = None,
+    max_cost: MaxCost = None,
     annotations: Annotations = None,
     columns: Columns = None,
     as_json: AsJson = False,
@@ -119,8 +118,9 @@ def recipe_run(
     """Compare answers with a published number, as its recipe says.
 
     With --from, a results file is scored. With --model, the evaluation of the recipe
-    is written, unless it exists, and run. Shows which settings nothing proves, and
-    which ones nobody published.
+    is written, unless it exists, and run. Lists the settings that the answers do not
+    confirm, and those that no source states. Exits with status 3 if too few questions have an
+    answer for a verdict.
     """
     from videomme_pipeline.recipes.recipe import find_recipe
     from videomme_pipeline.recipes.reproduction import reproduce
@@ -150,6 +150,8 @@ def recipe_run(
         print_json(result)
     else:
         write("\n".join(result.lines()) + "\n")
+    if result.undecided is not None:
+        raise typer.Exit(UNDECIDED)
 
 
 def _ask(

@@ -20,7 +20,7 @@ OPTIONAL_SUFFIXES = ("", *FOOTAGE_SUFFIXES, *(suffix.upper() for suffix in FOOTA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """The part of a video from `start_seconds` to `end_seconds`, or to its end if that is None."""
+    """The part of a video from `start_seconds` to `end_seconds`. None is the end of the video."""
 
     start_seconds: float = 0.0
     end_seconds: float | None = None
@@ -50,7 +50,7 @@ class Footage:
 
     @property
     def clip(self) -> Clip | None:
-        """The part of the file that is shown, or None for all of it."""
+        """The part of the file that is shown, or None for the whole file."""
         if self.clip_start_seconds is None and self.clip_end_seconds is None:
             return None
         return Clip(start_seconds=self.clip_start_seconds or 0.0, end_seconds=self.clip_end_seconds)

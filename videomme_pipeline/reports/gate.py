@@ -6,6 +6,7 @@ from videomme_pipeline.errors import one_line, printable
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.scoring.statistics.gate import Gate, GateCheck, Verdict
+from videomme_pipeline.scoring.statistics.power import LEVEL
 
 
 def markdown(gate: Gate, outcome: str) -> str:
@@ -43,10 +44,21 @@ def summary(gate: Gate) -> str:
 
 def sentence(check: GateCheck) -> str:
     """ "accuracy: worse, -3.2 points (95% CI -5.0 to -1.4, p 0.0012, 300 videos)"."""
-    return (
-        f"{one_line(check.name)}: {check.verdict}, {check.difference:+.1f} points "
-        f"(95% CI {interval(check)}, p {p_value_text(check.p_value)}, {check.clusters:,} videos)"
+    return f"{one_line(check.name)}: {check.verdict}, {tested(check)}"
+
+
+def tested(check: GateCheck) -> str:
+    """The difference with its interval and its test, and which of the two decides."""
+    text = (
+        f"{check.difference:+.1f} points (95% CI {interval(check)}, "
+        f"p {p_value_text(check.p_value)}, {check.clusters:,} videos)"
     )
+    if check.low is None or check.high is None:
+        return text
+    is_outside = check.low > 0 or check.high < 0
+    if is_outside == (check.p_value <= LEVEL):
+        return text
+    return f"{text}; the test (p) decides, because the interval is an approximation"
 
 
 def interval(check: GateCheck) -> str:

@@ -68,7 +68,7 @@ def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
 
 
 def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
-    """The stored table, or some of its columns. Errors are those of `read_rows`."""
+    """The stored table, or some of its columns. Raises the errors of `read_rows`."""
     with setting_aside(path):
         return _read_table(path, columns)
 
@@ -99,7 +99,7 @@ def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
 
 
 def _problem_of(path: UPath) -> str | None:
-    """Description of what is wrong with a stored table, or None. A damaged table is set aside."""
+    """Description of the damage of a stored table, or None. A damaged table is set aside."""
     try:
         with setting_aside(path):
             parquet.read_bytes(path)

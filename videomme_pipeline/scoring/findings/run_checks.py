@@ -11,20 +11,12 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.scoring.findings.letters import BIASED_P_VALUE, compare_letters
 from videomme_pipeline.scoring.findings.run import Run, Runs
-from videomme_pipeline.scoring.findings.sameness import Sameness
+from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
-_FAILURE = re.compile(
-    r"\s*(?:(?:none|null|nan|n/a|undefined)[.!]?\s*$|(?:all )?\d+ attempts failed"
-    r"|failed to |(?:api |request |internal server )?(?:error|exception)\b|traceback \(most recent"
-    r"|(?:request )?timed? ?out\b|<!doctype html|<html|\{\s*\"error\""
-    r"|[45]\d\d (?:bad|client|forbidden|gateway|internal|not found|server|service|too|unauth))",
-    re.IGNORECASE,
-)
-"""The beginning of a text that a program wrote when the model had not answered."""
 _CANNOT = (
     r"unable to|cannot\b|can't|can not|not possible|impossible to|i(?:'m| am) (?:unable|sorry|not)"
     r"|i (?:cannot|can't|do not|don't)|sorry\b|there is (?:no|not)|insufficient|not enough"
@@ -37,6 +29,8 @@ _FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
 """Fewer answers may all be one letter without an error of the model."""
+_MOST_OF_A_LETTER = 4
+"""Characters of a response that is a letter only, such as `(B).`."""
 _READER_SPREAD_POINTS = 1.0
 _SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
 """Settings that change what the model is shown. Others may have no effect for a good reason: one
@@ -47,13 +41,25 @@ def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
     """No run with other settings has the same answers, whatever their form."""
     others = len(runs.runs) - 1
     same = runs.same[run.name]
+    copies = _runs_with_the_same_texts(run, runs)
     if same:
         yield _same_answers(run, same)
+    elif copies:
+        yield Finding(
+            Status.ERROR,
+            f"{listed(copies)} has the same text in all {len(run.texts):,} responses",
+            "cite only one of these scores",
+        )
     elif others and run.is_evaluation and run.answered and not _has_requests(run):
         yield Finding(
             Status.UNKNOWN,
             "the fingerprints of its requests are not stored",
             f"{run.run_again}; no question is asked again",
+        )
+    elif others and not run.is_evaluation and len(run.answered) < MIN_INFORMATIVE:
+        yield _unchecked(
+            f"{len(run.answered):,} answers are too few ({MIN_INFORMATIVE} are needed) to tell "
+            "copies with other texts from chance"
         )
     elif others:
         yield Finding(Status.OK, f"none of {others:,} others has provably the same answers")
@@ -96,10 +102,11 @@ def stored_failures(run: Run, _runs: Runs) -> Iterator[Finding]:
     empty = 0  # `answers` counts those of an evaluation
     if not run.is_evaluation:
         empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
-    texts = [text for row, text in run.texts if _is_failure(row, text)]
+    texts = [*run.stored.failures.values()]
+    empty -= len(texts)
     if empty > 0 or texts:
         examples = (
-            f": {listed([repr(text[:30]) for text in dict.fromkeys(texts)])}" if texts else ""
+            f": {listed([repr(text[:40]) for text in dict.fromkeys(texts)])}" if texts else ""
         )
         yield Finding(
             Status.ERROR,
@@ -119,7 +126,6 @@ def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
         if (letter := run.stored.letters.get((row.question_id, row.repeat))) is not None
         and letter
         not in {read.get((row.question_id, row.repeat)) for read in run.readings.values()}
-        and not _is_failure(row, text)
     ]
     if guessed:
         right = sum(run.stored.letters[r.question_id, r.repeat] == r.answer for r in guessed)
@@ -358,6 +364,20 @@ def _same_answers(run: Run, same: Sequence[tuple[Run, Sameness]]) -> Finding:
     )
 
 
+def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
+    """The other runs whose responses have the same texts. Equal letters alone prove nothing."""
+    texts = {(row.question_id, row.repeat): text for row, text in run.texts}
+    if not any(len(text.strip()) > _MOST_OF_A_LETTER for text in texts.values()):
+        return []
+    return [
+        other.name
+        for other in runs.runs
+        if other is not run
+        and not (run.is_evaluation and other.is_evaluation)
+        and texts == {(row.question_id, row.repeat): text for row, text in other.texts}
+    ]
+
+
 def _has_requests(run: Run) -> bool:
     """True if the fingerprint of any request is stored."""
     return any(row.request_fingerprint is not None for row in run.answered)
@@ -382,11 +402,6 @@ def _shards_of(run: Run, runs: Runs) -> list[Run]:
 
 def _is_whole(parts: Sequence[Run], declared: int) -> bool:
     return sum(len(part.ids) for part in parts) == declared
-
-
-def _is_failure(row: ScoredQuestion, text: str) -> bool:
-    """True if a program wrote `text`, and it is not the text of an option."""
-    return row.extracted_answer is None and _FAILURE.match(text) is not None
 
 
 def _is_refusing_option(question: Question, letter: str) -> bool:
