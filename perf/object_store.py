@@ -1,13 +1,3 @@
-<<<<<<< HEAD
-"""An S3 server: tables written and read against plain s3fs, frames read again, and planning.
-
-    python -m perf.object_store [--json] [--quick] [--folder FOLDER]
-
-Starts a server (SeaweedFS) on this machine. The same bytes are written and read as tables and by
-plain s3fs, with as many threads. Reading a table also verifies its checksums. Planning uses the
-project of `perf.planning` in FOLDER, which is built if it does not exist: its files are copied to
-the server, and each partition is reported to an empty Dagster instance.
-=======
 """An S3 server: frames that are read again, and planning.
 
     python -m perf.object_store [--json] [--quick] [--folder FOLDER]
@@ -15,7 +5,6 @@ the server, and each partition is reported to an empty Dagster instance.
 Starts a server (SeaweedFS) on this machine. Planning uses the project of `perf.planning` in FOLDER,
 which is built if it does not exist: its files are copied into the store, and each partition is
 reported to an empty Dagster instance before it is planned.
->>>>>>> truth
 """
 
 import argparse
@@ -47,75 +36,15 @@ from perf.planning import (
 from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.storage import parquet
-<<<<<<< HEAD
-from videomme_pipeline.storage.layout import LOCAL, MEDIA, Store
-from videomme_pipeline.storage.objects import open_folder, put_file
-from videomme_pipeline.storage.publish import publish
-=======
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import file_states
->>>>>>> truth
 from videomme_pipeline.storage.tables import REQUESTS
 
 READS = 10
 URL = "s3://bucket/planning"
 
 
-<<<<<<< HEAD
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """Seconds to write and read tables, and of plain s3fs for the same bytes."""
-
-    files: int
-    megabytes: float
-    write_seconds: float
-    plain_put_seconds: float
-    read_seconds: float
-    plain_get_seconds: float
-
-
-def rate(folder: Path, name: str, *, is_quick: bool) -> Rate:
-    """The rates of the files of one size. The quick form copies a tenth of them."""
-    count, size = SIZES[name]
-    count //= 10 if is_quick else 1
-    source, url = Store.at(folder / name), f"s3://bucket/{name}"
-    for number in range(count):
-        path = Path(source.frames(f"{number:04}", "a").path)
-        path.parent.mkdir(parents=True)
-        path.write_bytes(parquet.encode(pa.table({"a": [os.urandom(size)]})))
-    files = [file.read_bytes() for file in source.tables()]
-    plain = [open_folder(f"{url}-plain", "folder") / str(number) for number in range(count)]
-    tables = [open_folder(url, "folder") / f"{number}.parquet" for number in range(count)]
-    return Rate(
-        files=count,
-        megabytes=sum(map(len, files)) / 1e6,
-        plain_put_seconds=_seconds(lambda: _in_threads(_put, plain, files)),
-        write_seconds=_seconds(lambda: _in_threads(publish, tables, files)),
-        plain_get_seconds=_seconds(lambda: _in_threads(_get, plain)),
-        read_seconds=_seconds(lambda: _in_threads(parquet.read_bytes, tables)),
-    )
-
-
-def copy_folder(source: Path, target: UPath) -> None:
-    """Copy a data folder without its local files, as `rclone copy` does."""
-    files = [path for path in source.rglob("*") if path.is_file()]
-    names = [path.relative_to(source) for path in files]
-    chosen = [name for name in names if name.parts[0] != LOCAL and MEDIA not in name.parts]
-    _in_threads(put_file, [target / str(name) for name in chosen], [source / n for n in chosen])
-
-
-def _put(path: UPath, data: bytes) -> None:
-    path.fs.pipe_file(path.path, data)
-
-
-def _get(path: UPath) -> None:
-    path.fs.cat_file(path.path)
-
-
-def _in_threads(work: Callable[..., object], *items: Sequence[Any]) -> None:
-=======
 def _in_threads(work: Callable[..., None], *items: Sequence[Any]) -> None:
->>>>>>> truth
     with ThreadPoolExecutor(REQUESTS) as threads:
         list(threads.map(work, *items))
 
@@ -157,13 +86,8 @@ def planning(folder: Path, videos: int) -> dict[str, Any]:
     """The cost of a plan with all tables in the store."""
     prepare(folder, videos)
     costs: dict[str, Cost] = {}
-<<<<<<< HEAD
-    with timed(costs, "copy"):
-        copy_folder(folder / "data", open_folder(URL, "folder"))
-=======
     with timed(costs, "push"):
         _copy(Store.at(folder / "data"), Store.at(URL))
->>>>>>> truth
     with storage("sqlite") as instance:
         project = open_project(folder / "configuration", URL)
         with timed(costs, "report everything"):
