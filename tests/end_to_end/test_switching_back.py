@@ -179,6 +179,15 @@ def test_two_versions_of_the_package_share_a_folder(
     assert server.request_count == asked, "the journal has the answers to the same requests"
 
 
+def without_times(rows: Mapping[str, Sequence[object]]) -> Mapping[str, Sequence[object]]:
+    """The tables without those that sum up what both machines have decoded."""
+    return {
+        name: of_table
+        for name, of_table in rows.items()
+        if name not in ("built_from", "decode_times", "usage")
+    }
+
+
 def copied(source: Project, names: Sequence[str], target: Path) -> None:
     """Copy files of a data folder that are not in `target` yet, as `cp -n` does."""
     target.mkdir(parents=True, exist_ok=True)
@@ -186,7 +195,7 @@ def copied(source: Project, names: Sequence[str], target: Path) -> None:
     subprocess.run(command, check=False, cwd=source.store.root.path)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_folders_of_two_settings_can_be_copied_into_one_in_any_order(
     machine: Machine, server: ModelServer, tmp_path: Path, seed: int
 ) -> None:
@@ -215,7 +224,7 @@ def test_folders_of_two_settings_can_be_copied_into_one_in_any_order(
         with instance_in(tmp_path / f"home-of-merged-{number}") as own:
             assert run(merged, own).keys() >= LOCAL_RESULTS.keys()
         assert server.request_count == asked
-        assert tables(merged) == before[number]
+        assert without_times(tables(merged)) == without_times(before[number])
 
 
 def aged(project: Project, days: int) -> None:
@@ -298,8 +307,15 @@ def copied_over(path: Path, other: Path) -> None:
     shutil.copy(other, path)
 
 
-@pytest.mark.parametrize("stage", ["prompts", "responses", "scores", "videos"])
-@pytest.mark.parametrize("damage", [truncated, swapped, copied_over])
+@pytest.mark.parametrize(
+    ("stage", "damage"),
+    [
+        ("prompts", swapped),
+        ("responses", truncated),
+        pytest.param("scores", copied_over, marks=pytest.mark.slow),
+        pytest.param("videos", swapped, marks=pytest.mark.slow),
+    ],
+)
 def test_a_file_with_the_name_of_another_one_is_damage_and_never_read(
     machine: Machine,
     server: ModelServer,
