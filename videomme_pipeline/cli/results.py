@@ -123,15 +123,20 @@ def scores(
     store = open_project().store
     with connect(store) as connection:
         stored = query(connection, "select * from across_benchmarks order by all")
+    results = Results(store)
+    settings = {
+        (shown.benchmark, shown.evaluation): stored_settings(shown.path)
+        for shown in results.scores()
+    }
     cells = [
-        with_settings(row, stored_settings(store.scores(row["benchmark"], row["evaluation"])))
+        with_settings(row, settings.get((row["benchmark"], row["evaluation"]), {}))
         for row in stored
     ]
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
     if benchmarks and len(benchmarks) == 1:
-        of_benchmark = [shown.evaluation for shown in Results(store).scores(benchmarks[0])]
+        of_benchmark = [shown.evaluation for shown in results.scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
         return
     rows = across_rows(cells, benchmarks or names, average=average)

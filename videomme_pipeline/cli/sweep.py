@@ -139,7 +139,7 @@ def _rows(store: "Store", names: Sequence[str]) -> list[dict[str, Any]]:
     best = {row["track"]: row for row in reversed(rows)}
     for row in rows:
         first = best[row["track"]]["evaluation"]
-        pair = [stored_scores(store, name)[1] for name in (first, row["evaluation"])]
+        pair = [stored_scores(store, name) for name in (first, row["evaluation"])]
         gate = decide(*pair, margin=0.0)
         row["is_worse"] = gate.verdict is Verdict.WORSE
         row["detectable"] = None if row["evaluation"] == first else gate.detectable
