@@ -1,249 +1,167 @@
-"""Workers that find their tasks in a folder, as the run sees them."""
+"""The workers of a Dask cluster, as a run sees them."""
 
-import json
+import logging
 import math
-import os
-import pickle
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
+from distributed import Client
 
-from videomme_pipeline.cluster import queue
+from videomme_pipeline.cluster.clusters import StartedCluster, security_of, started
+from videomme_pipeline.cluster.settings import DaskSpec
+from videomme_pipeline.cluster.tasks import (
+    close_free_children,
+    problem_with,
+    run_on_worker,
+    versions,
+)
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.processes.tasks import Submit, TaskLimits, TaskOutcome, Workers
-from videomme_pipeline.project.runs.settings import CLUSTER_FILE, ClusterSpec
-from videomme_pipeline.storage.publish import writing
+from videomme_pipeline.processes.tasks import Submit, Workers
+from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
-SILENT_WORKER_SECONDS = 30.0
-"""The tasks of a worker that did not touch its file for so long are done by another one."""
-AWAY_SECONDS = 60.0
-"""A run ends after it could not use its folder for so long."""
-PATIENCE_SECONDS = 10.0
-"""The time to wait for another worker, if none so far can run tasks."""
-SLOWEST_POLL_SECONDS = 0.25
+_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 0.2
+"""Seconds between looks while there is no worker."""
 _MESSAGE_SECONDS = 3.0
 
 
-class QueueSpec(ClusterSpec):
-    """Workers that find their tasks in a folder.
-
-    A run without a worker for `max_wait_minutes` ends.
-    """
-
-    max_wait_minutes: int = Field(default=1440, ge=1)
-
-
-class FolderSpec(QueueSpec):
-    """Workers that somebody else starts, on any machine that has the folder."""
-
-    kind: Literal["folder"] = "folder"
-
-    def connect(
-        self, folder: Path, on_message: Callable[[str], None]
-    ) -> AbstractContextManager[Workers]:
-        command = f"python -m videomme_pipeline.cluster.worker --watch {folder.parent}"
-        message_once = cache(on_message)
-
-        def check(_workers: int, _tasks: int, alone_seconds: float) -> str:
-            if alone_seconds > _MESSAGE_SECONDS:
-                message_once(f"cluster: no worker yet; start workers with `{command}`")
-            return ""
-
-        return queue_workers(self, folder, on_message, check)
-
-    def check_jobs(self) -> str | None:
-        return None
-
-
 @contextmanager
-def queue_workers(
-    spec: QueueSpec,
-    folder: Path,
-    on_message: Callable[[str], None],
-    check: Callable[[int, int, float], str],
-    most_tasks: int = 1,
-) -> Iterator["QueueWorkers"]:
-    """The workers that find the empty folder `folder`. They end their work after the block."""
-    queue.create_run(folder)
-    workers = QueueWorkers(folder, spec.max_wait_minutes, on_message, check, most_tasks)
-    collector = threading.Thread(target=workers.collect, name="cluster", daemon=True)
-    collector.start()
-    try:
-        yield workers
-    finally:
-        workers.is_closing.set()
-        collector.join()
-        with suppress(OSError):
-            (folder / queue.RUN).unlink()
+def connected(spec: DaskSpec, folder: Path, on_message: Callable[[str], None]) -> Iterator[Workers]:
+    """The workers of the started cluster or the running scheduler of `spec`, during the block.
+
+    Raises:
+        ClusterError: if they cannot be started or reached.
+    """
+    # This module says what fails, in one sentence.
+    for name in ("distributed", "distributed.client", "distributed.scheduler", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        cluster = None
+        if spec.cluster:
+            cluster = stack.enter_context(started(spec, folder, on_message))
+        target = spec.scheduler if cluster is None else cluster.cluster
+        security = security_of(spec.tls) if cluster is None and spec.tls else None
+        try:
+            client = Client(target, security=security, set_as_default=False)
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            raise ClusterError(
+                f"cluster: the scheduler {spec.scheduler} cannot be reached ({error}); start it, "
+                f"or correct {CLUSTER_FILE}"
+            ) from error
+        stack.enter_context(client)
+        yield DaskWorkers(client, cluster, spec.max_wait_minutes, cache(on_message))
 
 
 @dataclass(eq=False)
-class QueueWorkers:
-    """The workers that find a folder, and a thread that collects their outcomes.
+class DaskWorkers:
+    """The workers that a scheduler knows. `cluster` is the one that this run has started."""
 
-    `check` gets the number of workers, the number of open tasks, and for how many seconds tasks
-    have been open without a worker. It returns the states of the workers' jobs in words, and raises
-    ClusterError if no worker can be expected. `most_tasks` is the number of tasks at the same time
-    to which the workers may grow.
-    """
-
-    folder: Path
+    client: Client
+    cluster: StartedCluster | None
     max_wait_minutes: float
-    on_message: Callable[[str], None]
-    check: Callable[[int, int, float], str]
-    most_tasks: int
-    is_closing: threading.Event = field(default_factory=threading.Event)
-    _pulses: dict[str, queue.Pulse] = field(default_factory=dict)
-    _alive: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """The contents of the files of workers that are alive: `tasks` and `problem`."""
-    _problems: dict[str, float] = field(default_factory=dict)
-    """The problems of workers so far, and when they were seen first."""
-    _tasks: dict[str, Future[TaskOutcome]] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
+    message_once: Callable[[str], None]
+    _threads: Mapping[str, int] = field(default_factory=dict)
+    """The number of tasks at the same time of each worker, by its address."""
+    _problems: dict[str, str | None] = field(default_factory=dict)
+    """Why a worker cannot run tasks, by its address."""
+    _looked_at: float = -math.inf
     _alone_since: float = math.inf
-    _away: tuple[float, Exception] | None = None
-    """Since when the folder cannot be used, and the reason."""
 
     @property
     def room(self) -> int:
         """Twice the number of tasks at the same time, so that each worker has its next task.
 
         Raises:
-            ClusterError: if the folder is away for too long, or no worker can work.
+            ClusterError: if no worker can be expected, or a worker cannot run tasks.
         """
-        self._require_workers()
-        return 2 * max(1, sum(self._working()), self.most_tasks)
+        if time.monotonic() - self._looked_at > _LOOK_SECONDS:
+            self._check()
+        return 2 * max(1, sum(self._threads.values()))
 
     @property
     def nodes(self) -> int:
-        return len(self._working())
+        return len(self._threads)
 
     @property
     def description(self) -> str:
         return f"{self.nodes} {'worker' if self.nodes == 1 else 'workers'}"
 
     def problems(self) -> Mapping[str, str | None]:
-        """The problem of each worker that finds the run within some seconds."""
-        self.is_closing.wait(2.5 * queue.BEAT_SECONDS)
-        return {name: worker["problem"] for name, worker in self._alive.items()}
+        self._look()
+        return self._problems
 
     @contextmanager
     def executor(self) -> Iterator[Submit]:
-        own: set[str] = set()
-
-        def submit(
-            function: Callable[[Any], Any], task: Any, limits: TaskLimits
-        ) -> Future[TaskOutcome]:
-            number, future = f"{next(self._numbers):08}", Future[TaskOutcome]()
-            own.add(number)
-            self._tasks[number] = future
-            with writing(file := self.folder / queue.TASKS / number):
-                queue.put(file, pickle.dumps((limits, pickle.dumps((function, task)))))
-            return future
-
+        self._alone_since = time.monotonic()
+        if self.cluster is not None:
+            self.cluster.start_workers()
+        while not self.nodes:  # Dask ends a worker that cannot import the function of a task
+            self._check()
+            time.sleep(_POLL_SECONDS)
+        executor = self.client.get_executor(pure=False)
         try:
-            yield submit
+            yield lambda function, task, limits: executor.submit(
+                run_on_worker, function, task, limits, versions()
+            )
         finally:
-            self._withdraw(own)
-
-    def collect(self) -> None:
-        """Collect outcomes and look at the workers until the end of the run."""
-        looked_at, delay = -math.inf, queue.FASTEST_POLL_SECONDS
-        while not self.is_closing.wait(delay):
-            delay = min(1.5 * delay, SLOWEST_POLL_SECONDS)
-            try:
-                if self._take_outcomes():
-                    delay = queue.FASTEST_POLL_SECONDS
-                if time.monotonic() - looked_at > queue.BEAT_SECONDS:
-                    looked_at = time.monotonic()
-                    self._look()
-                self._away = None
-            except (OSError, ValueError) as error:
-                self._away = self._away or (time.monotonic(), error)
-
-    def _withdraw(self, numbers: set[str]) -> None:
-        """Remove tasks. Workers that run them end them within seconds."""
-        with suppress(OSError):
-            for number in numbers & self._tasks.keys():
-                self._tasks.pop(number, None)
-                (self.folder / queue.TASKS / number).unlink(missing_ok=True)
-            for name in queue.names_in(self.folder / queue.CLAIMED):
-                if name.partition("@")[0] in numbers:
-                    (self.folder / queue.CLAIMED / name).unlink(missing_ok=True)
-
-    def _take_outcomes(self) -> bool:
-        """Give the outcomes to their futures. Ignore a second outcome of a task."""
-        numbers = queue.names_in(self.folder / queue.OUTCOMES)
-        for number in numbers:
-            file = self.folder / queue.OUTCOMES / number
-            content = file.read_bytes()
-            file.unlink()
-            if future := self._tasks.pop(number, None):
-                try:
-                    value, error = pickle.loads(content)
-                    future.set_result((value and pickle.loads(value), error))
-                except Exception as error:  # noqa: BLE001 - any error concerns only this task
-                    future.set_exception(error)
-        return bool(numbers)
+            if self.client.status == "running":
+                executor.shutdown(
+                    wait=False
+                )  # to wait for tasks would take for ever without workers
+                self.client.run(close_free_children, on_error="ignore")
 
     def _look(self) -> None:
-        """Show that this run goes on, and look which workers do. Cancel tasks of the others."""
-        os.utime(self.folder / queue.RUN)
-        folder = self.folder / queue.WORKERS
-        claims = [name.split("@") for name in queue.names_in(self.folder / queue.CLAIMED)]
-        names = {*queue.names_in(folder), *(worker for _, worker in claims)}
-        pulses = {name: self._pulses.get(name) or queue.Pulse(folder / name) for name in names}
-        self._pulses = pulses
-        alive = {
-            name
-            for name, pulse in pulses.items()
-            if pulse.look().silent_seconds < SILENT_WORKER_SECONDS
-        }
-        contents = {name: pulses[name].content for name in alive}
-        self._alive = {name: json.loads(text) for name, text in contents.items() if text}
-        for worker in self._alive.values():
-            if worker["problem"] and worker["problem"] not in self._problems:
-                self._problems[worker["problem"]] = time.monotonic()
-                self.on_message(f"cluster: {worker['problem']}")
-        if lost := {number for number, name in claims if name not in alive}:
-            self._take_outcomes()
-            futures = [self._tasks.get(number) for number in lost]
-            self._withdraw(lost)
-            for future in filter(None, futures):
-                future.cancel()
-                future.set_running_or_notify_cancel()
-
-    def _working(self) -> list[int]:
-        """The number of tasks at the same time of each worker that can work."""
-        return [worker["tasks"] for worker in self._alive.values() if not worker["problem"]]
-
-    def _require_workers(self) -> None:
-        """Raise an error if no worker will do the open tasks."""
-        now, workers, tasks = time.monotonic(), self.nodes, len(self._tasks)
-        if self._away and now - self._away[0] > AWAY_SECONDS:
+        """Look which workers there are, and compare the versions of new ones."""
+        workers: Mapping[str, Any] | None = None
+        if self.client.status == "running":
+            with suppress(OSError):
+                workers = self.client.scheduler_info(n_workers=-1).get("workers")
+        if workers is None:
             raise ClusterError(
-                f"cluster: {self.folder} cannot be used for {AWAY_SECONDS:g} s ({self._away[1]}); "
-                "run again: everything that is already stored is kept"
+                "cluster: the scheduler has ended or cannot be reached any more; run again: "
+                "everything that is already stored is kept"
             )
-        if workers or not tasks:
+        self._threads = {address: worker["nthreads"] for address, worker in workers.items()}
+        problems = {a: problem for a, problem in self._problems.items() if a in workers}
+        if new := [address for address in workers if address not in problems]:
+            found = self.client.run(problem_with, versions(), workers=new, on_error="return")
+            for address, problem in found.items():
+                if isinstance(problem, OSError):
+                    continue  # the worker has just ended
+                problems[address] = _shown(address, problem)
+        self._problems = problems
+
+    def _check(self) -> None:
+        """Look at the workers, and raise an error if there will be none, or one cannot work."""
+        self._looked_at = now = time.monotonic()
+        self._look()
+        for problem in filter(None, self._problems.values()):
+            raise ClusterError(f"cluster: {problem}")
+        states = self.cluster.look(self.nodes) if self.cluster is not None else ""
+        if self.nodes:
             self._alone_since = now
-        alone_seconds = now - min(now, self._alone_since)
-        for problem, seen in self._problems.items():
-            if min(alone_seconds, now - seen) > PATIENCE_SECONDS:
-                raise ClusterError(f"cluster: {problem}")
-        states = self.check(workers, tasks, alone_seconds)
+        alone_seconds = now - self._alone_since
+        if alone_seconds > _MESSAGE_SECONDS and not states:
+            self.message_once(f"cluster: {self.client.scheduler.address} has no worker yet")
         if alone_seconds > 60 * self.max_wait_minutes:
-            jobs = f" ({states})" if states else ""
+            jobs = f" (Slurm jobs: {states})" if states else ""
+            unit = "minute" if self.max_wait_minutes == 1 else "minutes"
             raise ClusterError(
-                f"cluster: no worker for {alone_seconds / 60:.0f} minutes{jobs}; raise "
+                f"cluster: no worker for {self.max_wait_minutes:g} {unit}{jobs}; raise "
                 f"`max_wait_minutes` in {CLUSTER_FILE}, or run again later"
             )
+
+
+def _shown(address: str, problem: object) -> str | None:
+    """The problem of a worker in words, which may be an exception of Dask."""
+    if isinstance(problem, BaseException):
+        return (
+            f"worker {address} cannot import videomme-pipeline ({problem}); install it in the "
+            "version of the machine that starts the run"
+        )
+    return None if problem is None else str(problem)

@@ -65,11 +65,6 @@ class ServeSpec(Spec, ABC):
         """The commands that `start` runs, as far as the user's configuration names them."""
         return ()
 
-    @property
-    def needs_this_machine(self) -> bool:
-        """True if the servers run on this machine, so that runs must start them in turn."""
-        return True
-
     @abstractmethod
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """Facts about the servers that are known before they run.
