@@ -51,7 +51,7 @@ from videomme_pipeline.scoring.checkpoint import (
     write_checkpoint,
 )
 
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 """A checkpoint is given up after so many runs whose process died."""
 SECONDS_BETWEEN_LOOKS = 10.0
 _GATE = "gate"
@@ -176,7 +176,7 @@ def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tupl
             and record.create_timestamp >= rows[0].recorded_at
             for record in records
         )
-        if failures >= MOST_FAILURES:
+        if failures >= MAX_FAILURES:
             reason = f"{failures} runs ended without a result; see their logs in the UI"
             write_checkpoint(project.store, _with_outcome(rows, reason))
         else:

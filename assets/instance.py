@@ -22,7 +22,7 @@ from videomme_pipeline.storage import postgres
 from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABLE
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, refuse_network_disk
-from videomme_pipeline.videos.integrity import Finding, Verdict
+from videomme_pipeline.videos.integrity import CheckStatus, Finding
 
 if TYPE_CHECKING:
     from alembic.util import CommandError
@@ -228,5 +228,7 @@ def check_instance() -> Finding:
     except Exception as error:  # noqa: BLE001 - any error of the storage is reported
         return Finding.failed("dagster", f"no instance: {error}")
     return Finding(
-        check="dagster", verdict=Verdict.OK, message=f"{runs} runs in {os.environ[HOME_VARIABLE]}"
+        check="dagster",
+        verdict=CheckStatus.OK,
+        message=f"{runs} runs in {os.environ[HOME_VARIABLE]}",
     )

@@ -76,7 +76,7 @@ class RacePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceLook:
-    """The result of one look. `failed` questions have no answer on one side.
+    """The result of one look. `compared` questions are answered on both sides, `failed` are not.
 
     `stop` is None if the race goes on.
     """
@@ -84,7 +84,9 @@ class RaceLook:
     look: Look
     check: GateCheck
     questions: int
+    compared: int
     failed: int
+    same_answers: bool
     stop: Stop | None
 
 
@@ -179,7 +181,9 @@ def run_race(
             look=look,
             check=check,
             questions=questions,
-            failed=len(comparison.failed),
+            compared=comparison.n,
+            failed=len(comparison.unanswered),
+            same_answers=comparison.same_answers,
             stop=stop,
         )
         recorded.append(_recorded(plan, margin, last))

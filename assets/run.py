@@ -68,11 +68,14 @@ def refresh_project(
     pending = _not_fresh(plan_project(project, instance, evaluations))
     # Others may have started during the plan.
     others += running_runs(instance, location, datetime.now(UTC))
+    stopped_by = project.spending.stopped_by
     built = _built(project, instance, run_id)
     left_to_others = [
         state
         for state in pending
-        if state.freshness is not Freshness.FAILED and any(_builds(run, state) for run in others)
+        if stopped_by is None  # runs that ask the same questions stop at the same limit
+        and state.freshness is not Freshness.FAILED
+        and any(_builds(run, state) for run in others)
     ]
     not_fresh = [state for state in pending if state not in left_to_others]
     if all(_is_changed_again(state, built) for state in not_fresh):
@@ -82,7 +85,7 @@ def refresh_project(
         built=built,
         not_fresh=not_fresh,
         left_to_others=left_to_others,
-        stopped_by=project.spending.stopped_by,
+        stopped_by=stopped_by,
     )
 
 
@@ -103,7 +106,7 @@ def run_nightly(
     Raises:
         ConfigurationError: if an evaluation is not tracked, or the date is before the first nightly
             run or in the future.
-        NotReadyError: if an evaluation has no baseline.
+        NotReadyError: if an evaluation has no reference.
     """
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
@@ -126,7 +129,7 @@ def run_nightly(
             "to today"
         )
     for evaluation in chosen:
-        evaluation.baseline()
+        evaluation.reference()
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
     run_here(
         job,

@@ -8,14 +8,13 @@ view. Content of Video-MME must not be published, so only the smoke benchmarks c
 
 import argparse
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
 
-from videomme_pipeline.reports.page import write_folder
+from tests.support.page_server import running_page
 from videomme_pipeline.storage.layout import Store
 
 PUBLIC_BENCHMARKS = ("smoke", "smoke_v2")
@@ -60,13 +59,12 @@ def main() -> None:
     if path is None:
         raise SystemExit("Chromium is needed (`apt-get install chromium`)")
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        store = Store.at(arguments.data)
-        index = write_folder(store, Path(scratch), benchmark=arguments.benchmark)
+    page = running_page(Store.at(arguments.data), benchmark=arguments.benchmark)
+    with page as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         for shot in SHOTS:
             address = shot.address.format(question=arguments.question)
-            take(browser, f"{index.as_uri()}#{address}", shot, arguments.folder)
+            take(browser, f"{server.url}#{address}", shot, arguments.folder)
         browser.close()
 
 
@@ -75,7 +73,6 @@ def take(browser: Browser, url: str, shot: Shot, folder: Path) -> None:
     context = browser.new_context(
         viewport={"width": shot.width, "height": shot.height},
         color_scheme=shot.scheme,
-        offline=True,
     )
     page = context.new_page()
     page.goto(url)

@@ -3,11 +3,11 @@
     python -m docs.screenshots_ui [--media DATA/smoke/media] [--folder docs/img]
 
 Creates a smoke project in a temporary folder (with the videos of `--media`, or drawing them), runs
-a baseline and five nightly runs against a local model server, and starts `videomme ui`. It edits an
-evaluation and brings it up to date from the check `up_to_date`. Then the model becomes worse and a
-schedule that ticks every minute starts the sixth nightly run, whose check fails. At last the script
-adds a sampling to samplings.yaml, reloads the definitions and backfills it. The history of the
-results page is taken from the same project. Only the smoke benchmark is shown.
+a reference and five nightly runs against a local model server, and starts `videomme ui`. It edits
+an evaluation and brings it up to date from the check `up_to_date`. Then the model becomes worse and
+a schedule that ticks every minute starts the sixth nightly run, whose check fails. At last the
+script adds a sampling to samplings.yaml, reloads the definitions and backfills it. The history of
+the results page is taken from the same project. Only the smoke benchmark is shown.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from docs.screenshots import FLAGS, HISTORY, take
 from tests.support.model_server import ModelServer
+from tests.support.page_server import running_page
 from tests.support.ports import free_port
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.run import refresh_project, run_nightly
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.reports.page import write_folder
 from videomme_pipeline.storage.layout import Store
 
 EVALUATION = "served-16"
@@ -91,7 +91,7 @@ def track(folder: Path, cron: str) -> None:
 
 
 def build_history(model: Model, instance: dg.DagsterInstance) -> None:
-    """Run the baseline and nightly runs of the days before today."""
+    """Run the reference and nightly runs of the days before today."""
     project = open_project()
     benchmark = project.benchmarks["smoke"]
     refresh_project(project, instance, ["longest"])
@@ -273,8 +273,9 @@ def main() -> None:
             page = browser.new_page(viewport=WINDOW)
             wait_until_up(page, url)
             take_screenshots(page, url, root, arguments.folder, model)
-            index = write_folder(Store.at(root / "data"), root / "page", benchmark="smoke")
-            take(browser, f"{index.as_uri()}#{HISTORY.address}", HISTORY, arguments.folder)
+            with running_page(Store.at(root / "data"), benchmark="smoke") as report:
+                address = f"{report.url}#{HISTORY.address}"
+                take(browser, address, HISTORY, arguments.folder)
             browser.close()
 
 

@@ -4,7 +4,7 @@
 
 Prints the alarms of an unchanged model, the drops that are reported within 21 runs next to the best
 possible test, and the false alarms of all tests of the default policy. For comparison, the alarms
-without the policy are printed too: a paired t-test against the baseline after every run, at 5%.
+without the policy are printed too: a paired t-test against the reference after every run, at 5%.
 `--thresholds` prints the table `THRESHOLDS` of `scoring/nightly/alarm.py` instead.
 """
 
@@ -35,14 +35,14 @@ ACCURACY_BUDGET = BUDGET * V1_SHARES / BUDGET_SHARES[NightlyCheck.ACCURACY]
 """Runs per false alarm of the accuracy test, if all tests of v1 are on."""
 CASES = {
     "first run": (1, 1),
-    "first run, baseline_repeats: 3": (1, 3),
-    "first run, baseline_repeats: 5": (1, 5),
-    "first run, baseline_repeats: 10": (1, 10),
+    "first run, reference_repeats: 3": (1, 3),
+    "first run, reference_repeats: 5": (1, 5),
+    "first run, reference_repeats: 10": (1, 10),
     "after 10 runs": (11, 1),
     "after 20 runs": (21, 1),
     "after 30 runs": (31, 1),
 }
-"""The run with which a drop begins, and the number of baselines."""
+"""The run with which a drop begins, and the number of references."""
 
 
 def main() -> None:
@@ -72,8 +72,8 @@ def main() -> None:
 def show_thresholds(histories: int) -> None:
     budgets, runs = sorted(THRESHOLDS), max(THRESHOLD_RUNS)
     cold, warm = (
-        simulate_thresholds(budgets, runs=runs, references=references, histories=histories)
-        for references in (1, 40)
+        simulate_thresholds(budgets, runs=runs, pool_sizes=pool_sizes, histories=histories)
+        for pool_sizes in (1, 40)
     )
     for budget, row in zip(budgets, np.maximum(cold, warm), strict=True):
         near = [row[run - 1 - run // 4 : run + run // 4] for run in THRESHOLD_RUNS]
@@ -105,13 +105,13 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
     questions = benchmark.videos * benchmark.per_video
     for drop in (0.01, 0.02):
         print(f"{questions} questions, drop of {drop:.0%}, reported within {POWER_RUNS} runs:")
-        for name, (start, baselines) in CASES.items():
+        for name, (start, references) in CASES.items():
             optimum = optimal_power(
                 benchmark,
                 drop=drop,
                 runs=POWER_RUNS,
                 budget=BUDGET,
-                baselines=baselines if start == 1 else None,
+                references=references if start == 1 else None,
             )
             result = simulate_alarms(
                 benchmark,
@@ -121,7 +121,7 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
                 histories=histories,
                 budget=ACCURACY_BUDGET,
                 seed=2,
-                baselines=baselines,
+                references=references,
             )
             print(
                 f"  {name}: {result.power:.0%} (best possible test {optimum:.0%}), after "

@@ -33,7 +33,7 @@ REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 NO_LIST = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 _DROPPED = socket.MSG_TRUNC if sys.platform == "linux" else 0
-_MOST_BYTES = 4 * 2**20
+_MAX_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class _Conversation:
 def _serve(delay_seconds: float, count: "Synchronized[int]", parent: Connection) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     parent.send(listener.getsockname()[1])
-    selector, buffer = selectors.DefaultSelector(), bytearray(_MOST_BYTES)
+    selector, buffer = selectors.DefaultSelector(), bytearray(_MAX_BYTES)
     selector.register(listener, selectors.EVENT_READ)
     due: list[tuple[float, int, socket.socket]] = []
     while True:

@@ -31,13 +31,13 @@ import numpy as np
 from PIL import Image
 
 from tests.support.made_up_requests import frame_set, videos
-from tests.support.real_vllm import Served, running_vllm
+from tests.support.real_vllm import VllmServer, running_vllm
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.served import get
 from videomme_pipeline.models.spec import Limits, Schedule
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
@@ -93,7 +93,7 @@ def measure(video_count: int) -> Iterator[dict[str, float]]:
 
 
 @contextmanager
-def served(replicas: int) -> Iterator[Served]:
+def served(replicas: int) -> Iterator[VllmServer]:
     with tempfile.TemporaryDirectory() as folder:
         args = {"limit-mm-per-prompt": {"image": FRAMES}}
         with running_vllm(Path(folder), "qwen2_5_vl", args, replicas=replicas) as servers:
@@ -132,12 +132,12 @@ class Load:
                 self._counts.append(sum(map(float, numbers)))
 
 
-def ask(servers: Served, video_count: int, schedule: Schedule, *, seed: int) -> list[Response]:
+def ask(servers: VllmServer, video_count: int, schedule: Schedule, *, seed: int) -> list[Response]:
     """The responses to 3 questions about each video. Another seed has other pictures."""
     spec = servers.spec(base_url=servers.urls, limits=Limits(concurrency=IN_FLIGHT))
     plan = RequestPlan(
         evaluation="engine",
-        decoding=Decoding(max_tokens=4, constrain_answer=True),
+        generation=Generation(max_tokens=4, constrain_answer=True),
         limits=spec.limits,
         schedule=schedule,
     )

@@ -37,7 +37,7 @@ from perf.memory import peak_rss_mb, reset_peak
 from perf.peers import QWEN_VL_UTILS
 from tests.support.clips import QUICK, clip, facts
 from tests.support.stored_frames import write_frames
-from videomme_pipeline.frames.backends import Decoded, decode_frames
+from videomme_pipeline.frames.backends import DecodedFrame, decode_frames
 from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.encoding import encode
 from videomme_pipeline.frames.extract import FrameJob, extract, extract_here
@@ -72,7 +72,7 @@ def read_to_rgb(path: Path, sampling: str) -> None:
     """The measurement `planned`: open, index, decode, convert. No frame stays in memory."""
     index = index_packets(path)
     for item in decode_frames(path, index, parse_sampling(sampling).choose(index.times).frames):
-        assert isinstance(item, Decoded)
+        assert isinstance(item, DecodedFrame)
         item.frame.reformat(format="rgb24", threads=1).to_ndarray()
 
 
@@ -92,7 +92,7 @@ def times_the_floor(path: Path, sampling: str, seconds: float) -> float:
 def _read_only(path: Path, sampling: str) -> None:
     index = index_packets(path)
     for item in decode_frames(path, index, parse_sampling(sampling).choose(index.times).frames):
-        assert isinstance(item, Decoded)
+        assert isinstance(item, DecodedFrame)
 
 
 def read_to_jpeg(path: Path, sampling: str) -> None:
@@ -100,7 +100,7 @@ def read_to_jpeg(path: Path, sampling: str) -> None:
     index, spec = index_packets(path), PictureSpec()
     frames = parse_sampling(sampling).choose(index.times).frames
     for item in decode_frames(path, index, frames):
-        assert isinstance(item, Decoded)
+        assert isinstance(item, DecodedFrame)
         encode(item.frame, item.rotation, spec, len(frames))
 
 

@@ -7,7 +7,7 @@ preceded by a paragraph of reasoning. Times are CPU seconds of this process with
 median of five rounds (one with --quick).
 
 Long texts are the made-up texts with values, each after 700 or more characters of sentences that
-are no answer. `strict` reads them with the options of their questions.
+are no answer. `careful` reads them with the options of their questions.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def cpu_seconds(reader: ReaderName, texts: Sequence[str]) -> float:
 
 
 def milliseconds_per_700_characters(length: int, rounds: int) -> float:
-    """The least time of `strict` for 700 characters of texts with `length` more characters."""
+    """The least time of `careful` for 700 characters of texts with `length` more characters."""
     rows = [json.loads(line) for line in VALUES.read_text("utf-8").splitlines()]
     before = SENTENCE * -(-length // len(SENTENCE))
     texts = [(before + row["response"], row["options"]) for row in rows]
@@ -60,7 +60,7 @@ def milliseconds_per_700_characters(length: int, rounds: int) -> float:
         started = time.process_time()
         for text, options in texts:
             letters = tuple(Letter)[: len(options)]
-            read_answer(ReaderName.STRICT, text, letters=letters, options=options)
+            read_answer(ReaderName.CAREFUL, text, letters=letters, options=options)
         least = min(least, time.process_time() - started)
     return 700_000 * least / sum(len(text) for text, _ in texts)
 
@@ -82,7 +82,7 @@ def main() -> None:
         print(f"{name:28} {seconds:.3f} s CPU for {len(texts):,} responses")
     long = {length: milliseconds_per_700_characters(length, rounds) for length in LENGTHS}
     for length, milliseconds in long.items():
-        print(f"strict, {length:,} more characters: {milliseconds:.2f} ms CPU per 700 characters")
+        print(f"careful, {length:,} more characters: {milliseconds:.2f} ms CPU per 700 characters")
     if arguments.json:
         figures = {"responses": len(texts), "rounds": rounds, "cpu_seconds": medians}
         print(json.dumps(figures | {"long_ms_per_700_characters": long}))

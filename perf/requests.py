@@ -39,7 +39,7 @@ from videomme_pipeline.models.endpoint.body import CHUNK_BYTES, request_body
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
-from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.models.video_llm import Generation, Request
 
 FRAMES = 64
 FRAME_BYTES = 40_000
@@ -125,7 +125,7 @@ async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[
             question=item,
             prompt=prompt(item, FRAMES),
             frames=sets[int(item.video_id)],
-            decoding=Decoding(),
+            generation=Generation(),
         )
         for item in asked
     ]
@@ -247,7 +247,7 @@ def _first_request() -> Request:
         question=item,
         prompt=prompt(item, FRAMES),
         frames=frame_set(0, FRAMES, FRAME_BYTES),
-        decoding=Decoding(),
+        generation=Generation(),
     )
 
 

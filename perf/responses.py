@@ -36,7 +36,7 @@ from tests.support.postgres_server import find_postgres, running_postgres
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.models.video_llm import Generation, Request
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
@@ -116,7 +116,9 @@ def measure(video_count: int, create_videos: int, delay_seconds: float) -> dict[
 async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) -> float:
     """Ready-made bodies of this size per second through the loopback interface."""
     item, text = video.questions[0]
-    request = Request(question=item, prompt=text, frames=video.load_frames(), decoding=Decoding())
+    request = Request(
+        question=item, prompt=text, frames=video.load_frames(), generation=Generation()
+    )
     body = orjson.dumps(create_body(request))
     in_flight = asyncio.Semaphore(IN_FLIGHT)
 
@@ -168,7 +170,7 @@ async def _create(asked: Sequence[VideoRequests], base_url: str) -> float:
             await client.chat.completions.create(**create_body(request))
 
     requests = [
-        Request(question=item, prompt=text, frames=video.load_frames(), decoding=Decoding())
+        Request(question=item, prompt=text, frames=video.load_frames(), generation=Generation())
         for video in asked
         for item, text in video.questions
     ]

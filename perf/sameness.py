@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from videomme_pipeline.scoring.audit.sameness import LEAST_CHANGED_SHARE, SAME_P_VALUE
+from videomme_pipeline.scoring.audit.sameness import MIN_CHANGED_SHARE, SAME_P_VALUE
 
 QUESTIONS = (270, 900, 2_700)
 ACCURACIES = (0.3, 0.5, 0.7, 0.9, 0.97)
@@ -58,7 +58,7 @@ def reported(
     becomes_right = differs & ~right & (chance.random((pairs, questions)) < 1 / (OPTIONS - 1))
     still_right = (right & ~differs) | becomes_right
     informative = (~(right & still_right)).sum(axis=1)
-    same = bdtr(differs.sum(axis=1), informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE
+    same = bdtr(differs.sum(axis=1), informative, MIN_CHANGED_SHARE) < SAME_P_VALUE
     return float(same.mean())
 
 

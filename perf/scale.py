@@ -80,7 +80,7 @@ PAGE_ARRIVES_WITHIN_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measurement:
     """Seconds of wall time, CPU seconds of all processes, and the peak memory of the largest."""
 
     wall_seconds: float
@@ -89,7 +89,7 @@ class Measured:
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedProcess:
     """CPU time and peak memory of a process and its children, as far as they were seen."""
 
     process: psutil.Process
@@ -115,17 +115,17 @@ class Watched:
     def cpu_seconds(self) -> float:
         return sum(self._cpu.values())
 
-    def measured(self) -> Measured:
+    def measured(self) -> Measurement:
         wall = time.perf_counter() - self.started
-        return Measured(wall_seconds=wall, cpu_seconds=self.cpu_seconds, peak_mb=self.peak_mb)
+        return Measurement(wall_seconds=wall, cpu_seconds=self.cpu_seconds, peak_mb=self.peak_mb)
 
 
-def measure(folder: Path, videos: int) -> dict[str, Measured]:
+def measure(folder: Path, videos: int) -> dict[str, Measurement]:
     """All figures of one project, which is written if it does not exist."""
     if not (folder / "configuration" / "benchmarks.yaml").exists():
         folder.mkdir(parents=True)
         write_project(folder, videos, EVALUATIONS)
-    measured: dict[str, Measured] = {}
+    measured: dict[str, Measurement] = {}
     for name, words in COMMANDS.items():
         with started(folder, words) as watched:
             while watched.process.is_running() and watched.process.status() != "zombie":
@@ -137,7 +137,7 @@ def measure(folder: Path, videos: int) -> dict[str, Measured]:
 
 
 @contextmanager
-def started(folder: Path, words: Sequence[str]) -> Iterator[Watched]:
+def started(folder: Path, words: Sequence[str]) -> Iterator[WatchedProcess]:
     """A running command of this environment. An error is raised if it fails in the block."""
     (folder / "home").mkdir(exist_ok=True)
     log = folder / f"{'-'.join(words[:2])}.txt"
@@ -152,7 +152,7 @@ def started(folder: Path, words: Sequence[str]) -> Iterator[Watched]:
             [program, *words[1:]], env=environment, stdout=output, stderr=output
         )
         try:
-            yield Watched(psutil.Process(process.pid))
+            yield WatchedProcess(psutil.Process(process.pid))
         finally:
             process.terminate()
             ended = process.wait(timeout=120)
@@ -160,7 +160,7 @@ def started(folder: Path, words: Sequence[str]) -> Iterator[Watched]:
         raise SystemExit(f"{' '.join(words)}: exit code {ended}, see {log}")
 
 
-def plans(folder: Path) -> dict[str, Measured]:
+def plans(folder: Path) -> dict[str, Measurement]:
     """The plan of all partitions in this process, first with empty caches and then warm."""
     os.environ["DAGSTER_HOME"] = str(folder / "home")
     costs: dict[str, Cost] = {}
@@ -171,12 +171,12 @@ def plans(folder: Path) -> dict[str, Measured]:
         best(costs, "plan, warm", lambda: plan_project(project, instance))
     print(f"{len(states):,} partitions")
     return {
-        name: Measured(wall_seconds=cost.wall, cpu_seconds=cost.cpu, peak_mb=peak_rss_mb())
+        name: Measurement(wall_seconds=cost.wall, cpu_seconds=cost.cpu, peak_mb=peak_rss_mb())
         for name, cost in costs.items()
     }
 
 
-def ui(folder: Path) -> dict[str, Measured]:
+def ui(folder: Path) -> dict[str, Measurement]:
     """The start of the Dagster UI, and its answers to the queries of the heaviest pages."""
     address = f"http://127.0.0.1:{(port := free_port())}"
     words = ("dagster-webserver", "-w", "workspace.yaml", "-p", str(port), "-h", "127.0.0.1")
@@ -193,7 +193,7 @@ def ui(folder: Path) -> dict[str, Measured]:
                 reply = httpx2.post(f"{address}/graphql", json={"query": query}, timeout=300)
                 assert "errors" not in reply.json(), reply.text[:500]
             watched.look()
-            measured[name] = Measured(
+            measured[name] = Measurement(
                 wall_seconds=(time.perf_counter() - began) / REQUESTS,
                 cpu_seconds=(watched.cpu_seconds - cpu) / REQUESTS,
                 peak_mb=watched.peak_mb,
@@ -210,7 +210,7 @@ def _building_run(folder: Path) -> tuple[str, int]:
         return run_id, len(instance.get_run_step_stats(run_id))
 
 
-def pages(address: str, run_id: str, steps: int, watched: Watched) -> dict[str, Measured]:
+def pages(address: str, run_id: str, steps: int, watched: WatchedProcess) -> dict[str, Measurement]:
     """The opening of the pages of the UI, about the run that built everything."""
     frames = f"{address}/assets/videomme/frames?view="
     contents = {
@@ -234,7 +234,7 @@ def pages(address: str, run_id: str, steps: int, watched: Watched) -> dict[str, 
             page.wait_for_load_state("networkidle")
             wall = time.perf_counter() - began
             watched.look()
-            measured[f"UI page: {name}"] = Measured(
+            measured[f"UI page: {name}"] = Measurement(
                 wall_seconds=wall,
                 cpu_seconds=watched.cpu_seconds - cpu,
                 peak_mb=watched.peak_mb,
@@ -252,9 +252,9 @@ def _answers(address: str) -> bool:
         return False
 
 
-def grown(small: Measured, large: Measured, step: float) -> Measured:
+def grown(small: Measurement, large: Measurement, step: float) -> Measurement:
     """The line through two sizes, `step` times their difference beyond the large one."""
-    return Measured(
+    return Measurement(
         **{
             name: value + step * max(value - asdict(small)[name], 0)
             for name, value in asdict(large).items()
@@ -262,7 +262,7 @@ def grown(small: Measured, large: Measured, step: float) -> Measured:
     )
 
 
-def _cells(measured: Measured) -> str:
+def _cells(measured: Measurement) -> str:
     """Wall time, CPU time and memory, in the columns of the table."""
     return f"{measured.wall_seconds:>9.2f}{measured.cpu_seconds:>9.2f}{measured.peak_mb:>7.0f}"
 

@@ -94,12 +94,12 @@ def measure_scoring(runs: int) -> dict[str, float]:
         )
         for reader in ReaderName
     }
-    rows = score_all(questions, responses, ReaderName.STRICT)
+    rows = score_all(questions, responses, ReaderName.CAREFUL)
     seconds["all breakdowns with intervals"] = cpu_seconds(
         lambda: breakdowns(benchmark, rows), runs
     )
-    seconds["read, score, break down (strict)"] = cpu_seconds(
-        lambda: breakdowns(benchmark, score_all(questions, responses, ReaderName.STRICT)), runs
+    seconds["read, score, break down (careful)"] = cpu_seconds(
+        lambda: breakdowns(benchmark, score_all(questions, responses, ReaderName.CAREFUL)), runs
     )
     other = score_all(questions, responses, ReaderName.OFFICIAL_V1)
     seconds["compare two evaluations"] = cpu_seconds(lambda: compare(rows, other), runs)
@@ -257,7 +257,7 @@ def response_of(question: Question, raw_output: str | None) -> Response:
 
 def unanswered(questions: Sequence[Question]) -> list[ScoredQuestion]:
     return score_all(
-        questions, [response_of(question, None) for question in questions], ReaderName.STRICT
+        questions, [response_of(question, None) for question in questions], ReaderName.CAREFUL
     )
 
 

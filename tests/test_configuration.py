@@ -15,7 +15,7 @@ class Inner(Spec):
 
 class Outer(Spec):
     model: str
-    decoding: Inner = Inner()
+    generation: Inner = Inner()
 
 
 def test_an_unknown_key_gets_the_nearest_valid_one() -> None:
@@ -24,8 +24,8 @@ def test_an_unknown_key_gets_the_nearest_valid_one() -> None:
 
 
 def test_an_unknown_key_of_a_nested_spec_gets_a_key_of_that_spec() -> None:
-    with pytest.raises(ConfigurationError, match=r"`decoding\.temprature`.*`temperature`"):
-        parse_spec({"model": "x", "decoding": {"temprature": 1}}, Outer, "e.yaml")
+    with pytest.raises(ConfigurationError, match=r"`generation\.temprature`.*`temperature`"):
+        parse_spec({"model": "x", "generation": {"temprature": 1}}, Outer, "e.yaml")
 
 
 def test_the_error_for_a_missing_key_names_the_key() -> None:
@@ -34,8 +34,8 @@ def test_the_error_for_a_missing_key_names_the_key() -> None:
 
 
 def test_a_wrong_value_is_shown() -> None:
-    with pytest.raises(ConfigurationError, match=r"`decoding\.temperature` is 'hot'"):
-        parse_spec({"model": "x", "decoding": {"temperature": "hot"}}, Outer, "e.yaml")
+    with pytest.raises(ConfigurationError, match=r"`generation\.temperature` is 'hot'"):
+        parse_spec({"model": "x", "generation": {"temperature": "hot"}}, Outer, "e.yaml")
 
 
 @pytest.mark.parametrize(

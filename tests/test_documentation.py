@@ -52,7 +52,7 @@ DECLARATION: dict[str, Any] = {
     "columns": {"video": "video", "question": "question", "answer": "answer"},
 }
 MODELS = ("my-model", "my-small-model", "qwen")
-NOT_RUN = ("ui", "nightly", "store journal", "submit", "wait")
+NOT_RUN = ("ui", "nightly", "cache journal", "checkpoint submit", "checkpoint wait")
 """Commands that do not end, or need an endpoint, a database or a UI."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.mutation import (
     ROOMS,
     Room,
-    Tried,
+    RoomResult,
     changes_of,
     copy_of,
     drawn,
@@ -68,7 +68,7 @@ def test_a_sample_depends_on_the_seed_only() -> None:
 
 def test_the_table_counts_a_test_without_end_as_a_kill_and_lists_the_survivors() -> None:
     statuses = {"a": "killed", "b": "timeout", "c": "survived", "d": "no tests"}
-    text = table([Tried(room="frames", changes=1_000, statuses=statuses)])
+    text = table([RoomResult(room="frames", changes=1_000, statuses=statuses)])
     assert "| `frames` | 1,000 | 4 | 2 (50%) | 1 |" in text
     assert text.splitlines()[-2:] == ["frames: c: survived", "frames: d: no tests"]
 

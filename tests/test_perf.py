@@ -18,7 +18,7 @@ SCRIPTS = {
     if path.stem != "cluster_demo"  # it has a test of its own
     and f"    python -m perf.{path.stem} [" in (text := path.read_text(encoding="utf-8"))
 }
-MOST_SECONDS = 900
+MAX_SECONDS = 900
 NEEDS = {"report": shutil.which("chromium") is not None, "engine": is_installed()}
 """True if this machine has the program that a measurement needs."""
 
@@ -31,7 +31,7 @@ def check_measurement(name: str) -> None:
     options = [option for option in ("--quick", "--json") if f"[{option}" in usage]
     command = [sys.executable, "-m", f"perf.{name}", *options]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=MOST_SECONDS
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=MAX_SECONDS
     )
     assert done.returncode == 0, done.stderr[-2000:]
     if "--json" in options:
@@ -61,7 +61,7 @@ class TestThirdMeasurements:
 def test_the_cluster_demo_runs_without_slurm() -> None:
     command = [sys.executable, "-m", "perf.cluster_demo", "--quick", "--no-slurm"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=MOST_SECONDS
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=MAX_SECONDS
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Dask has two workers" in done.stdout

@@ -13,6 +13,7 @@ One question travels through the packages in this order, and imports point the s
     models       anything that answers a `Request` with a `Reply`: `VideoLLM`
     responses    requests, retries and the journal; one `Response` per question and repeat
     scoring      letter from text (`read_answer`), right or wrong (`score_question`), `compare`
+    judge        a model that reads the responses that no reader could read
     formats      result files of other evaluators: `score_file`
     evaluation   YAML files: `read_configuration`, `Evaluation`
     recipes      published numbers with their settings

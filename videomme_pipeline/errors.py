@@ -132,8 +132,8 @@ class EndpointDownError(ModelError):
     def __init__(self, model: str, problem: str, last: str) -> None:
         super().__init__(
             f"model {model}: {problem}. Check that the endpoint is up and accepts these requests "
-            "(`videomme probe`), then run again: everything answered so far is stored. "
-            f"The last failure: {last}"
+            f"(`videomme doctor {model} --probe`), then run again: everything answered so far is "
+            f"stored. The last failure: {last}"
         )
 
 

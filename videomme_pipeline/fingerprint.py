@@ -19,7 +19,9 @@ FINGERPRINT_BYTES = 12
 class Spec(BaseModel):
     """A frozen piece of configuration. Unknown keys, infinity and NaN are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     @property
     def fingerprint(self) -> str:

@@ -25,7 +25,7 @@ from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import (
-    DecodedFrames,
+    DecodeTime,
     Frame,
     FrameSet,
     StoredFrames,
@@ -91,7 +91,7 @@ class Frames(BenchmarkStage[VideoVariant]):
                 for target in of_video:
                     yield Failed(partition=target.partition, reason=str(error))
         by_video = {job.video_id: by_video[job.video_id] for job in jobs}
-        decoded: list[DecodedFrames] = []
+        decoded: list[DecodeTime] = []
         with (
             ExitStack() as stack,
             self.project.workers() as workers,
@@ -110,7 +110,7 @@ class Frames(BenchmarkStage[VideoVariant]):
                 self.show("frames", number, len(jobs), stored, workers.description)
                 new = [item for item in result.frame_sets if not item.reused]
                 decoded += [
-                    DecodedFrames(
+                    DecodeTime(
                         video_hash=item.video_hash,
                         frames_fingerprint=item.fingerprint,
                         decode_cpu_seconds=result.cpu_seconds / len(new),
@@ -125,10 +125,10 @@ class Frames(BenchmarkStage[VideoVariant]):
             for target in of_video:
                 yield Failed(partition=target.partition, reason=str(objection))
 
-    def _store_cpu_seconds(self, decoded: Sequence[DecodedFrames]) -> None:
+    def _store_cpu_seconds(self, decoded: Sequence[DecodeTime]) -> None:
         if decoded:
             name = fingerprint(decoded)
-            write_rows(self.store.decoding(name), decoded, DecodedFrames, fingerprint=name)
+            write_rows(self.store.decode_times(name), decoded, DecodeTime, fingerprint=name)
 
     def _extract(self, jobs: Sequence[FrameJob], workers: Workers) -> Generator[FrameResult]:
         """Extract the frames of `jobs`, each of them by one run if several machines share them."""

@@ -15,7 +15,7 @@ from videomme_pipeline.rows import arrow_schema, describe_columns
 NO_CHARTS = dg.MetadataValue.md(
     "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
 )
-LARGEST_PICTURE_BYTES = 60_000
+MAX_PICTURE_BYTES = 60_000
 """Larger pictures are left out, because the event log stores every picture."""
 
 
@@ -45,7 +45,7 @@ def code_reference(code: type) -> dg.CodeReferencesMetadataValue:
 
 def picture(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:
     """`data` as a picture inside Markdown, or a note if it is too large for the event log."""
-    if len(data) > LARGEST_PICTURE_BYTES:
+    if len(data) > MAX_PICTURE_BYTES:
         return dg.MetadataValue.md(f"{title}: {len(data):,} bytes, too large to show here")
     encoded = base64.b64encode(data).decode()
     return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{encoded})")

@@ -40,8 +40,8 @@ _DESCRIPTIONS = {
     NightlyCheck.FLIPS: f"No more answers than usual differ from the usual ones. {_EVIDENCE}",
     NightlyCheck.UNREADABLE: f"No more answers than usual have no letter. {_EVIDENCE}",
     NightlyCheck.FAILED: "Almost all questions got an answer.",
-    NightlyCheck.LATENCY: "The median latency is not much higher than the baseline's.",
-    NightlyCheck.COST: "The mean cost of a question is not much higher than the baseline's.",
+    NightlyCheck.LATENCY: "The median latency is not much higher than the reference's.",
+    NightlyCheck.COST: "The mean cost of a question is not much higher than the reference's.",
 }
 """The statement that is true if a check passes."""
 
@@ -115,9 +115,9 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
-        tracked.baseline()  # raises an error before any request is sent
+        tracked.reference()  # raises an error before any request is sent
         with within_step(tracked.project, context, needs_machine=False):
-            tracked.repeat_baseline(date)
+            tracked.repeat_reference(date)
             rows = tracked.observe(date)
         assessment = tracked.assess(date)
         version = fingerprint(evaluation.fingerprint, date, len(rows))
@@ -182,12 +182,12 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
             )
         ),
     }
-    compared, previous = assessment.against_baseline, assessment.against_previous_run
+    compared, previous = assessment.against_reference, assessment.against_previous_run
     answered = outcomes.count(Outcome.FAILED) < len(rows)
     reported: dict[str, Any] = {
         "accuracy": fmean(row.is_correct for row in rows) if answered else None,
         "detectable_drop": assessment.detectable_drop,
-        "difference_to_baseline": compared and compared.accuracy.difference.mean,
+        "difference_to_reference": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,
         "group_score_difference": compared
         and compared.group_score

@@ -45,7 +45,7 @@ class Responses(BenchmarkStage[VideoVariant]):
     upstream = ("prompts", "frames")
     kinds = frozenset({"sqlite", "parquet"})
     row_class = Response
-    settings = ("model", "decoding", "repeats")
+    settings = ("model", "generation", "repeats")
     asks_models = True
 
     def target(self, partition: VideoVariant) -> Target[VideoVariant]:

@@ -22,6 +22,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.judge.judge import summarize_judge
 from videomme_pipeline.project.answers.scores import (
     evaluated_videos,
     needs_video,
@@ -32,7 +33,6 @@ from videomme_pipeline.project.state.partitions import VariantPartition
 from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
 from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, EvaluatedVideo
-from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
@@ -61,7 +61,7 @@ class Scores(BenchmarkStage[VariantPartition]):
 
     @property
     def code_version(self) -> str:
-        """The version of the stage's code, then those of all readers ("1 strict-3 …").
+        """The version of the stage's code, then those of all readers ("1 careful-3 …").
 
         Dagster compares this text with the code versions of events. The fingerprint of scores
         contains the version of one reader, the reader of the evaluation.
@@ -73,7 +73,7 @@ class Scores(BenchmarkStage[VariantPartition]):
         return {READER_VERSION_TAG: self.reader_version(partition)}
 
     def reader_version(self, partition: VariantPartition) -> str:
-        """Name and version of the reader of an evaluation, such as "strict-3"."""
+        """Name and version of the reader of an evaluation, such as "careful-3"."""
         reader = self.benchmark.evaluations[partition.variant].reader
         return f"{reader}-{READERS[reader].version}"
 

@@ -23,7 +23,7 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
             selection=dg.AssetSelection.assets(
                 *(nightly_key(evaluation) for evaluation in tracked)
             ),
-            description="Ask the tracked evaluations again and compare them with their baselines.",
+            description="Ask the tracked evaluations again and compare them with their references.",
         )
     ]
 

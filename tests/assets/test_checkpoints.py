@@ -16,7 +16,7 @@ from tests.support.dagster_ui import running_ui
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets import checkpoints
 from videomme_pipeline.assets.checkpoints import (
-    MOST_FAILURES,
+    MAX_FAILURES,
     checkpoint_sensor,
     evaluate_checkpoint,
     run_checkpoint,
@@ -182,7 +182,7 @@ def test_a_checkpoint_whose_runs_die_is_given_up_at_last(
     write(training, 200)
     ticks.tick()
     store_run(instance, "tiny|100", dg.DagsterRunStatus.CANCELED)
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert ticks.tick() == ["tiny|100"]
         store_run(instance, "tiny|100", dg.DagsterRunStatus.FAILURE)
     ticks.tick()
@@ -320,18 +320,20 @@ def test_watch_ends_with_the_status_of_the_worst_gate(
 ) -> None:
     write_training()
     use(monkeypatch, root)
-    ended = videomme("watch", "--once")
+    ended = videomme("checkpoint", "watch", "--once")
     assert (ended.status, ended.out) == (0, "")
     write(training, 100)
     write(training, 200, wrong_every=2)
     (write(training, 300) / MARKER).unlink()
-    ended = videomme("watch", "--once", "--every", "0.1", "--json")
+    ended = videomme("checkpoint", "watch", "--once", "--every", "0.1", "--json")
     assert ended.status == 1
     assert [row["outcome"] for row in ended.json] == ["passed", "failed"]
     assert "Not finished: tiny|300" in ended.err
-    assert videomme("watch", "--once", "--every", "0.1").status == 0, "nothing is repeated"
+    assert videomme("checkpoint", "watch", "--once", "--every", "0.1").status == 0, (
+        "nothing is repeated"
+    )
     monkeypatch.setenv("VIDEOMME_UI", "http://127.0.0.1:1")
-    assert "start `videomme ui`" in videomme("submit", "tiny", "100").err
+    assert "start `videomme ui`" in videomme("checkpoint", "submit", "tiny", "100").err
 
 
 @pytest.mark.slow
@@ -343,16 +345,16 @@ def test_a_training_loop_submits_a_checkpoint_and_waits_for_its_verdict(
     write(training, 100)
     with running_ui(root) as ui:
         monkeypatch.setenv("VIDEOMME_UI", ui.url)
-        first = videomme("submit", "tiny", "100")
+        first = videomme("checkpoint", "submit", "tiny", "100")
         assert first.status == 0, first.err
-        ended = videomme("wait", first.out.strip(), "--json")
+        ended = videomme("checkpoint", "wait", first.out.strip(), "--json")
         assert (ended.status, ended.json[0]["outcome"]) == (0, "passed"), ended
         write(training, 200, wrong_every=2)
-        second = videomme("submit", "tiny", "200")
-        ended = videomme("wait", second.out.strip())
+        second = videomme("checkpoint", "submit", "tiny", "200")
+        ended = videomme("checkpoint", "wait", second.out.strip())
         assert ended.status == 1
         assert "blind-tiny-200: failed. Against blind-tiny-100: accuracy: worse" in ended.out
-        missing = videomme("submit", "tiny", "300")
-        assert videomme("wait", missing.out.strip()).status == 4
-        assert "no training run `other`" in videomme("submit", "other", "1").err
-        assert "check the id" in videomme("wait", "1").err
+        missing = videomme("checkpoint", "submit", "tiny", "300")
+        assert videomme("checkpoint", "wait", missing.out.strip()).status == 4
+        assert "no training run `other`" in videomme("checkpoint", "submit", "other", "1").err
+        assert "check the id" in videomme("checkpoint", "wait", "1").err

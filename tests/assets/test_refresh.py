@@ -365,15 +365,15 @@ def test_a_refresh_reports_another_code_version_and_builds_nothing(
 def test_a_raised_version_of_a_reader_is_a_new_code_version_of_the_scores(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strict = READERS[ReaderName.STRICT]
-    raised = {**READERS, ReaderName.STRICT: replace(strict, version="raised")}
+    careful = READERS[ReaderName.CAREFUL]
+    raised = {**READERS, ReaderName.CAREFUL: replace(careful, version="raised")}
     for module in (scores, versions):
         monkeypatch.setattr(module, "READERS", raised)
     states = plan_project(project, instance)
     (state,) = matching(states, "videomme/scores few")
     reasons = [str(reason) for reason in Explanation(states, instance).reasons(state)]
-    assert reasons == [f"reader version: strict-{strict.version} → strict-raised"]
-    assert "strict-raised" in state.stage.code_version.split()
+    assert reasons == [f"reader version: careful-{careful.version} → careful-raised"]
+    assert "careful-raised" in state.stage.code_version.split()
 
 
 def test_new_scoring_code_reads_the_same_answers_again(

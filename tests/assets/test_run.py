@@ -47,10 +47,12 @@ def test_an_impossible_nightly_run_raises_an_error_that_names_the_file(
     assert str(file) in str(caught.value)
 
 
-def test_the_error_for_a_missing_baseline_names_the_command_that_builds_it(
+def test_the_error_for_a_missing_reference_names_the_command_that_builds_it(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
     (project.configuration.folder / "nightly.yaml").write_text(yaml.safe_dump(TRACKED))
     project.store.scores("videomme", "few").unlink()
-    with pytest.raises(NotReadyError, match=r"few: its baseline .* does not exist; run .* run few"):
+    with pytest.raises(
+        NotReadyError, match=r"few: its reference .* does not exist; run .* run few"
+    ):
         run_nightly(write_project(), instance, ["few"], "2026-11-02")

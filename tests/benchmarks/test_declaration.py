@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.source import Annotated
+from videomme_pipeline.benchmarks.source import AnnotationContent
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
@@ -27,7 +27,7 @@ from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.integrity import Verdict, check_data
+from videomme_pipeline.videos.integrity import CheckStatus, check_data
 
 COLUMNS = {"video": "video", "question": "question", "options": "options", "answer": "answer"}
 ROW: Mapping[str, Any] = {
@@ -49,7 +49,9 @@ def declaration(**keys: Any) -> Declaration:
     return Declaration.model_validate(values | keys)
 
 
-def read(tmp_path: Path, rows: Sequence[Any], columns: Any = COLUMNS, **keys: Any) -> Annotated:
+def read(
+    tmp_path: Path, rows: Sequence[Any], columns: Any = COLUMNS, **keys: Any
+) -> AnnotationContent:
     path = tmp_path / "q.json"
     path.write_text(json.dumps(rows))
     return read_questions(declaration(columns=columns, **keys), [path], "mine")
@@ -256,7 +258,7 @@ def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
     assert [q.answer for q in questions] == [Letter.A, Letter.B] * 2
     assert source.files(questions[0].reference).video == tmp_path / "videos/clips/a.mp4"
     findings = check_data(state.open_source)
-    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    assert {finding.verdict for finding in findings} == {CheckStatus.OK}
     assert findings[0].message.startswith("4 questions on 2 videos in ")
 
 
@@ -266,7 +268,7 @@ def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
     questions = tmp_path / "videos/questions.jsonl"
     questions.write_text(questions.read_text().replace('"Answer": "Blue"', '"Answer": "Bleu"', 1))
     annotations, videos, _ = check_data(opened(tmp_path).open_source)
-    assert annotations.verdict is videos.verdict is Verdict.FAILED
+    assert annotations.verdict is videos.verdict is CheckStatus.FAILED
     assert annotations.message.endswith(
         "unusable rows, 1: questions.jsonl, row 2, question a1: the answer 'Bleu' matches "
         "none of the options A. Red, B. Blue, C. Green"

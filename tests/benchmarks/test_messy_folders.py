@@ -19,7 +19,7 @@ from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.subtitles.cues import read_subtitles
-from videomme_pipeline.videos.integrity import Verdict, check_data
+from videomme_pipeline.videos.integrity import CheckStatus, check_data
 
 Files = Mapping[str, str | bytes]
 SRT = "1\n00:00:00,500 --> 00:00:02,000\nHello\n"
@@ -205,7 +205,7 @@ def test_a_messy_folder_is_read(name: str, tmp_path: Path) -> None:
     assert "".join(question.answer for question in questions) == folder.answers
     findings = check_data(lambda: source)
     verdicts = {finding.verdict for finding in findings}
-    assert verdicts == ({Verdict.OK, Verdict.WARNING} if folder.warns else {Verdict.OK})
+    assert verdicts == ({CheckStatus.OK, CheckStatus.WARNING} if folder.warns else {CheckStatus.OK})
     text = "\n".join(finding.message for finding in findings)
     assert [part for part in folder.says if part not in text] == [], text
     subtitles = [source.subtitle(question.reference) for question in questions]

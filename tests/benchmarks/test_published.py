@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.registry import find_benchmark, published_benchmarks
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.benchmarks.source import Annotated
+from videomme_pipeline.benchmarks.source import AnnotationContent
 from videomme_pipeline.errors import (
     AnnotationError,
     ConfigurationError,
@@ -179,7 +179,7 @@ def test_questions_numbered_within_a_video_have_the_id_of_the_video(
     assert [question.question_id for question in questions] == ["needleQA", "sportsQA"]
 
 
-def with_answers(name: str, folder: Path, answers: Sequence[str]) -> Annotated:
+def with_answers(name: str, folder: Path, answers: Sequence[str]) -> AnnotationContent:
     """The content of made-up annotations of `name` with one question per answer."""
     declaration = declared(name)
     rows = [

@@ -21,13 +21,12 @@ import typer
 import yaml
 from typer.core import TyperGroup
 
-from tests.support.cli import Ended, use, videomme
+from tests.support.cli import CommandResult, use, videomme
 from tests.support.hub_server import running_hub
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
-from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.cli.commands import app
+from videomme_pipeline.cli.commands import PANELS, app
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
@@ -45,9 +44,9 @@ class Built:
     """A project of two evaluations, and the results of the commands that built it."""
 
     root: Path
-    planned: Ended
-    first: Ended
-    second: Ended
+    planned: CommandResult
+    first: CommandResult
+    second: CommandResult
 
 
 @pytest.fixture(scope="module")
@@ -96,16 +95,38 @@ def test_every_help_has_a_valid_example(path: tuple[str, ...]) -> None:
     COMMANDS[path].make_context("videomme", words[len(path) :])
 
 
-def test_help_of_a_benchmark_option_names_the_built_in_benchmarks() -> None:
-    helps = [
-        parameter.help
-        for command in COMMANDS.values()
-        for parameter in command.params
-        if "--benchmark" in parameter.opts
-    ]
-    assert len(helps) >= 4
-    for benchmark in registered_benchmarks():
-        assert all(benchmark.name in text.replace(",", "").split() for text in helps)
+def test_the_help_has_panels_of_at_most_23_commands() -> None:
+    shown = videomme("--help").out
+    assert [shown.index(f"─ {title} ─") for title in PANELS] == sorted(
+        shown.index(f"─ {title} ─") for title in PANELS
+    )
+    names = [name for group in PANELS.values() for name in group]
+    assert names[:2] == ["init", "doctor"]
+    assert len(names) <= 23
+    assert sorted(names) == sorted({path[0] for path in COMMANDS})
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_help_fits_one_screen_and_shows_no_types(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = videomme(*path, "--help").out
+    assert len(shown.splitlines()) <= 50
+    assert "<bool>" not in shown
+
+
+def test_an_option_means_the_same_in_all_commands() -> None:
+    """`--benchmark` selects evaluations, or is the benchmark of files and videos."""
+    parameters = [parameter for command in COMMANDS.values() for parameter in command.params]
+    for option, texts in {"--benchmark": 3, "--annotations": 1, "--output": 1}.items():
+        helps = {
+            (parameter.help, parameter.default)
+            for parameter in parameters
+            if option in parameter.opts
+        }
+        assert len(helps) <= texts, option
+    assert sum("--against" in parameter.opts for parameter in parameters) == 1
 
 
 def test_every_argument_and_option_has_a_help_text() -> None:
@@ -250,6 +271,13 @@ def test_an_evaluation_file_with_a_typo_is_skipped_with_a_message(empty: Path) -
     assert videomme("doctor").status == 1
 
 
+def test_scores_shows_what_the_run_showed(built: Built) -> None:
+    shown = videomme("scores", "videomme")
+    assert shown.out.splitlines() == built.second.out.splitlines()[: len(shown.out.splitlines())]
+    assert set(videomme("scores", "videomme", "--json").json) == {"scores", "repeats", "citation"}
+    assert [row["scores"].keys() for row in videomme("scores", "--json").json] == [{"videomme"}] * 2
+
+
 def test_sql_prints_a_table_or_json(built: Built) -> None:
     select = "select evaluation, questions from leaderboard order by evaluation"
     assert videomme("sql", select).out == "evaluation\tquestions\nfew\t6\nfew-subtitles\t6\n"
@@ -340,7 +368,7 @@ def test_an_export_scores_as_the_evaluation_did(built: Built, tmp_path: Path, fo
 def test_a_published_score_is_a_pull_request_with_one_file(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = ("publish", "few", "--to", "hub:made-up/model")
+    target = ("export", "few", "--to", "hub:made-up/model")
     monkeypatch.chdir(tmp_path)
     with running_hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
@@ -372,7 +400,7 @@ def test_a_published_score_is_a_pull_request_with_one_file(
 def test_a_score_is_published_only_in_a_model_repository(
     built: Built, to: str, problem: str
 ) -> None:
-    assert problem in videomme("publish", "few", "--to", to).failed_with
+    assert problem in videomme("export", "few", "--to", to).failed_with
 
 
 def test_an_export_has_the_answers_of_its_evaluation(built: Built, tmp_path: Path) -> None:
@@ -406,7 +434,7 @@ def test_an_audit_of_evaluations_has_their_citation_findings(built: Built) -> No
 
 @pytest.mark.slow
 def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
-    ended = videomme("reproduce", "gemini-2.5-pro", "--model", "random", "--json")
+    ended = videomme("recipe", "run", "gemini-2.5-pro", "--model", "random", "--json")
     assert ended.status == 0, ended.err
     name = "gemini-2.5-pro-random-without_subtitles"
     path = empty / "configuration" / "evaluations" / f"{name}.yaml"
@@ -417,7 +445,7 @@ def test_a_model_is_asked_by_a_recipe(empty: Path) -> None:
     assert (value["published"], value["is_consistent"]) == (84.8, False)
     assert ended.json["not_proven"] == ["reader: string match"]
     assert ended.json["notes"] == ["frames and sizes were not compared with the authors' code"]
-    again = videomme("reproduce", "gemini-2.5-pro", "--model", "random")
+    again = videomme("recipe", "run", "gemini-2.5-pro", "--model", "random")
     assert "Everything is fresh" in again.err
     assert "published 84.8, here" in again.out
 
@@ -613,9 +641,9 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
         (["compare", "few", "zzzz.csv"], "`zzzz.csv`: known: few-subtitles, few ("),
         (["compare", f"{GOLDEN_SCORES}/v1_respons.json", "few"], str(V1_RESPONSES)),
         (["report", "fwe"], "fwe"),
-        (["report", "--folder", "--share"], "a shared page has no frames and videos"),
-        (["report", "--serve", "--output", "x"], "--serve writes no files"),
-        (["read", "--reader", "strct"], "no reader `strct`: did you mean `strict`?"),
+        (["report", "--serve", "--share"], "a served page has frames and videos"),
+        (["report", "--serve", "--output", "x"], "and is not written"),
+        (["read", "--reader", "carful"], "no reader `carful`: did you mean `careful`?"),
         (["read", "--letters", "AXZ"], "only A to N are letters of options"),
         (["score", "gone.json"], "gone.json: no such file"),
         (["score", str(V1_RESPONSES), "--report", "offical"], "no report `offical`"),
@@ -676,7 +704,7 @@ def test_a_judge_is_asked_once_and_counted_separately(
         scored = videomme("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
     assert scored.json["judge"]["judge"] == "small"
     assert scored.json["judge"]["letters"] == server.request_count - 1
-    assert "strict" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
+    assert "careful" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
 
 
 def test_read_exits_silently_when_its_pipe_is_closed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`videomme compare` and `score --against` with results files, outside a project."""
+"""`videomme compare` with results files, outside a project."""
 
 import json
 from pathlib import Path
@@ -23,19 +23,8 @@ def worse(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("compare", str(LOG), "WORSE", "--json"),
-        ("score", "WORSE", "--against", str(LOG), "--report", "json"),
-    ],
-    ids=["compare", "score"],
-)
-def test_b_is_compared_with_a(
-    worse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    comparison = videomme(*(str(worse) if word == "WORSE" else word for word in command)).json
+def test_b_is_compared_with_a(worse: Path) -> None:
+    comparison = videomme("compare", str(LOG), str(worse), "--json").json
     assert (comparison["evaluation_a"], comparison["evaluation_b"]) == (str(LOG), str(worse))
     assert comparison["accuracy"]["difference"]["mean"] == pytest.approx(-1 / 6)
     assert (comparison["won"], comparison["lost"]) == ([], ["001-1"])
@@ -68,7 +57,6 @@ def test_two_files_of_one_run_are_named(tmp_path: Path) -> None:
     note = "have the same letter in all but 0 of 450 answers that one of them got wrong"
     assert note in videomme("compare", first, copy).err
     assert note in videomme("compare", first, copy, "--json").json["same_answers"]
-    assert note in videomme("score", copy, "--against", first).err
     assert videomme("compare", first, other, "--json").json["same_answers"] is None
 
 

@@ -79,6 +79,32 @@ def test_the_margin_decides_if_equal_answers_are_equivalent_or_undecided() -> No
     assert videomme(*same, "--margin", "2", "--fail-if", "undecided").status == 1
 
 
+@pytest.mark.parametrize("kept", ["a third of the videos", "right answers"])
+def test_a_candidate_that_lost_answers_is_not_evaluated(tmp_path: Path, kept: str) -> None:
+    videos = json.loads(BASELINE.read_text())
+    for number, video in enumerate(videos):
+        video["questions"] = [
+            question
+            for question in video["questions"]
+            if question["response"]
+            and (number % 3 == 0 if "third" in kept else question["response"] == question["answer"])
+        ]
+    candidate = tmp_path / "part.json"
+    candidate.write_text(json.dumps(videos))
+    whole = str(BASELINE)
+    for pair in ((whole, str(candidate)), (str(candidate), whole)):
+        ended = videomme("gate", *pair)
+        assert ended.status == 4
+        assert "questions have no answer in" in ended.err
+    common = videomme("gate", whole, str(candidate), "--common", "--margin", "20", "--json")
+    assert common.status == 0
+    assert common.json["failed"] == 0
+    left = sum(len(video["questions"]) for video in videos)
+    assert common.json["compared"] == common.json["questions"] == left
+    assert common.json["same_answers"]
+    assert "All answers are the same." in videomme("gate", whole, whole, "--margin", "20").out
+
+
 def test_wrong_usage_has_its_own_status() -> None:
     for wrong in (
         ("gate", str(BASELINE)),

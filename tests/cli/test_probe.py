@@ -1,4 +1,4 @@
-"""`videomme probe`: what arrives at a real local server."""
+"""`videomme doctor MODEL --probe`: what arrives at a real local server."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
-from videomme_pipeline.videos.integrity import Verdict
+from videomme_pipeline.videos.integrity import CheckStatus
 
 Probe = Callable[..., dict[str, tuple[str, str]]]
 
@@ -30,12 +30,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def probe(folder: Path) -> Probe:
-    """Verdict and message of each check of a probed server, by check."""
+    """CheckStatus and message of each check of a probed server, by check."""
 
     def probe(server: ModelServer, **entry: object) -> dict[str, tuple[str, str]]:
         entries = {"served": {"base_url": server.base_url, **entry}}
         (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
-        ended = videomme("probe", "served", "--json")
+        ended = videomme("doctor", "served", "--probe", "--json")
         findings = {item["check"]: (item["verdict"], item["message"]) for item in ended.json}
         assert ended.status == ("failed" in {verdict for verdict, _ in findings.values()})
         return findings
@@ -83,7 +83,7 @@ def test_a_model_without_vision_answers_only_text(probe: Probe) -> None:
 @pytest.mark.parametrize(("answer", "verdict"), [("41 seconds", "ok"), ("5", "warning")])
 def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str) -> None:
     with ModelServer(answer=lambda _: answer) as server:
-        findings = probe(server, profile="vllm", frames_as="video")
+        findings = probe(server, profile="vllm", frames_as="frame_sequence")
         times = server.requests[-1].body["media_io_kwargs"]["video"]["frames_indices"]
     assert findings["times"][0] == verdict
     assert times[4] == 41 * 30
@@ -108,7 +108,7 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     reports = {"/version": {"version": "0.32.0"}}
     answer, limit = "41", 336 if profile == "vllm" else 100
     with ModelServer(answer=lambda _: answer, reports=reports, image_limit=limit) as server:
-        findings = probe(server, profile=profile, frames_as="native", tokens_per_frame=85)
+        findings = probe(server, profile=profile, frames_as="video_file", tokens_per_frame=85)
         bodies = [item.body for item in server.requests]
     contents = [body["messages"][0]["content"] for body in bodies]
     videos = [
@@ -144,7 +144,7 @@ def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
     with ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)) as page:
         entries = {"page": {"base_url": page.base_url}, "down": {"base_url": "http://127.0.0.1:9"}}
         (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
-        of_page, of_port = videomme("probe", "page"), videomme("probe", "down")
+        of_page, of_port = [videomme("doctor", name, "--probe") for name in ("page", "down")]
     assert page.request_count == 1
     assert "an HTML page, not JSON" in of_page.err
     assert "is the server up" in of_port.err
@@ -156,8 +156,10 @@ def test_a_single_request_has_one_attempt() -> None:
     with ModelServer(answer=lambda _: "1", reports={"/version": {"version": "0.32.0"}}) as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
         finding = asyncio.run(probe_once(model, build_model(model)))
-        assert (finding.verdict, server.request_count) == (Verdict.OK, 1)
-        native = model.model_copy(update={"profile": Profile.VLLM, "frames_as": FramesAs.NATIVE})
+        assert (finding.verdict, server.request_count) == (CheckStatus.OK, 1)
+        native = model.model_copy(
+            update={"profile": Profile.VLLM, "frames_as": FramesAs.VIDEO_FILE}
+        )
         finding = asyncio.run(probe_once(native, build_model(native)))
         assert finding.message == (
             "a video with 84 planned frames (fps_based-1) is answered with '1'"

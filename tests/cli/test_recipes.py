@@ -1,4 +1,4 @@
-"""`videomme recipes` and `videomme reproduce`."""
+"""`videomme recipe list`, `show` and `run`."""
 
 import json
 import random
@@ -44,13 +44,15 @@ def outside_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_published_number_is_reproduced_by_its_answers() -> None:
     Path("a.json").write_text(json.dumps(rows((667, 537, 467))))
-    lines = videomme("reproduce", "streamforest", "--from", "a.json").out.splitlines()
+    lines = videomme("recipe", "run", "streamforest", "--from", "a.json").out.splitlines()
     assert lines[0].startswith(
         "streamforest, without_subtitles, grade B: published 61.9, here 61.9, 95% CI 60."
     )
     assert [line.rsplit(": ")[-1] for line in lines[:4]] == ["consistent"] * 4
     assert "Not proven: engine: the script of the repository" in lines
-    assert "Not published: weights, frames, pixels, prompt, decoding, reader, denominator" in lines
+    assert (
+        "Not published: weights, frames, pixels, prompt, generation, reader, denominator" in lines
+    )
     audit = videomme("audit", "a.json", "--json").json
     cells = [row["fact"] for row in audit["findings"] if row["finding"] == "published_cell"]
     assert cells[0].endswith("667 of 900 + 537 of 900 + 467 of 900")
@@ -59,16 +61,16 @@ def test_a_published_number_is_reproduced_by_its_answers() -> None:
 
 def test_other_answers_are_not_consistent() -> None:
     Path("a.json").write_text(json.dumps(rows((500, 450, 400))))
-    document = videomme("reproduce", "streamforest", "--from", "a.json", "--json").json
+    document = videomme("recipe", "run", "streamforest", "--from", "a.json", "--json").json
     assert [row["is_consistent"] for row in document["values"]] == [False] * 4
-    shown = videomme("reproduce", "streamforest", "--from", "a.json").out
+    shown = videomme("recipe", "run", "streamforest", "--from", "a.json").out
     assert "here 50.0" in shown
     assert "-11.9 points, not consistent" in shown
 
 
 def test_the_denominator_is_that_of_the_recipe() -> None:
     Path("a.json").write_text(json.dumps(rows((700, 600, 600), unreadable=300)))
-    (value,) = videomme("reproduce", "gpt-4o", "--from", "a.json", "--json").json["values"]
+    (value,) = videomme("recipe", "run", "gpt-4o", "--from", "a.json", "--json").json["values"]
     answers = json.loads(Path("a.json").read_text())
     right = sum(row["prediction"] == row["answer"] for row in answers)
     assert value["here"] == pytest.approx(100 * right / 2_400)
@@ -76,23 +78,23 @@ def test_the_denominator_is_that_of_the_recipe() -> None:
 
 def test_contradictory_sources_name_each_other() -> None:
     Path("a.json").write_text(json.dumps(rows((700, 600, 600))))
-    shown = videomme("reproduce", "llava-video-72b", "--from", "a.json").out
+    shown = videomme("recipe", "run", "llava-video-72b", "--from", "a.json").out
     assert "Another source says: llava-video-72b-measured: 68.6 without_subtitles" in shown
 
 
 def test_recipes_are_listed_and_shown() -> None:
-    listed = videomme("recipes").out.splitlines()
+    listed = videomme("recipe", "list").out.splitlines()
     assert listed[0].split("\t") == ["recipe", "model", "track", "published", "grade", "frames"]
     assert len(listed) > 25
-    shown = videomme("recipes", "qwen3-vl-8b-script")
+    shown = videomme("recipe", "show", "qwen3-vl-8b-script")
     assert yaml.safe_load(shown.out)["not_published"] == ["engine", "denominator"]
     assert yaml.safe_load(shown.out)["settings"]["extra_body"] == "top_k 20, presence_penalty 1.5"
-    assert videomme("recipes", "gpt-4o", "--json").json["gpt-4o"]["published"] == {
+    assert videomme("recipe", "show", "gpt-4o", "--json").json["published"] == {
         "without_subtitles": {"overall": 71.9}
     }
 
 
 def test_answers_come_from_a_file_or_a_model() -> None:
-    assert "--from FILE" in videomme("reproduce", "gpt-4o").failed_with
+    assert "--from FILE" in videomme("recipe", "run", "gpt-4o").failed_with
     both = ("--from", "a.json", "--model", "x")
-    assert "--model NAME" in videomme("reproduce", "gpt-4o", *both).failed_with
+    assert "--model NAME" in videomme("recipe", "run", "gpt-4o", *both).failed_with

@@ -48,7 +48,7 @@ from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.integrity import Verdict
+from videomme_pipeline.videos.integrity import CheckStatus
 from videomme_pipeline.videos.packets import PacketIndex
 from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_and_probe, probe_videos
 
@@ -288,7 +288,7 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     monkeypatch.chdir(tmp_path)  # the workers have another working directory
     project = open_project(configuration, "data")
     findings = [f for f in examine(project, is_deep=True) if f.check.startswith(("cl", "worker"))]
-    assert [finding.verdict for finding in findings] == [Verdict.OK] * 3, findings
+    assert [finding.verdict for finding in findings] == [CheckStatus.OK] * 3, findings
     assert findings[0].message == f"a worker reads {project.store.root}"
     assert list((tmp_path / "data").rglob("mark")) == []
     path = write_video(tmp_path / "a.mp4")

@@ -6,8 +6,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
 from tests.support.cli import videomme
+from tests.support.commands import QuickCommand, write_served_project
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
@@ -16,6 +18,7 @@ from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
+from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 from videomme_pipeline.storage.tables import read_files, read_rows
 
 PRICES = {"input": 1000.0, "output": 0.0}
@@ -60,6 +63,27 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
     assert costs == [pytest.approx(ONE_QUESTION, rel=0.1)] * 6
     attempts = read_rows(project.store.attempts("videomme", "served", "002"), AttemptRow)
     assert [(attempt.status, attempt.failure) for attempt in attempts] == [(200, None)] * 3
+
+
+@pytest.mark.slow
+def test_runs_on_one_machine_spend_one_cost_limit_and_end_with_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
+    with ModelServer(delay_seconds=0.1) as server:
+        write_served_project(tmp_path, server)
+        file = tmp_path / "configuration" / "models.yaml"
+        models = yaml.safe_load(file.read_text())
+        models["served"]["limits"] |= {"max_cost_dollars": 0.055, "concurrent_runs": 3}
+        models["served"]["prices"] = {"input": 0, "output": 10_000 / 3}  # one cent per answer
+        file.write_text(yaml.safe_dump(models))
+        commands = [QuickCommand(tmp_path, "run", "served") for _ in range(3)]
+        ended = [command.finish() for command in commands]
+    assert server.request_count == 5
+    assert [run.status for run in ended] == [1, 1, 1], [run.err for run in ended]
+    assert all("Stopped served: stopped at $0.05" in run.err for run in ended)
+    assert all("counts the requests of this machine only" in run.err for run in ended)
+    assert not any("Left to another run" in run.err for run in ended)
 
 
 @pytest.mark.slow
@@ -144,4 +168,4 @@ def test_the_command_line_estimates_the_cost_stops_at_the_budget_and_resumes(
         usage = videomme("sql", "select * from usage", "--json").json
     assert server.request_count == 6
     assert usage[0]["cost_dollars"] == pytest.approx(6 * ONE_QUESTION, rel=0.1)
-    assert (usage[0]["answered"], usage[0]["attempts"]) == (6, 6)
+    assert (usage[0]["succeeded"], usage[0]["attempts"]) == (6, 6)

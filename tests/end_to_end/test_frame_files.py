@@ -123,7 +123,7 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
                 "decode_cpu_seconds_per_question from usage"
             ).fetchall()
             ((decoded_seconds,),) = connection.execute(
-                "select sum(decode_cpu_seconds) from decoding"
+                "select sum(decode_cpu_seconds) from decode_times"
             ).fetchall()
         assert checks["frames"] == "6 requests had the planned 1 to 3 frames"
         assert usage[0] == 2
@@ -266,7 +266,7 @@ def test_commands_know_the_file(
     assert "3 of 3 requested frames" in shown.err
     gone = videomme("cache", "gc", "--dry-run")
     assert "from_file-chosen.native.png" not in gone.out + gone.err
-    native = {"frames_as": FramesAs.NATIVE.value, "profile": "vllm"}
+    native = {"frames_as": FramesAs.VIDEO_FILE.value, "profile": "vllm"}
     write_served("http://127.0.0.1:9/v1", {"served": EVALUATION}, **native)
     refused = videomme("run", "served")
     assert refused.status == 1

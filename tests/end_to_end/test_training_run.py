@@ -88,7 +88,7 @@ def store(
     contents: dict[str, Any] = {
         "models": {"tiny": {"serve": serve, "limits": {"concurrency": 1}}},
         "evaluations/blind": {"benchmark": "clips", "model": "tiny"}
-        | {"decoding": {"max_tokens": 4}},
+        | {"generation": {"max_tokens": 4}},
         "checkpoints": {
             "run": {"pattern": f"{training}/checkpoint-*", "template": "blind", "margin": 30}
         },

@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
-from tests.support.real_vllm import Served, is_installed, running_vllm
+from tests.support.real_vllm import VllmServer, is_installed, running_vllm
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.warehouse.database import connect, query
 
@@ -32,19 +32,19 @@ def taken(**settings: float) -> Mapping[str, Any]:
 
 
 PLANNED: dict[str, Entry] = {
-    "rate": ("native", "qwen3_vl-2-max-16", {}),
-    "number": ("native", "uniform_n-8-endpoints", {}),
-    "patches": ("native", "qwen3_vl-1.patches-32-video-min-4096-max-300000", {}),
+    "rate": ("video_file", "qwen3_vl-2-max-16", {}),
+    "number": ("video_file", "uniform_n-8-endpoints", {}),
+    "patches": ("video_file", "qwen3_vl-1.patches-32-video-min-4096-max-300000", {}),
     "pictures": ("images", "uniform_n-8", {}),
     "frames": ("video", "uniform_n-40", {}),
 }
 """The way to send frames, the sampling, and further keys of the model, by evaluation."""
 OTHERS: dict[str, Entry] = {
     # The loader that vLLM chooses for the model ignores `num_frames`.
-    "few": ("native", "uniform_n-32-endpoints", taken(num_frames=32, fps=-1)),
-    "many": ("native", "fps_based-1-max-8", taken(num_frames=8, fps=1)),
-    "two_fewer": ("native", "qwen3_vl-2-max-16", taken(num_frames=-1, fps=2, max_frames=14)),
-    "two_more": ("native", "qwen3_vl-2-max-16", taken(num_frames=-1, fps=2, max_frames=18)),
+    "few": ("video_file", "uniform_n-32-endpoints", taken(num_frames=32, fps=-1)),
+    "many": ("video_file", "fps_based-1-max-8", taken(num_frames=8, fps=1)),
+    "two_fewer": ("video_file", "qwen3_vl-2-max-16", taken(num_frames=-1, fps=2, max_frames=14)),
+    "two_more": ("video_file", "qwen3_vl-2-max-16", taken(num_frames=-1, fps=2, max_frames=18)),
     # Without the times of the frames, vLLM keeps 32 of them.
     "first": ("video", "uniform_n-40", {"extra_body": {"media_io_kwargs": None}}),
 }
@@ -60,7 +60,7 @@ SHOWN = {
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     if not is_installed():
         pytest.skip("VIDEOMME_VLLM does not name an environment with vLLM")
     args = {"max-model-len": CONTEXT_TOKENS, "limit-mm-per-prompt": {"image": 8, "video": 1}}
@@ -96,7 +96,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield configuration
 
 
-def write(project: Path, served: Served, entries: Mapping[str, Entry]) -> None:
+def write(project: Path, served: VllmServer, entries: Mapping[str, Entry]) -> None:
     """Write an evaluation and a model of the same name for each entry, and remove all others."""
     for path in (project / "evaluations").glob("*.yaml"):
         path.unlink()
@@ -116,7 +116,7 @@ def write(project: Path, served: Served, entries: Mapping[str, Entry]) -> None:
             "benchmark": "clips",
             "model": name,
             "sampling": sampling,
-            "decoding": {"max_tokens": 4, "constrain_answer": True},
+            "generation": {"max_tokens": 4, "constrain_answer": True},
         }
         (project / "evaluations" / f"{name}.yaml").write_text(yaml.safe_dump(evaluation))
 
@@ -129,7 +129,7 @@ def rows_of(project: Path, evaluations: Collection[str], sql: str) -> list[dict[
     return [row for row in rows if row["evaluation"] in evaluations]
 
 
-def test_only_scores_of_the_planned_frames_may_be_cited(project: Path, served: Served) -> None:
+def test_only_scores_of_the_planned_frames_may_be_cited(project: Path, served: VllmServer) -> None:
     write(project, served, PLANNED | OTHERS)
     ended = videomme("run", *PLANNED, *OTHERS)
     assert ended.status == 0, ended.err
@@ -144,7 +144,7 @@ def test_only_scores_of_the_planned_frames_may_be_cited(project: Path, served: S
         assert f"({shown} of {planned})" in summaries[name]
 
 
-def test_the_dry_run_counts_the_tokens_that_vllm_reports(project: Path, served: Served) -> None:
+def test_the_dry_run_counts_the_tokens_that_vllm_reports(project: Path, served: VllmServer) -> None:
     write(project, served, PLANNED)
     assert videomme("run", *PLANNED).status == 0
     counted = "select evaluation, sum(prompt_tokens) as all_tokens, sum(text_tokens) as text"
@@ -159,10 +159,10 @@ def test_the_dry_run_counts_the_tokens_that_vllm_reports(project: Path, served: 
         assert 0 < text < row["text"], "a token of this model's text is a byte"
 
 
-def test_a_question_that_cannot_fit_is_not_sent(project: Path, served: Served) -> None:
+def test_a_question_that_cannot_fit_is_not_sent(project: Path, served: VllmServer) -> None:
     entry: dict[str, Entry] = {
-        "fits": ("native", "uniform_n-60-endpoints", {}),
-        "long": ("native", "uniform_n-80-endpoints", {}),
+        "fits": ("video_file", "uniform_n-60-endpoints", {}),
+        "long": ("video_file", "uniform_n-80-endpoints", {}),
     }
     write(project, served, entry)
     ended = videomme("run", *entry)

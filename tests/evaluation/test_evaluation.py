@@ -19,7 +19,7 @@ GOOD: Mapping[str, Any] = {
     "model": "served",
     "sampling": "uniform_n-16",
     "subtitles": "window-500",
-    "decoding": {"temperature": 0.5},
+    "generation": {"temperature": 0.5},
 }
 
 
@@ -38,7 +38,7 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
     ("change", "message"),
     [
         ({"samplng": "uniform_n-4"}, "unknown key `samplng`, did you mean `sampling`?"),
-        ({"decoding": {"max_token": 8}}, "`decoding.max_token`, did you mean `max_tokens`?"),
+        ({"generation": {"max_token": 8}}, "`generation.max_token`, did you mean `max_tokens`?"),
         ({"model": "qwen2.5-vl-7bb"}, "did you mean `qwen2.5-vl-7b`?"),
         ({"model": "gpt"}, "model gpt: not in models.yaml and not built in"),
         ({"benchmark": "smokey"}, "benchmark `smokey` is not set up in benchmarks.yaml, did you"),
@@ -57,7 +57,7 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ({"subtitles": "windw-500"}, "subtitle alignment 'windw-500': no such alignment"),
         ({"prompt": "contrct_v1"}, "no such template; choose official_v1, official_v1_zh"),
         ({"prompt": "own.txt"}, "prompt template 'own.txt': no such template"),
-        ({"reader": "strct"}, "`reader` is 'strct': did you mean `strict`?"),
+        ({"reader": "carful"}, "`reader` is 'carful': did you mean `careful`?"),
         ({"repeats": 0}, "`repeats` is 0: expected at least 1"),
         ({"repeats": "x"}, "`repeats` is 'x': expected a whole number"),
         ({"model": None}, "`model` is None"),
@@ -214,9 +214,9 @@ def test_a_fingerprint_does_not_depend_on_names(folder: Path) -> None:
 def test_fingerprints_of_stored_results_stay_the_same(folder: Path) -> None:
     """Stored scores and nightly runs contain these values; other values would make them stale."""
     every_key = {"judge": {"model": "served"}, "repeats": 3}
-    assert read(folder, "full", dict(GOOD) | every_key).fingerprint == "75ca7d36002e85c4f6c1dc30"
+    assert read(folder, "full", dict(GOOD) | every_key).fingerprint == "d50f9677d16a3db604950785"
     blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
-    assert blind.fingerprint == "236ff2057afcd29704a3b768"
+    assert blind.fingerprint == "d512a9068209e592fb0b6f32"
 
 
 CHANGES: list[Mapping[str, Any]] = [
@@ -234,9 +234,9 @@ CHANGES: list[Mapping[str, Any]] = [
     {"prompt": "official_v1"},
     {"frame_times": "<{seconds:.1f} seconds>"},
     {"reader": "official_v1"},
-    {"decoding": {"temperature": 0.0}},
-    {"decoding": {"temperature": 0.5, "max_tokens": 17}},
-    {"decoding": {"temperature": 0.5, "seed": 3}},
+    {"generation": {"temperature": 0.0}},
+    {"generation": {"temperature": 0.5, "max_tokens": 17}},
+    {"generation": {"temperature": 0.5, "seed": 3}},
     {"repeats": 2},
 ]
 

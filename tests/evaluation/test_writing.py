@@ -19,14 +19,14 @@ def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
     assert (evaluation.benchmark, evaluation.sampling_name) == (benchmark, "uniform_n-16")
     assert all(name in path.read_text() for name in (*TemplateName, *ReaderName))
     assert f"policy: {find_benchmark(benchmark).alignment}, full" in path.read_text()
-    uncommented = path.read_text().replace("# decoding:", "decoding:")
+    uncommented = path.read_text().replace("# generation:", "generation:")
     for key in ("temperature", "max_tokens", "seed"):
         uncommented = uncommented.replace(f"#   {key}", f"  {key}")
     for key in ("repeats:", "duration:", "subset:"):
         uncommented = uncommented.replace(f"# {key}", key)
     path.write_text(uncommented)
     evaluation = read_configuration(folder).evaluation("mine")
-    assert evaluation.decoding.seed == 7
+    assert evaluation.generation.seed == 7
     subset = evaluation.selection.subset
     assert subset is not None
     assert subset.stratify == tuple(

@@ -49,6 +49,20 @@ def test_a_padded_log_has_the_score_of_its_answers(tmp_path: Path) -> None:
     assert render(report, ReportKind.OFFICIAL) == render(plain, ReportKind.OFFICIAL)
 
 
+def test_padded_rows_keep_the_columns_that_the_user_names(tmp_path: Path) -> None:
+    rows = []
+    for number, row in enumerate(ROWS):
+        doc = dict(row["doc"])
+        doc["key"] = doc.pop("video_id")
+        rows.append((padded(row) if number % 7 == 0 else row) | {"doc": doc})
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reader, columns = ReaderName.OFFICIAL_V1, {"video_id": "doc.key"}
+    report = score_file(path, ScoreOptions(reader=reader, columns=columns))
+    plain = scored(tmp_path, ROWS)
+    assert (report.breakdowns, report.notes) == (plain.breakdowns, plain.notes)
+
+
 def test_padding_without_filtered_texts_is_recognized_by_its_unequal_number(tmp_path: Path) -> None:
     raw = [{key: row[key] for key in row if key != "filtered_resps"} for row in ROWS]
     report = scored(tmp_path, [padded(row) if n % 7 == 0 else row for n, row in enumerate(raw)])

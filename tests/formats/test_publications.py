@@ -20,7 +20,7 @@ from tests.support.scored_rows import questions_of, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
-from videomme_pipeline.formats.results_format import Scored
+from videomme_pipeline.formats.results_format import EvaluationResults
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -28,9 +28,9 @@ from videomme_pipeline.scoring.scored_question import Outcome
 ONCE = v1_evaluation(5)
 ROWS = [*ONCE, *(replace(row, repeat=1) for row in ONCE)]
 SETTINGS = {"template": {"name": "contract_v1"}, "repeats": 2}
-V1 = Scored(questions=questions_of(ONCE), rows=ROWS, settings=SETTINGS)
+V1 = EvaluationResults(questions=questions_of(ONCE), rows=ROWS, settings=SETTINGS)
 V2_ROWS = v2_evaluation(5)
-V2 = Scored(questions=questions_of(V2_ROWS), rows=V2_ROWS, settings={})
+V2 = EvaluationResults(questions=questions_of(V2_ROWS), rows=V2_ROWS, settings={})
 
 
 NEVER_ASKED = replace(ONCE[0], raw_output=None, error="timeout", outcome=Outcome.FAILED)
@@ -45,7 +45,7 @@ NEVER_ASKED = replace(ONCE[0], raw_output=None, error="timeout", outcome=Outcome
     ],
     ids=["v1", "v2", "not citable"],
 )
-def test_both_files_satisfy_the_published_schemas(scored: Scored) -> None:
+def test_both_files_satisfy_the_published_schemas(scored: EvaluationResults) -> None:
     aggregate, instance = (
         jsonschema.Draft7Validator(json.loads((GOLDEN / "schemas" / name).read_text()))
         for name in ("eval.schema.json", "instance_level_eval.schema.json")
@@ -58,7 +58,7 @@ def test_both_files_satisfy_the_published_schemas(scored: Scored) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scored", [V1, V2], ids=["v1", "v2"])
 def test_the_validator_of_every_eval_ever_accepts_both_files(
-    scored: Scored, tmp_path: Path
+    scored: EvaluationResults, tmp_path: Path
 ) -> None:
     """VIDEOMME_EVERY_EVAL_EVER is an environment with every-eval-ever, which needs Python 3.12."""
     folder = os.environ.get("VIDEOMME_EVERY_EVAL_EVER")
@@ -120,7 +120,7 @@ def test_an_instance_says_how_its_letter_was_read() -> None:
             "turn_idx": 0,
             "source": "output.raw[0][6:7]",
             "extracted_value": "B",
-            "extraction_method": "reader strict, rule rule",
+            "extraction_method": "reader careful, rule rule",
             "is_terminal": True,
         }
     ]
@@ -156,7 +156,7 @@ HUB_KEYS = {
     ],
 )
 def test_a_score_is_filed_under_the_dataset_of_its_benchmark(
-    scored: Scored, dataset: str, metric: str
+    scored: EvaluationResults, dataset: str, metric: str
 ) -> None:
     (row,) = yaml.safe_load(PUBLICATIONS["hugging_face"](scored))
     (entry,) = parse_eval_result_entries([row])

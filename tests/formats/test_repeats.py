@@ -16,7 +16,7 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.registry import find_benchmark, published_benchmarks
 from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.every_eval_ever import write_instances
-from videomme_pipeline.formats.results_format import Scored, json_lines
+from videomme_pipeline.formats.results_format import EvaluationResults, json_lines
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file, score_rows
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -129,7 +129,7 @@ def padded_log(rows: Sequence[ScoredQuestion]) -> str:
 
 def instances(rows: Sequence[ScoredQuestion]) -> str:
     """Instances of Every Eval Ever."""
-    return write_instances(Scored(questions=questions_of(rows), rows=rows, settings={}))
+    return write_instances(EvaluationResults(questions=questions_of(rows), rows=rows, settings={}))
 
 
 def counts(report: ScoreReport) -> list[tuple[str, int]]:
@@ -159,7 +159,7 @@ def test_repeats_in_a_file_narrow_no_interval(write: Any, benchmark: str, tmp_pa
         path = tmp_path / f"{number}.json"
         path.write_text(write(rows), encoding="utf-8")
         reports.append(
-            score_file(path, ScoreOptions(benchmark=benchmark, reader=ReaderName.STRICT))
+            score_file(path, ScoreOptions(benchmark=benchmark, reader=ReaderName.CAREFUL))
         )
     of_once, of_often = reports
     assert len(of_often.rows) == 10 * len(of_once.rows) == 400

@@ -21,7 +21,7 @@ from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.backends import (
     BACKENDS,
     PYAV,
-    Decoded,
+    DecodedFrame,
     Missing,
     decode_frames,
     refusal_reason,
@@ -55,10 +55,10 @@ def bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def decoded(path: Path, index: PacketIndex, frames: list[int], backend: str) -> list[Decoded]:
+def decoded(path: Path, index: PacketIndex, frames: list[int], backend: str) -> list[DecodedFrame]:
     items = list(decode_frames(path, index, frames, backend))
     assert [item for item in items if isinstance(item, Missing)] == []
-    return [item for item in items if isinstance(item, Decoded)]
+    return [item for item in items if isinstance(item, DecodedFrame)]
 
 
 def test_pyav_returns_the_frames_of_a_full_decode(odd_video: Path) -> None:
@@ -197,7 +197,7 @@ def test_frames_around_damage_are_right_and_the_damage_is_reported(tmp_path: Pat
     assert missing
     assert max(missing) - min(missing) < 2 * 24
     for item in items:
-        if isinstance(item, Decoded):
+        if isinstance(item, DecodedFrame):
             np.testing.assert_array_equal(item.frame.to_ndarray(), truth[item.number])
     assert sorted(item.number for item in items) == list(range(120))
 
@@ -234,7 +234,7 @@ def test_a_damaged_file_yields_no_wrong_picture(
         )
         index = index_packets(path)
         items = list(decode_frames(path, index, list(range(index.frame_count))))
-        frames = [item.frame for item in items if isinstance(item, Decoded)]
+        frames = [item.frame for item in items if isinstance(item, DecodedFrame)]
         assert 0 < len(frames) < 120, position
         for frame in frames:
             np.testing.assert_array_equal(frame.to_ndarray(), truth[frame.pts])

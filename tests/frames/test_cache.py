@@ -181,10 +181,10 @@ def test_everything_that_changes_a_pixel_changes_the_fingerprint() -> None:
 
 
 def test_equal_frame_counts_of_different_budgets_have_equal_fingerprints() -> None:
-    budgeted = parse_sampling("uniform_n-32.budgets-8-_-64")
+    by_duration = parse_sampling("uniform_n-32.frames_by_duration-8-_-64")
     plain = frames_fingerprint(parse_sampling("uniform_n-8"))
-    assert frames_fingerprint(budgeted, Duration.SHORT) == plain
-    assert frames_fingerprint(budgeted, Duration.LONG) != plain
+    assert frames_fingerprint(by_duration, Duration.SHORT) == plain
+    assert frames_fingerprint(by_duration, Duration.LONG) != plain
 
 
 def test_a_frame_set_has_arrays_and_a_contact_sheet(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from blake3 import blake3
 
 from tests.support.clips import CLIPS, DEFAULT_FOLDER, ENCODED_FRAMES, Clip, clip, facts
-from videomme_pipeline.frames.backends import Decoded, decode_frames, refusal_reason
+from videomme_pipeline.frames.backends import DecodedFrame, decode_frames, refusal_reason
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.videos.container import index_packets
 
@@ -48,7 +48,7 @@ def test_a_long_clip_repeats_the_pictures_of_its_minute(
         items = list(decode_frames(path, index, frames))
         assert [item.number for item in items] == list(frames)
         for item in items:
-            assert isinstance(item, Decoded)
+            assert isinstance(item, DecodedFrame)
             assert _digest(item.frame) == digests[item.number % ENCODED_FRAMES], (name, item.number)
 
 
@@ -64,8 +64,8 @@ def test_decord_reads_the_same_pictures(folder: Path, name: str) -> None:
         decode_frames(path, index, frames, "decord"),
         strict=True,
     ):
-        assert isinstance(ours, Decoded)
-        assert isinstance(other, Decoded)
+        assert isinstance(ours, DecodedFrame)
+        assert isinstance(other, DecodedFrame)
         expected = ours.frame.to_ndarray(format="rgb24").astype(int)
         assert np.abs(expected - other.frame.to_ndarray(format="rgb24")).mean() < 3
 

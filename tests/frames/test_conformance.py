@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "engines.md"
 TABLE = re.compile(r"(?<=<!-- conformance -->\n).*?(?=<!-- end -->)", re.DOTALL)
 CASES = 1_000
-MOST_FRAMES = 108_000
+MAX_FRAMES = 108_000
 """An hour. In longer videos the 32-bit numbers of transformers depend on the processor."""
 RATED = ("qwen_vl", "qwen2_vl", "qwen3_vl")
 FULL_CHROMA = "odd size"
@@ -75,7 +75,7 @@ def published(environment: str, **cases: Any) -> dict[str, Any]:
 
 def test_published_rules_choose_equal_frames(environment: str, table: list[str]) -> None:
     chance = random.Random(1)
-    totals = [chance.randint(2, MOST_FRAMES) for _ in range(CASES)]
+    totals = [chance.randint(2, MAX_FRAMES) for _ in range(CASES)]
     rates = (23.976, 24.0, 25.0, 29.97, 30.0, 60.0)
     rated = [(n, chance.choice(rates), 2.0, 4, chance.choice((64, 512, 768, 2048))) for n in totals]
     placed = [(total, min(chance.randint(1, 90), total - 1)) for total in totals]
@@ -145,7 +145,7 @@ def test_certified_recipes_have_the_frames_and_sizes_of_the_packages(environment
         assert isinstance(patches, Patches)
         limits = patches.model_dump(include={"min_pixels", "max_pixels", "total_pixels"})
         for _ in range(CASES // 10):
-            total, rate = chance.randint(2, MOST_FRAMES), chance.choice((23.976, 25.0, 29.97))
+            total, rate = chance.randint(2, MAX_FRAMES), chance.choice((23.976, 25.0, 29.97))
             size = chance.randint(120, 2000), chance.randint(120, 2000)
             frames = sampling.choose(steady(total, rate)).frames
             numbers.append((total, rate, sampling.fps, sampling.min_frames, sampling.max_frames))

@@ -181,7 +181,7 @@ def test_pyav_replaces_a_backend_that_would_return_wrong_frames(
 
 
 def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: Store) -> None:
-    sampling = parse_sampling("uniform_n-16.budgets-4-_-_")
+    sampling = parse_sampling("uniform_n-16.frames_by_duration-4-_-_")
     video_job = job(write_video(tmp_path / "a.mp4"), sampling, duration=Duration.SHORT)
     assert run(store, video_job)["a"].frame_sets[0].count == 4
     short = job(write_video(tmp_path / "b.mp4", frames=3), sampling)

@@ -141,6 +141,6 @@ def test_the_key_of_the_frames_depends_on_the_entries_of_their_video_only(tmp_pa
     assert [old == new for old, new in zip(before, after, strict=True)] == [False, True, False]
 
 
-def test_a_sampling_from_a_file_has_no_budgets() -> None:
-    with pytest.raises(ConfigurationError, match="remove the budgets"):
-        parse_sampling("from_file-a.budgets-8-16-32")
+def test_a_sampling_from_a_file_has_no_frames_by_duration() -> None:
+    with pytest.raises(ConfigurationError, match="remove `frames_by_duration`"):
+        parse_sampling("from_file-a.frames_by_duration-8-16-32")

@@ -18,8 +18,8 @@ from videomme_pipeline.frames.sampling import (
     MAX_FPS,
     MIN_FPS,
     STRATEGIES,
-    Budgets,
     FpsBased,
+    FramesByDuration,
     Keyframe,
     Limit,
     OnDamage,
@@ -198,12 +198,14 @@ def test_a_video_without_frames_has_an_empty_choice() -> None:
 
 
 def test_budgets_replace_the_count_of_a_duration_class() -> None:
-    sampling = UniformN(frames=32, budgets=Budgets(short=8, long=64))
+    sampling = UniformN(frames=32, frames_by_duration=FramesByDuration(short=8, long=64))
     clock = steady(1000, 10)
     counts = {d: sampling.choose(clock, d).count for d in (*Duration, None)}
     assert counts == {Duration.SHORT: 8, Duration.MEDIUM: 32, Duration.LONG: 64, None: 32}
     assert sampling.for_duration(Duration.SHORT) == UniformN(frames=8)
-    least = FpsBased(fps=1, min_frames=16, budgets=Budgets(short=8)).for_duration(Duration.SHORT)
+    least = FpsBased(
+        fps=1, min_frames=16, frames_by_duration=FramesByDuration(short=8)
+    ).for_duration(Duration.SHORT)
     assert (least.min_frames, least.max_frames) == (8, 8)
 
 
@@ -229,8 +231,11 @@ COMMON = {
     "picture": PICTURES,
     "on_damage": st.sampled_from(OnDamage),
     "backend": st.sampled_from(sorted(BACKENDS)),
-    "budgets": st.builds(
-        Budgets, short=st.none() | COUNTS, medium=st.none() | COUNTS, long=st.none() | COUNTS
+    "frames_by_duration": st.builds(
+        FramesByDuration,
+        short=st.none() | COUNTS,
+        medium=st.none() | COUNTS,
+        long=st.none() | COUNTS,
     ),
 }
 SAMPLINGS = (

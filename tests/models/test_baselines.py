@@ -8,7 +8,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.demo.smoke import questions as smoke
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
-from videomme_pipeline.models.video_llm import Decoding, Request, VideoLLM
+from videomme_pipeline.models.video_llm import Generation, Request, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 
 
@@ -27,7 +27,7 @@ def request(question: Question, repeat: int = 0) -> Request:
             subtitle_lines=0,
         ),
         frames=FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=()),
-        decoding=Decoding(),
+        generation=Generation(),
         repeat=repeat,
     )
 

@@ -58,7 +58,7 @@ def test_an_entry_is_read_with_its_name(tmp_path: Path) -> None:
         ("mine:\n  profile: vlm\n", "mine.*profile.*'vlm'"),
         ("mine: http://x\n", "mine.*base_url"),
         ("random:\n  model: x\n", "built in"),
-        ("mine:\n  frames_as: video\n", "generic does not take frames as video"),
+        ("mine:\n  frames_as: frame_sequence\n", "generic does not take frames as frame_sequence"),
         ("mine:\n  profile: vllm\n  frames_as: files\n", "shared_folder"),
     ],
 )

@@ -50,9 +50,9 @@ def test_unknown_sizes_reject_nothing() -> None:
 @pytest.mark.parametrize(
     ("entry", "size", "most"),
     [
-        ({"frames_as": "video"}, (448, 252), 452),  # 226 pairs of 16 × 9 patches
-        ({"frames_as": "native"}, (1280, 720), 54),  # 27 pairs of 46 × 26 patches
-        ({"profile": "sglang", "frames_as": "native"}, (1280, 720), 90),  # 36 × 20 patches
+        ({"frames_as": "frame_sequence"}, (448, 252), 452),  # 226 pairs of 16 × 9 patches
+        ({"frames_as": "video_file"}, (1280, 720), 54),  # 27 pairs of 46 × 26 patches
+        ({"profile": "sglang", "frames_as": "video_file"}, (1280, 720), 90),  # 36 × 20 patches
     ],
 )
 def test_pairs_of_a_video_count_by_the_rule_of_the_engine(
@@ -63,6 +63,6 @@ def test_pairs_of_a_video_count_by_the_rule_of_the_engine(
 
 
 def test_all_frames_of_a_qwen3_video_fit_if_they_share_a_limit() -> None:
-    model = spec(name="qwen3-vl-8b", frames_as="native")
+    model = spec(name="qwen3-vl-8b", frames_as="video_file")
     assert excess_of(model, 768, context_tokens=14_000, size=(1280, 720)) is None
     assert excess_of(model, 768, context_tokens=10_000, size=(1280, 720)) is not None

@@ -22,10 +22,10 @@ from PIL import Image
 from tests.support.builders import write_video
 from tests.support.made_up_requests import request, videos
 from tests.support.paths import ROOT
-from tests.support.real_vllm import Served, is_installed, running_vllm
+from tests.support.real_vllm import VllmServer, is_installed, running_vllm
 from tests.support.servers import server_at
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.frames.cache import Frame
+from videomme_pipeline.frames.cache import Frame, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
@@ -33,8 +33,8 @@ from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint_probe import probe
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import (
-    Decoding,
     FailureKind,
+    Generation,
     Reply,
     Request,
     ResponseFailure,
@@ -43,7 +43,7 @@ from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.videos.container import index_packets
-from videomme_pipeline.videos.integrity import Verdict
+from videomme_pipeline.videos.integrity import CheckStatus
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ TOKENS_PER_SECOND = 25
 FPS, SECONDS, SIZE, LARGE = 10, 40, (160, 120), (854, 480)
 
 
-def start(folder: Path, family: str, **options: Any) -> Iterator[Served]:
+def start(folder: Path, family: str, **options: Any) -> Iterator[VllmServer]:
     if not is_installed():
         pytest.skip("VIDEOMME_VLLM does not name an environment with vLLM")
     with running_vllm(folder, family, **options) as served:
@@ -66,7 +66,7 @@ def start(folder: Path, family: str, **options: Any) -> Iterator[Served]:
 @pytest.fixture(scope="module", params=sorted(SQUARES))
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
+) -> Iterator[VllmServer]:
     """vLLM as `serve` starts it, once with each model."""
     folder = tmp_path_factory.mktemp("vllm")
     limits = {
@@ -77,7 +77,7 @@ def served(
 
 
 @pytest.fixture(scope="module")
-def distrustful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def distrustful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     """vLLM without the options for settings of frames, pictures and local files."""
     args = {"trust-request-mm-kwargs": False, "limit-mm-per-prompt": {"image": 4, "video": 0}}
     yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args=args)
@@ -119,7 +119,7 @@ def with_frames(count: int, seconds_apart: float = 2.0) -> Request:
     return replace(
         example,
         frames=replace(example.frames, frames=frames),
-        decoding=Decoding(max_tokens=4, constrain_answer=True),
+        generation=Generation(max_tokens=4, constrain_answer=True),
     )
 
 
@@ -132,14 +132,15 @@ def _picture(width: int, height: int) -> bytes:
 def with_video(video: Path, sampling: str, size: tuple[int, int] = SIZE) -> Request:
     """A request with a video, whose frames are those that the sampling plans."""
     index = index_packets(video)
-    numbers = parse_sampling(sampling).choose(index.times).frames
+    chosen = parse_sampling(sampling)
+    numbers = chosen.choose(index.times).frames
     example = with_frames(len(numbers))
     frames = tuple(
         replace(frame, index=number, pts_seconds=float(index.seconds[number]))
         for frame, number in zip(example.frames.frames, numbers, strict=True)
     )
-    shown = replace(example.frames, frames=frames, source=video, video_size=size, sampling=sampling)
-    return replace(example, frames=shown)
+    whole = WholeVideo(path=video, size=size, sampling=chosen)
+    return replace(example, frames=replace(example.frames, frames=frames, video=whole))
 
 
 def text_and_frames(reply: Reply) -> tuple[int, int]:
@@ -148,7 +149,7 @@ def text_and_frames(reply: Reply) -> tuple[int, int]:
     return reply.usage.text_tokens, reply.usage.prompt_tokens - reply.usage.text_tokens
 
 
-def squares(served: Served) -> int:
+def squares(served: VllmServer) -> int:
     side = SQUARES[served.family]
     return round(SIZE[0] / side) * round(SIZE[1] / side)
 
@@ -167,10 +168,10 @@ def squares(served: Served) -> int:
     ],
 )
 async def test_a_video_costs_exactly_the_tokens_of_the_planned_frames(
-    served: Served, video: Path, sampling: str
+    served: VllmServer, video: Path, sampling: str
 ) -> None:
     example = with_video(video, sampling.format(rule=FAMILIES[served.family]))
-    reply = await served.ask(example, frames_as="native")
+    reply = await served.ask(example, frames_as="video_file")
     pairs = ceil(len(example.frames.frames) / 2)
     _, tokens = text_and_frames(reply)
     of_time = TIME_TOKENS if served.family == "qwen3_vl" else 0
@@ -181,35 +182,35 @@ async def test_a_video_costs_exactly_the_tokens_of_the_planned_frames(
 
 @pytest.mark.parametrize("limits", ["", ".patches-{side}-min-4096-max-200000"])
 async def test_frames_of_a_large_video_have_the_size_that_the_engine_gives_them(
-    served: Served, large_video: Path, limits: str
+    served: VllmServer, large_video: Path, limits: str
 ) -> None:
     side = "28" if served.family == "qwen2_5_vl" else "32-video"
     sampling = "uniform_n-8-endpoints" + limits.format(side=side)
     example = with_video(large_video, sampling, LARGE)
-    reply = await served.ask(example, frames_as="native")
+    reply = await served.ask(example, frames_as="video_file")
     _, tokens = text_and_frames(reply)
-    assert tokens == served.spec(frames_as="native").tokens_of(example.frames)
+    assert tokens == served.spec(frames_as="video_file").tokens_of(example.frames)
     assert reply.warning is None
 
 
-async def test_the_probe_counts_the_frames_of_each_sampling(served: Served) -> None:
+async def test_the_probe_counts_the_frames_of_each_sampling(served: VllmServer) -> None:
     samplings = [f"{FAMILIES[served.family]}-1", "uniform_n-8-endpoints", "fps_based-2-max-30"]
-    spec = served.spec(frames_as="native")
+    spec = served.spec(frames_as="video_file")
     findings = await probe(spec, OpenAICompatibleModel(spec), samplings)
     counted = {finding.check: finding.verdict for finding in findings}
     checks = ["text", *(f"frames of {sampling}" for sampling in samplings)]
-    assert [counted[check] for check in checks] == [Verdict.OK] * 4
+    assert [counted[check] for check in checks] == [CheckStatus.OK] * 4
 
 
-async def test_the_probe_knows_the_size_of_the_frames_of_a_video(served: Served) -> None:
-    spec = served.spec(frames_as="video")
+async def test_the_probe_knows_the_size_of_the_frames_of_a_video(served: VllmServer) -> None:
+    spec = served.spec(frames_as="frame_sequence")
     findings = await probe(spec, OpenAICompatibleModel(spec))
     (size,) = (finding for finding in findings if finding.check == "size of pictures")
-    assert size.verdict is Verdict.OK
+    assert size.verdict is CheckStatus.OK
 
 
-@pytest.mark.parametrize("frames_as", ["images", "video", "files"])
-async def test_frames_arrive_in_each_form(served: Served, frames_as: str) -> None:
+@pytest.mark.parametrize("frames_as", ["images", "frame_sequence", "files"])
+async def test_frames_arrive_in_each_form(served: VllmServer, frames_as: str) -> None:
     folder = served.folder / "100% of #1"
     folder.mkdir(exist_ok=True)
     values: dict[str, Any] = {"frames_as": frames_as}
@@ -222,15 +223,15 @@ async def test_frames_arrive_in_each_form(served: Served, frames_as: str) -> Non
     assert reply.warning is None
 
 
-async def test_dropped_frames_are_counted(served: Served, video: Path) -> None:
+async def test_dropped_frames_are_counted(served: VllmServer, video: Path) -> None:
     example = with_video(video, "uniform_n-32-endpoints")
     ignored = {"media_io_kwargs": {"video": {"num_frames": 32, "fps": -1}}}
-    reply = await served.ask(example, frames_as="native", extra_body=ignored)
+    reply = await served.ask(example, frames_as="video_file", extra_body=ignored)
     assert "32 frames of 160 × 120 pixels" in (reply.warning or "")
 
 
 async def test_the_server_reports_itself_and_the_options_of_serve_are_known(
-    served: Served,
+    served: VllmServer,
 ) -> None:
     reported = served.spec().reported_server()
     assert reported is not None
@@ -241,7 +242,7 @@ async def test_the_server_reports_itself_and_the_options_of_serve_are_known(
     assert (reported.system_fingerprint or "").startswith(f"vllm-{reported.version}")
 
 
-def test_the_defaults_that_vllm_takes_from_the_weights_are_known(served: Served) -> None:
+def test_the_defaults_that_vllm_takes_from_the_weights_are_known(served: VllmServer) -> None:
     settings = json.loads(served.serve.server_identity(None).generation_config or "{}")
     (log,) = served.folder.glob("*.log")
     overridden = re.search(r"overridden by .*?(\{.*?\})", log.read_text("utf-8"))
@@ -282,7 +283,7 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
         "exceeds the pre-allocated encoder cache size",
         "--max-num-batched-tokens",
         with_video(video, "fps_based-10"),
-        {"frames_as": "native", **sized(pixels=52_000 * side**2)},
+        {"frames_as": "video_file", **sized(pixels=52_000 * side**2)},
         ends_run=False,
     )
     return [
@@ -290,7 +291,7 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
         Provocation(
             "cannot be greater than max_model_len",
             "lower `max_tokens`",
-            replace(with_frames(1), decoding=Decoding(max_tokens=40_000)),
+            replace(with_frames(1), generation=Generation(max_tokens=40_000)),
         ),
         Provocation(
             "at most 0 audio",
@@ -340,13 +341,13 @@ def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
             "per-request media_io_kwargs are disabled",
             "--trust-request-mm-kwargs",
             with_video(video, "fps_based-1"),
-            {"frames_as": "native"},
+            {"frames_as": "video_file"},
         ),
         Provocation(
             "per-request media_io_kwargs are disabled",
             "--trust-request-mm-kwargs",
             with_frames(4),
-            {"frames_as": "video"},
+            {"frames_as": "frame_sequence"},
         ),
         Provocation(
             "per-request mm_processor_kwargs are disabled",
@@ -358,7 +359,7 @@ def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
             "at most 0 video",
             "--limit-mm-per-prompt",
             with_frames(4),
-            {"frames_as": "video", "extra_body": {"media_io_kwargs": None}},
+            {"frames_as": "frame_sequence", "extra_body": {"media_io_kwargs": None}},
         ),
         Provocation(
             "cannot load local files without",
@@ -375,7 +376,7 @@ def sized(pixels: int) -> dict[str, Any]:
     return {"extra_body": {"mm_processor_kwargs": {"size": size}}}
 
 
-async def provoke(served: Served, provoked: Provocation) -> None:
+async def provoke(served: VllmServer, provoked: Provocation) -> None:
     error = ModelError if provoked.ends_run else ResponseFailure
     model = provoked.model(served.spec(max_model_len=10**9, **provoked.values))
     try:
@@ -388,7 +389,7 @@ async def provoke(served: Served, provoked: Provocation) -> None:
         assert raised.value.kind is FailureKind.TOO_LARGE
 
 
-async def test_errors_of_the_table(served: Served, video: Path, tmp_path: Path) -> None:
+async def test_errors_of_the_table(served: VllmServer, video: Path, tmp_path: Path) -> None:
     for provoked in provocations(served.folder, tmp_path, video, SQUARES[served.family]):
         await provoke(served, provoked)
     with pytest.raises(ModelError, match="has no model 'another'"):
@@ -396,7 +397,7 @@ async def test_errors_of_the_table(served: Served, video: Path, tmp_path: Path) 
 
 
 async def test_errors_of_a_server_without_options(
-    distrustful: Served, video: Path, tmp_path: Path
+    distrustful: VllmServer, video: Path, tmp_path: Path
 ) -> None:
     for provoked in provocations_of_distrustful(video, tmp_path):
         await provoke(distrustful, provoked)
@@ -411,7 +412,7 @@ def test_every_text_of_vllm_in_the_table_is_provoked(video: Path, tmp_path: Path
     assert marked == {provoked.text for provoked in cases}
 
 
-async def test_concurrent_questions_about_a_video_are_answered(served: Served) -> None:
+async def test_concurrent_questions_about_a_video_are_answered(served: VllmServer) -> None:
     examples = [replace(with_frames(8), repeat=repeat) for repeat in range(16)]
     replies = await served.ask_all(examples)
     assert {reply.text for reply in replies} <= set("ABCD")
@@ -419,13 +420,13 @@ async def test_concurrent_questions_about_a_video_are_answered(served: Served) -
 
 
 @pytest.fixture(scope="module")
-def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     """vLLM with a model that hears. Its environment needs `soundfile`."""
     args = {"limit-mm-per-prompt": {"image": 8, "audio": 1}}
     yield from start(tmp_path_factory.mktemp("vllm"), "qwen2_5_omni", args=args)
 
 
-async def test_sound_arrives_beside_the_frames(hearing: Served) -> None:
+async def test_sound_arrives_beside_the_frames(hearing: VllmServer) -> None:
     silent = with_frames(4)
     reply = await hearing.ask(silent)
     _, tokens = text_and_frames(reply)
@@ -454,17 +455,17 @@ def sound_of(seconds: int) -> bytes:
 
 
 @pytest.fixture
-def two_replicas(tmp_path: Path) -> Iterator[Served]:
+def two_replicas(tmp_path: Path) -> Iterator[VllmServer]:
     yield from start(tmp_path, "qwen3_vl", replicas=2)
 
 
 def test_a_replica_that_is_killed_in_the_middle_of_a_run_loses_no_answer(
-    two_replicas: Served, tmp_path: Path
+    two_replicas: VllmServer, tmp_path: Path
 ) -> None:
     model = build_model(two_replicas.spec(base_url=two_replicas.urls), {})
     plan = RequestPlan(
         evaluation="test",
-        decoding=Decoding(max_tokens=4, constrain_answer=True),
+        generation=Generation(max_tokens=4, constrain_answer=True),
         limits=Limits(concurrency=4),
     )
     requests = videos(20, frames=4, load=lambda _: with_frames(4).frames)

@@ -38,7 +38,7 @@ def test_the_files_of_the_project_are_valid(check: Check, path: Any) -> None:
     ("kind", "value"),
     [
         ("evaluation", {"benchmark": "smoke", "model": "random", "samplng": "none"}),
-        ("evaluation", {"benchmark": "smoke", "model": "random", "reader": "strct"}),
+        ("evaluation", {"benchmark": "smoke", "model": "random", "reader": "carful"}),
         ("evaluation", {"benchmark": "smoke", "model": "x", "sampling": {"strategy": "uniform"}}),
         ("models", {"mine": {"profile": "vlm"}}),
         ("models", {"mine": {"name": "other"}}),

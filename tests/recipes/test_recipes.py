@@ -48,7 +48,7 @@ def test_an_evaluation_keeps_what_it_can_and_names_the_rest() -> None:
         "sampling": "qwen_vl-2-min-4-max-512.patches-32-min-3584-max-401408-total-19267584",
         "prompt": "official_v1",
         "reader": "official_v1",
-        "decoding": {"temperature": 0.7, "top_p": 0.8, "max_tokens": 32_768},
+        "generation": {"temperature": 0.7, "top_p": 0.8, "max_tokens": 32_768},
     }
     assert recipe.not_proven(is_evaluated=True) == [
         "weights: Qwen/Qwen3-VL-8B-Instruct",
@@ -56,11 +56,11 @@ def test_an_evaluation_keeps_what_it_can_and_names_the_rest() -> None:
         "extra_body: top_k 20, presence_penalty 1.5",
     ]
     names = [text.partition(":")[0] for text in recipe.not_proven(is_evaluated=False)]
-    assert {"frames", "pixels", "sampling", "decoding", "reader"} <= set(names)
+    assert {"frames", "pixels", "sampling", "generation", "reader"} <= set(names)
 
 
 def test_a_setting_that_nobody_published_is_named() -> None:
-    names = ["prompt", "decoding", "reader", "denominator"]
+    names = ["prompt", "generation", "reader", "denominator"]
     assert find_recipe("qwen2-vl-7b").not_published == names
 
 

@@ -24,7 +24,7 @@ from tests.support.child_tasks import log_and_wait
 from tests.support.commands import (
     CONCURRENCY,
     Command,
-    Finished,
+    ProcessResult,
     QuickCommand,
     run_quickly,
     write_served_project,
@@ -233,7 +233,7 @@ def _cpu_seconds(event: dict[str, Any]) -> float:
     return float(values.get("decode_cpu_seconds", {}).get("value", 0))
 
 
-def errors_of(ended: Sequence[Finished]) -> str:
+def errors_of(ended: Sequence[ProcessResult]) -> str:
     return "\n".join(f"{number}: {run.err}" for number, run in enumerate(ended))
 
 
@@ -258,11 +258,13 @@ class TestHosts:
 
     @needs_postgres
     def test_three_hosts_spend_one_cost_limit(self, tmp_path: Path) -> None:
+        limits = {"max_cost_dollars": 0.055, "concurrent_runs": 3}
         with postgres_server() as database, ModelServer(delay_seconds=0.1) as server:
-            hosts = Hosts(tmp_path, database.url, server, max_cost_dollars=0.055)
+            hosts = Hosts(tmp_path, database.url, server, **limits)
             commands = [hosts.start(n, "run", "served") for n in range(3)]
             ended = [command.finish() for command in commands]
             assert server.request_count == 5, errors_of(ended)
+            assert [run.status for run in ended] == [1, 1, 1], errors_of(ended)
 
     @needs_postgres
     def test_a_killed_host_and_cut_connections_cost_only_requests_in_flight(

@@ -57,8 +57,8 @@ HOSTILE: Mapping[str, tuple[str, str]] = {
     "a huge integer": (GOOD + "repeats: " + "9" * 9_000, "not readable as YAML"),
     "a huge hexadecimal": (GOOD + "repeats: 0x" + "f" * 9_000, "more than 64 bits"),
     "a huge sexagesimal": (GOOD + "repeats: 1" + ":59" * 3_000, "more than 64 bits"),
-    "a huge float": (GOOD + "decoding: {temperature: 1" + ":59" * 3_000 + ".5}", "not readable"),
-    "not a number": (GOOD + "decoding: {temperature: .nan}", "`decoding.temperature` is nan"),
+    "a huge float": (GOOD + "generation: {temperature: 1" + ":59" * 3_000 + ".5}", "not readable"),
+    "not a number": (GOOD + "generation: {temperature: .nan}", "`generation.temperature` is nan"),
     "an impossible date": (GOOD + "prompt: 2026-13-45", "no such template"),
     "bytes": (GOOD + "prompt: !!binary aGk=", "could not determine a constructor"),
     "a set": (GOOD + "sampling: !!set {a, b}", "could not determine a constructor"),
@@ -71,7 +71,7 @@ HOSTILE: Mapping[str, tuple[str, str]] = {
     "a sequence for a sampling": (GOOD + "sampling: 5", "`sampling"),
     "frames": (GOOD + "sampling: uniform_n-99999999999", "at most 10000"),
     "frames of the fps": (GOOD + "sampling: fps_based-99999999", "at most 240"),
-    "budgets": (GOOD + "sampling: keyframe-8.budgets-1-1-999999", "at most 10000"),
+    "budgets": (GOOD + "sampling: keyframe-8.frames_by_duration-1-1-999999", "at most 10000"),
     "a side": (GOOD + "sampling: uniform_n-8.long_side-9999999", "is above 8192"),
     "an area": (GOOD + "sampling: uniform_n-8.area-99999999999", "at most 67108864"),
 }
@@ -281,7 +281,7 @@ def test_a_name_has_a_length_that_file_systems_accept(folder: Path) -> None:
 def test_the_longest_file_names_can_be_written(tmp_path: Path) -> None:
     """The names of a failed partition: a track or an evaluation, a video, a temporary suffix."""
     sampling = parse_sampling(
-        "fps_based-0.12345678901234568-min-10000-max-10000.budgets-10000-10000-10000"
+        "fps_based-0.12345678901234568-min-10000-max-10000.frames_by_duration-10000-10000-10000"
         ".short_side-8192.jpeg-100.use_what_decodes.decord"
     )
     track = f"{sampling.name}.window-3600000-3600000"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Finished, run
+from tests.support.commands import ProcessResult, run
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 
@@ -22,7 +22,7 @@ def write_project(root: Path) -> None:
     write_project_in(root, Copy(root / "copy"))(evaluations, videos=["002"])
 
 
-def check_that_it_worked(ended: Finished) -> None:
+def check_that_it_worked(ended: ProcessResult) -> None:
     assert ended.status == 0, ended
     assert "1 report_page" in ended.err
     assert "videomme\tfew-subtitles\t3 of 2,700\t" in ended.out
@@ -88,7 +88,7 @@ def test_stored_results_and_files_can_be_read_on_systems_other_than_linux(tmp_pa
     write_project(tmp_path)
     assert run(tmp_path, "run").status == 0
 
-    def elsewhere(*arguments: str) -> Finished:
+    def elsewhere(*arguments: str) -> ProcessResult:
         ended = run(
             tmp_path, *arguments, PYTHONPATH=f"{ROOT / 'tests/support/without_linux'}:{ROOT}"
         )

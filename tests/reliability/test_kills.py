@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from tests.support.commands import (
     CONCURRENCY,
-    Finished,
+    ProcessResult,
     QuickCommand,
     members_of,
     run_quickly,
@@ -85,7 +85,7 @@ class Kills:
         return root
 
 
-def successful(root: Path) -> Finished:
+def successful(root: Path) -> ProcessResult:
     """A run that must be a success."""
     finished = run_quickly(root, "run")
     assert finished.status == 0, finished.err

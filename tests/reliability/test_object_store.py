@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.commands import Command, Finished, QuickCommand, run_quickly
+from tests.support.commands import Command, ProcessResult, QuickCommand, run_quickly
 from tests.support.faulty_proxy import Fault, FaultyProxy, faulty_proxy
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, s3_server
@@ -88,7 +88,7 @@ class Machine:
         own = {"VIDEOMME_DATA": self.url, "HOME": str(self.root)}
         return QuickCommand(self.root, *arguments, **own | environment)
 
-    def run(self, **environment: str) -> Finished:
+    def run(self, **environment: str) -> ProcessResult:
         return self.start("run", **environment).finish()
 
 
@@ -108,7 +108,7 @@ def tables_of(store: Store) -> Tables:
     return {
         str(path.relative_to(store.root)): _rows(parquet.read_table(path))
         for path in store.tables()
-        if not {"attempts", "decoding"}.intersection(path.parts)
+        if not {"attempts", "decode_times"}.intersection(path.parts)
     }
 
 
@@ -127,7 +127,7 @@ def assert_same(team: Team, machine: Machine) -> None:
     assert "Everything is fresh" in machine.run().err
 
 
-def assert_one_sentence(finished: Finished) -> None:
+def assert_one_sentence(finished: ProcessResult) -> None:
     assert finished.status == 1
     assert "Traceback" not in finished.err
     assert "check the address, the credentials, the network and the space" in finished.err
@@ -294,5 +294,5 @@ def test_a_killed_push_is_resumed(team: Team, proxy: FaultyProxy) -> None:
     assert resumed.status == 0, resumed.err
     assert f"{stored:,} were there already" in resumed.err
     assert tables_of(Store.at(url)) == team.on_disk
-    verified = run_quickly(disk, "store", "verify", url)
+    verified = run_quickly(disk, "cache", "verify", url)
     assert "0 are not" in verified.err

@@ -15,7 +15,7 @@ import pytest
 from tests.support.commands import (
     CONCURRENCY,
     Command,
-    Finished,
+    ProcessResult,
     members_of,
     run,
     runs_of,
@@ -144,7 +144,7 @@ def test_a_command_that_is_not_stopped_keeps_its_exit_status() -> None:
 
 def stop(
     root: Path, number: signal.Signals, moment: Callable[[], bool], *arguments: str
-) -> Finished:
+) -> ProcessResult:
     """Start a command, send it a signal at a moment, and check what every stop has in common."""
     command = Command(root, *arguments)
     assert command.wait_until(moment), command.finish()

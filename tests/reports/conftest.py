@@ -22,7 +22,7 @@ from tests.support.made_up_results import (
     v2_questions,
 )
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.reports.page import write_folder, write_page
+from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.scoring.nightly.assess import NightlyFindingRow
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION
 from videomme_pipeline.storage.layout import Store
@@ -105,11 +105,6 @@ def small_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shared_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(store, tmp_path_factory.mktemp("page") / "shared.html", share=True)
-
-
-@pytest.fixture(scope="session")
-def folder_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(store, tmp_path_factory.mktemp("folder"), benchmark="videomme")
 
 
 @pytest.fixture(scope="session")

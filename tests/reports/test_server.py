@@ -1,12 +1,10 @@
 """The server of the results page, over real connections and in Chromium."""
 
-import asyncio
 import io
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
@@ -24,9 +22,9 @@ from tests.support.made_up_results import (
     store_questions,
     v1_questions,
 )
+from tests.support.page_server import running_page
 from tests.support.paths import ROOT
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.reports.page import served_page
 from videomme_pipeline.reports.server import PageServer
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
@@ -69,16 +67,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def server(data: Store) -> Iterator[PageServer]:
-    server = PageServer(data, port=0)
-    server.show(served_page(data))
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(server.serve())
-    thread = threading.Thread(target=loop.run_until_complete, args=(asyncio.wait([task]),))
-    thread.start()
-    yield server
-    loop.call_soon_threadsafe(task.cancel)
-    thread.join()
-    loop.close()
+    with running_page(data) as server:
+        yield server
 
 
 def sheet_url(server: PageServer) -> str:
@@ -169,6 +159,19 @@ def test_a_frame_plays_the_video_from_its_time(chromium: Browser, server: PageSe
     page.on("console", lambda message: problems.append(message.text))
     page.goto(f"{server.url}#question?id=001-1")
     expect(page.get_by_role("img", name="Frame 8 at 0:30.0")).to_be_visible()
+    pictures = page.get_by_role("img", name="Frame ")
+    expect(pictures).to_have_count(8)
+    assert [pictures.nth(number).get_attribute("viewBox") for number in (0, 7)] == [
+        *("0 0 256 144", "1792 0 256 144"),
+    ]
+    assert page.evaluate(
+        """async () => {
+            const image = new Image();
+            image.src = document.querySelector("image").getAttribute("href");
+            await image.decode();
+            return [image.naturalWidth, image.naturalHeight];
+        }"""
+    ) == [2048, 144]
     assert problems == []
     with page.expect_response("**/videos/videomme/001") as response:
         page.get_by_role("button", name="Play from 0:10.0").click()

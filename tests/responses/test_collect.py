@@ -36,8 +36,8 @@ from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.models.video_llm import (
-    Decoding,
     FailureKind,
+    Generation,
     Reply,
     Request,
     ResponseFailure,
@@ -159,7 +159,7 @@ def test_repeats_of_a_question_have_different_seeds(tmp_path: Path) -> None:
         evaluation="test",
         limits=FAST,
         repeats=3,
-        decoding=Decoding(seed=10, temperature=0.7),
+        generation=Generation(seed=10, temperature=0.7),
     )
     with ModelServer() as server:
         responses = ask(tmp_path / "journal", videos(1), model_at(server), plan)

@@ -5,7 +5,7 @@ import pytest
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.responses.estimate import CostEstimate, PendingVideo, estimate_cost
 
 PRICES = Prices(input=1_000_000.0, cached_input=10_000.0, output=1_000.0)
@@ -21,7 +21,7 @@ def estimate(*videos: PendingVideo, context_tokens: int | None = None) -> CostEs
     return estimate_cost(
         "mine",
         MODEL,
-        Decoding(max_tokens=100),
+        Generation(max_tokens=100),
         videos,
         questions=5,
         context_tokens=context_tokens,

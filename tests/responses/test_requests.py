@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.made_up_requests import prompt, question, videos
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Decoding, FailureKind, Reply, ResponseFailure
+from videomme_pipeline.models.video_llm import FailureKind, Generation, Reply, ResponseFailure
 from videomme_pipeline.responses.requests import PendingRequest, RequestPlan, planned_requests
 
 PLAN = RequestPlan(evaluation="test")
@@ -67,7 +67,7 @@ def test_everything_that_can_change_an_answer_changes_the_fingerprint(
     changed = [
         fingerprint_of(name="other"),
         fingerprint_of(plan=RequestPlan(evaluation="test", observation="2026-11-21")),
-        fingerprint_of(plan=RequestPlan(evaluation="test", decoding=Decoding(seed=1))),
+        fingerprint_of(plan=RequestPlan(evaluation="test", generation=Generation(seed=1))),
         fingerprint_of(frames=["b", "a"]),
         fingerprint_of(repeat=1),
         fingerprint_of(number=2),

@@ -10,7 +10,7 @@ from tests.support.made_up_requests import videos
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.responses.requests import (
-    LONGEST_BACKOFF_SECONDS,
+    MAX_BACKOFF_SECONDS,
     PendingRequest,
     RequestPlan,
     planned_requests,
@@ -53,7 +53,7 @@ def test_no_delay_is_shorter_than_requested_or_ends_after_the_deadline(
     assert elapsed + seconds < LIMITS.deadline_seconds
     assert attempts < LIMITS.max_attempts
     if retry_after is None:
-        assert 0 < seconds <= LONGEST_BACKOFF_SECONDS
+        assert 0 < seconds <= MAX_BACKOFF_SECONDS
     else:
         assert retry_after <= seconds <= retry_after + 0.25
 

@@ -44,7 +44,7 @@ def test_answers_failures_tokens_and_money_are_counted() -> None:
     summary = summarize([ANSWERED, ANSWERED, FAILED])
     assert summary.numbers == {
         "responses": 3,
-        "answered": 2,
+        "succeeded": 2,
         "failed": 1,
         "attempts": 14,
         "prompt_tokens": 200,
@@ -80,5 +80,5 @@ def test_latencies_are_counted_below_powers_of_two_without_gaps() -> None:
 
 def test_sums_over_no_responses_are_unknown_and_not_zero() -> None:
     summary = summarize([])
-    assert summary.numbers == {"responses": 0, "answered": 0, "failed": 0, "attempts": 0}
+    assert summary.numbers == {"responses": 0, "succeeded": 0, "failed": 0, "attempts": 0}
     assert summary.latency_bins == {}

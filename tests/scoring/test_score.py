@@ -12,7 +12,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 QUESTION = questions_of([scored("007-2")])[0]
 
 
-def score(raw_output: str | None, reader: ReaderName = ReaderName.STRICT) -> ScoredQuestion:
+def score(raw_output: str | None, reader: ReaderName = ReaderName.CAREFUL) -> ScoredQuestion:
     return score_question(
         QUESTION,
         response_to(QUESTION, raw_output, warning="4 frames arrived"),
@@ -58,7 +58,7 @@ def test_the_row_has_the_reader_and_its_letter() -> None:
     response = "Either Apples or bees."
     assert score(response, ReaderName.OFFICIAL_V1).extracted_answer is Letter.A
     assert score(response).outcome is Outcome.UNREADABLE
-    assert score(response).reader == "strict"
+    assert score(response).reader == "careful"
 
 
 def test_a_row_has_the_facts_of_question_response_and_reading() -> None:
@@ -80,7 +80,7 @@ def test_a_row_has_the_facts_of_question_response_and_reading() -> None:
         "is_correct": True,
         "error": None,
         "num_frames": 8,
-        "reader": "strict",
+        "reader": "careful",
         "model": "made-up-model",
         "sampling": "uniform_n-8",
         "track": "with_subtitles",

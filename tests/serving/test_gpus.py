@@ -29,9 +29,9 @@ ENVIRONMENT = os.environ.get("VIDEOMME_TRANSFORMERS")
 GPUS = len(list(Path("/dev").glob("nvidia[0-9]*")))
 MODEL = "qwen2.5-vl-tiny"
 EVALUATIONS = {
-    "four": {**SERVED, "model": MODEL, "decoding": {"max_tokens": 4}},
-    "eight": {**SERVED, "model": MODEL, "decoding": {"max_tokens": 4}, "sampling": "uniform_n-8"},
-    "slow": {**SERVED, "model": MODEL, "decoding": {"max_tokens": 500}},
+    "four": {**SERVED, "model": MODEL, "generation": {"max_tokens": 4}},
+    "eight": {**SERVED, "model": MODEL, "generation": {"max_tokens": 4}, "sampling": "uniform_n-8"},
+    "slow": {**SERVED, "model": MODEL, "generation": {"max_tokens": 500}},
 }
 ENGINE_MIB = 100
 """An engine with the tiny model needs more memory of a GPU, most of it for CUDA itself."""

@@ -15,7 +15,7 @@ from videomme_pipeline.cli.run import PLANNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class CommandResult:
     """Exit status and output of a command."""
 
     status: int
@@ -37,7 +37,7 @@ class Ended:
         return message.removeprefix("Error: ").strip()
 
 
-def videomme(*arguments: str, stdin: str = "") -> Ended:
+def videomme(*arguments: str, stdin: str = "") -> CommandResult:
     """Run a command in this process, as the entry point does."""
     out, err, status = StringIO(), StringIO(), 0
     with (
@@ -51,7 +51,7 @@ def videomme(*arguments: str, stdin: str = "") -> Ended:
             run_command()
         except SystemExit as ended:
             status = int(ended.code or 0)
-    return Ended(status=status, out=out.getvalue(), err=err.getvalue())
+    return CommandResult(status=status, out=out.getvalue(), err=err.getvalue())
 
 
 def use(patch: pytest.MonkeyPatch, root: Path) -> None:

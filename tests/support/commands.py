@@ -30,7 +30,7 @@ CONCURRENCY = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class ProcessResult:
     """Exit status, output and seconds of a command, and the processes that outlived it."""
 
     status: int
@@ -86,7 +86,7 @@ class Command:
         else:
             self._process.send_signal(number)
 
-    def finish(self, stdin: str = "") -> Finished:
+    def finish(self, stdin: str = "") -> ProcessResult:
         """Send `stdin` and wait until the command has ended."""
         began = time.monotonic()
         if self._process.stdin is not None:
@@ -96,7 +96,7 @@ class Command:
         seconds = time.monotonic() - began
         survivors = members_of(self._process.pid)
         out, err = (_content(file) for file in (self._out, self._err))
-        return Finished(
+        return ProcessResult(
             status=status,
             out=out,
             err=err,
@@ -177,12 +177,12 @@ def _content(file: IO[bytes]) -> str:
 
 def run(
     root: Path, *arguments: str, shell: str = "true", stdin: str = "", **environment: str
-) -> Finished:
+) -> ProcessResult:
     """Run a command to its end."""
     return Command(root, *arguments, shell=shell, **environment).finish(stdin)
 
 
-def run_quickly(root: Path, *arguments: str, **environment: str) -> Finished:
+def run_quickly(root: Path, *arguments: str, **environment: str) -> ProcessResult:
     """Run a `QuickCommand` to its end."""
     return QuickCommand(root, *arguments, **environment).finish()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame, FrameSet
-from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.models.video_llm import Generation, Request
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response
@@ -66,14 +66,14 @@ def request(
     *,
     frames: int = 2,
     frame_bytes: int = 600,
-    **decoding: object,
+    **generation: object,
 ) -> Request:
     item = question(video, number)
     return Request(
         question=item,
         prompt=prompt(item, frames),
         frames=frame_set(video, frames, frame_bytes),
-        decoding=Decoding.model_validate(decoding),
+        generation=Generation.model_validate(generation),
     )
 
 

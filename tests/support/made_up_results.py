@@ -93,7 +93,7 @@ class MadeUpEvaluation:
     subtitles: str | None = None
     skill: float = 0.6
     repeats: int = 1
-    reader: ReaderName = ReaderName.STRICT
+    reader: ReaderName = ReaderName.CAREFUL
     responses: Mapping[str, str | None] = field(default_factory=dict)
     error: str = "503 Service Unavailable, asked 12 times"
     reasoning: str | None = None
@@ -117,7 +117,7 @@ class MadeUpEvaluation:
             "sampling": frames and frames.model_dump(mode="json"),
             "alignment": alignment and alignment.model_dump(mode="json"),
             "template": parse_template("contract_v1").model_dump(mode="json"),
-            "decoding": {"temperature": 0.0, "max_tokens": 64},
+            "generation": {"temperature": 0.0, "max_tokens": 64},
             "reader": self.reader.value,
             "repeats": self.repeats,
         }

@@ -98,7 +98,7 @@ def letter_of(question: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class ReceivedRequest:
     """One received request: its JSON, the text of its question, its time and its fault."""
 
     at_seconds: float
@@ -139,7 +139,7 @@ class ModelServer:
     """JSON by path, such as `/version`. Every other path has the list of models."""
     host: str = "127.0.0.1"
     port: int = 0
-    requests: list[Received] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
     most_in_flight: int = 0
@@ -256,7 +256,7 @@ class ModelServer:
         self.request_counts[question] += 1
         if self.keeps_bodies:
             self.requests.append(
-                Received(
+                ReceivedRequest(
                     at_seconds=time.monotonic(),
                     headers=headers,
                     body=body,

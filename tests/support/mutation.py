@@ -68,7 +68,7 @@ ROOMS: Mapping[str, Room] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class RoomResult:
     """The number of all changes of a room, and the status of those that were tried, by name."""
 
     room: str
@@ -199,7 +199,7 @@ def statuses_of(folder: Path, changes: Mapping[str, Path]) -> dict[str, str]:
     return statuses
 
 
-def table(rows: Sequence[Tried]) -> str:
+def table(rows: Sequence[RoomResult]) -> str:
     """A table with one row per room, in Markdown, and the names of all survivors below."""
     lines = [
         "| room | changes | tried | killed | no test calls the function |",
@@ -242,7 +242,7 @@ def main() -> None:
                 again = tried_again(folder, change, ROOMS[name])
                 statuses[change] = "no tests" if again == "survived" else again
         rows.append(
-            Tried(
+            RoomResult(
                 room=name,
                 changes=len(changes),
                 statuses={change: statuses[change] for change in sample},

@@ -38,7 +38,7 @@ ARGS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Served:
+class VllmServer:
     """A running vLLM with a tiny model."""
 
     family: str
@@ -71,7 +71,7 @@ def is_installed() -> bool:
 @contextmanager
 def running_vllm(
     folder: Path, family: str, args: Mapping[str, object] = {}, **changes: object
-) -> Iterator[Served]:
+) -> Iterator[VllmServer]:
     """Servers of a tiny model, with weights and logs in `folder`. `changes` are other settings."""
     weights = folder / "weights"
     maker = ROOT / "tests" / "support" / "tiny_qwen_vl.py"
@@ -94,6 +94,6 @@ def running_vllm(
             patch.setenv(variable, value)
         servers = serve.start(name, folder, lambda _healthy, _total, _output: None)
     try:
-        yield Served(family, name, servers.urls, folder, serve)
+        yield VllmServer(family, name, servers.urls, folder, serve)
     finally:
         servers.close()

@@ -48,7 +48,7 @@ def scored(
         is_correct=outcome is Outcome.CORRECT,
         error="no answer" if failed else None,
         num_frames=8,
-        reader="strict",
+        reader="careful",
         model="made-up-model",
         sampling="uniform_n-8",
         track="without_subtitles",

@@ -86,7 +86,7 @@ class SimulatedAlarms:
 
     Delays count runs, 1 for the first run of the drop, in histories that were not in alarm when
     the drop began. `missed` of these `histories` have no alarm. `alarms_of_t_test` is the count
-    without the policy: a paired t-test of every run against the baseline at 5%.
+    without the policy: a paired t-test of every run against the reference at 5%.
     """
 
     runs: int
@@ -114,9 +114,9 @@ def simulate_alarms(
     histories: int,
     budget: float,
     seed: int,
-    baselines: int = 1,
+    references: int = 1,
 ) -> SimulatedAlarms:
-    """Simulate the baselines and `runs` nightly runs. From `changes_at` on, accuracy is lower."""
+    """Simulate the references and `runs` nightly runs. From `changes_at` on, accuracy is lower."""
     alarms, alarms_of_t_test, delays = [], [], []
     for number in range(histories):
         generator = np.random.default_rng([seed, number])
@@ -127,13 +127,13 @@ def simulate_alarms(
                 (generator.random(chances.shape) >= (chances if run < changes_at else lower))
                 .sum(axis=1)
                 .astype(np.int64)
-                for run in range(1 - baselines, runs + 1)
+                for run in range(1 - references, runs + 1)
             ]
         )
         valid = np.ones_like(wrong, bool)
-        states = watch(_measure_of(wrong), valid, budget, baselines=baselines)[baselines - 1 :]
+        states = watch(_measure_of(wrong), valid, budget, references=references)[references - 1 :]
         alarms.append(sum(state.is_new for state in states))
-        alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[baselines:]))
+        alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[references:]))
         if changes_at > 1 and states[changes_at - 2].in_alarm:
             continue
         after = states[changes_at - 1 :]
@@ -158,12 +158,12 @@ def optimal_power(
     drop: float,
     runs: int,
     budget: float,
-    baselines: int | None = None,
+    references: int | None = None,
     histories: int = 4_000,
 ) -> float:
     """The share of drops that the best possible test reports within `runs` runs of the drop.
 
-    With `baselines`, the drop begins in the first run, and the test knows that and everything but
+    With `references`, the drop begins in the first run, and the test knows that and everything but
     the true accuracy, of which it has that many runs. Otherwise:
 
     It knows the true accuracy, the noise and the size of the drop, and spends the whole budget.
@@ -172,8 +172,8 @@ def optimal_power(
     """
     generator = np.random.default_rng(9)
     shift = drop / benchmark.noise
-    if baselines is not None:
-        return _power_from_the_first_run(generator, shift, runs, budget, baselines)
+    if references is not None:
+        return _power_from_the_first_run(generator, shift, runs, budget, references)
     unchanged = _cusum(generator.standard_normal((histories, int(6 * budget))), shift)
     threshold = brentq(lambda level: _run_length(unchanged, level) - budget, 0, 20, xtol=1e-3)
     scores = generator.standard_normal((histories, 20 + runs))
@@ -184,11 +184,11 @@ def optimal_power(
 
 
 def _power_from_the_first_run(
-    generator: np.random.Generator, shift: float, runs: int, budget: float, baselines: int
+    generator: np.random.Generator, shift: float, runs: int, budget: float, references: int
 ) -> float:
     """The power of the likelihood ratio of this drop, with equal false alarms in each run."""
-    before = baselines + np.arange(runs)
-    shifts = shift * baselines / np.sqrt(before * (before + 1))
+    before = references + np.arange(runs)
+    shifts = shift * references / np.sqrt(before * (before + 1))
     scores = generator.standard_normal((20_000, runs))
     unchanged, dropped = (
         np.cumsum(shifts * (scores + mean) - shifts**2 / 2, axis=1) for mean in (0, shifts)
@@ -219,11 +219,11 @@ def _run_length(evidence: NDArray[np.float64], threshold: float) -> float:
 
 
 def simulate_thresholds(
-    budgets: Sequence[float], *, runs: int, references: int, histories: int
+    budgets: Sequence[float], *, runs: int, pool_sizes: int, histories: int
 ) -> NDArray[np.float64]:
     """The evidence that raises a false alarm with probability 1 / budget in each run.
 
-    One row per budget, one column per run. The first run is compared with `references` runs. The
+    One row per budget, one column per run. The first run is compared with `pool_sizes` runs. The
     histories of unchanged runs are independent; those with an earlier alarm are left out. Once
     too few are left, the threshold stays the same.
     """
@@ -234,7 +234,7 @@ def simulate_thresholds(
     for run in range(runs):
         p_values = generator.random(histories)
         for evidence, p_value in zip(evidences, p_values, strict=True):
-            evidence.add(run, p_value, references + run)
+            evidence.add(run, p_value, pool_sizes + run)
         totals = np.array([evidence.total for evidence in evidences])
         for row, budget in enumerate(budgets):
             left = totals[quiet[row]]
@@ -263,7 +263,7 @@ class SimulatedChecks:
 def simulate_checks(
     benchmark: SimulatedBenchmark, *, runs: int, histories: int, seed: int, v2: bool
 ) -> SimulatedChecks:
-    """Simulate a baseline and `runs` runs of an unchanged model under the default policy."""
+    """Simulate a reference and `runs` runs of an unchanged model under the default policy."""
     spec = AlarmSpec()
     by_test: Counter[str] = Counter()
     alarms = []
@@ -284,7 +284,7 @@ def simulate_checks(
 def draw_runs(
     generator: np.random.Generator, benchmark: SimulatedBenchmark, runs: int, *, v2: bool
 ) -> list[list[ScoredQuestion]]:
-    """The rows of a baseline and of `runs` runs, a few of them unreadable or failed.
+    """The rows of a reference and of `runs` runs, a few of them unreadable or failed.
 
     Wrong letters flip too. The labels have the shape of the real benchmarks'.
     """
@@ -371,7 +371,7 @@ def _measure_of(wrong: Counts) -> RunCounts:
     return lambda runs: wrong[list(runs)]
 
 
-def _is_worse(baseline: NDArray[np.int64], run: NDArray[np.int64]) -> bool:
+def _is_worse(reference: NDArray[np.int64], run: NDArray[np.int64]) -> bool:
     """The decision of a two-sided test at 5%, as in `compare`, and only if the run is worse."""
-    paired = paired_difference(run, baseline, list(range(baseline.size)))
+    paired = paired_difference(run, reference, list(range(reference.size)))
     return paired.difference.mean > 0 and paired.p_value <= 0.05

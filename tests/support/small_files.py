@@ -33,7 +33,7 @@ def _archive(**members: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _workbook(rows: bytes, shared: bytes = b"") -> bytes:
+def workbook(rows: bytes, shared: bytes = b"") -> bytes:
     sheet = f"<worksheet {_MAIN}><sheetData>".encode() + rows + b"</sheetData></worksheet>"
     texts = f"<sst {_MAIN}>".encode() + shared + b"</sst>"
     return _archive(
@@ -55,16 +55,16 @@ def _parquet(**columns: "pa.Array[Any]") -> bytes:
     return packed.getvalue()
 
 
-def _cell(column: str, text: str) -> bytes:
+def cell(column: str, text: str) -> bytes:
     return f'<c r="{column}1" t="inlineStr"><is><t>{text}</t></is></c>'.encode()
 
 
 def _wide(rows: int, columns: int) -> bytes:
-    cells = b"".join(_cell("", f"c{n}") for n in range(columns))
+    cells = b"".join(cell("", f"c{n}") for n in range(columns))
     return b"<row>" + cells + b"</row>" + b"<row><c><v>1</v></c></row>" * rows
 
 
-_HEADER = b"".join(_cell("", name) for name in ("video_id", "prediction"))
+_HEADER = b"".join(cell("", name) for name in ("video_id", "prediction"))
 
 SMALL_FILES: Mapping[str, Callable[[], bytes]] = {
     "an open text of escapes": lambda: b'[{"a": "' + rb"\"" * 450_000,
@@ -99,19 +99,19 @@ SMALL_FILES: Mapping[str, Callable[[], bytes]] = {
         b",".join(b"c%d" % n for n in range(70_000)) + b"\n1" * 250_000
     ),
     "a table of one open text": lambda: b'a,b\n"' + b'""' * 490_000,
-    "a workbook of a long cell reference": lambda: _workbook(
+    "a workbook of a long cell reference": lambda: workbook(
         b'<row><c r="' + b"A" * 300_000 + b'1"/></row>'
     ),
-    "a workbook of rows": lambda: _workbook(b"<row/>" * 10_000_000),
-    "a workbook of cells": lambda: _workbook(b"<row>" + b"<c/>" * 15_000_000 + b"</row>"),
-    "a workbook of some rows": lambda: _workbook(b"<row/>" * 1_660_000),
-    "a workbook of some cells": lambda: _workbook(b"<row>" + b"<c/>" * 2_490_000 + b"</row>"),
-    "a workbook of cells in many rows": lambda: _workbook(
+    "a workbook of rows": lambda: workbook(b"<row/>" * 10_000_000),
+    "a workbook of cells": lambda: workbook(b"<row>" + b"<c/>" * 15_000_000 + b"</row>"),
+    "a workbook of some rows": lambda: workbook(b"<row/>" * 1_660_000),
+    "a workbook of some cells": lambda: workbook(b"<row>" + b"<c/>" * 2_490_000 + b"</row>"),
+    "a workbook of cells in many rows": lambda: workbook(
         (b"<row>" + b"<c/>" * 90 + b"</row>") * 26_000
     ),
-    "a workbook of spaces": lambda: _workbook(b" " * 100_000_000),
-    "a workbook with short rows": lambda: _workbook(_wide(100_000, 16_000)),
-    "a workbook of one shared text": lambda: _workbook(
+    "a workbook of spaces": lambda: workbook(b" " * 100_000_000),
+    "a workbook with short rows": lambda: workbook(_wide(100_000, 16_000)),
+    "a workbook of one shared text": lambda: workbook(
         b"<row>" + _HEADER + b"</row>" + b'<row><c/><c t="s"><v>0</v></c></row>' * 200_000,
         b"<si><t>" + b"A or B " * 100_000 + b"</t></si>",
     ),

@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import DecodedFrames, Frame
+from videomme_pipeline.frames.cache import DecodeTime, Frame
 from videomme_pipeline.project.schemas import schemas
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import AttemptRow, Response
@@ -39,7 +39,7 @@ STORED: Mapping[str, tuple[str, type]] = {
     "questions": ("BENCHMARK/questions.parquet", Question),
     "videos": ("BENCHMARK/videos/VIDEO.parquet", Video),
     "frames": ("frames/HASH/SETTINGS.parquet", Frame),
-    "decoding": ("decoding/NAME.parquet", DecodedFrames),
+    "decode_times": ("decode_times/NAME.parquet", DecodeTime),
     "subtitles": ("BENCHMARK/subtitles/TRACK/VIDEO.parquet", AlignedLine),
     "prompts": ("BENCHMARK/prompts/EVALUATION/VIDEO.parquet", Prompt),
     "responses": ("BENCHMARK/responses/EVALUATION/VIDEO.parquet", Response),
@@ -73,8 +73,23 @@ stored tables. In DuckDB, each facet is also a column of `questions`, `scored_qu
 | 0 | everything that was asked for is built, read or written |
 | 1 | an error, a failed partition or a failed check |
 | 2 | wrong arguments |
-| 3, 4 | `videomme gate`, `race`, `watch --once` and `wait`: undecided, not evaluated |
+| 3, 4 | `gate`, `race`, `checkpoint watch --once` and `checkpoint wait`: undecided, not evaluated |
 | 130, 143 | stopped by Ctrl-C or SIGTERM |
+
+## Commands
+
+`videomme --help` lists all commands. Names of earlier versions that are gone:
+
+| earlier | now |
+|---|---|
+| `watch`, `submit`, `wait` | `checkpoint watch`, `checkpoint submit`, `checkpoint wait` |
+| `recipes`, `reproduce` | `recipe list`, `recipe show`, `recipe run` |
+| `probe MODEL` | `doctor MODEL --probe` |
+| `publish` | `export --to hub` |
+| `store verify`, `store journal` | `cache verify`, `cache journal` |
+| `schema` | `init --schema` |
+| `score A --against B` | `compare B A` |
+| `serve` | nothing: a run starts the servers that it needs |
 """
 
 

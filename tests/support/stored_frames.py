@@ -10,7 +10,7 @@ from videomme_pipeline.storage.layout import Store
 def write_frames(
     store: Store, video_hash: str, sampling: Sampling, choice: Choice, frames: Sequence[Frame]
 ) -> FrameSet:
-    """Store `frames` and return them as they are read. `sampling` must be without budgets."""
+    """Store `frames` and return them as they are read. `sampling` has no `frames_by_duration`."""
     with FrameWriter(store, video_hash, sampling) as writer:
         for frame in frames:
             writer.add(frame)

@@ -67,7 +67,7 @@ def model() -> VideoLLM:
 
 def read(text: str) -> Letter | None:
     return assert_type(
-        read_answer(ReaderName.STRICT, text, letters=tuple(Letter)[:4]).letter, Letter | None
+        read_answer(ReaderName.CAREFUL, text, letters=tuple(Letter)[:4]).letter, Letter | None
     )
 
 
@@ -75,7 +75,7 @@ def score(question: Question, response: Response) -> ScoredQuestion:
     scored = score_question(
         question,
         response,
-        ReaderName.STRICT,
+        ReaderName.CAREFUL,
         example_id="001-1",
         evaluation_fingerprint="",
         sampling="uniform_n-8",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Command, Finished
+from tests.support.commands import Command, ProcessResult
 from tests.support.paths import ROOT
 
 GROUP = 60_001
@@ -68,12 +68,12 @@ def start_as(user: str, root: Path, *arguments: str, umask: str, **environment: 
     )
 
 
-def run_as(user: str, root: Path, *arguments: str, umask: str, **environment: str) -> Finished:
+def run_as(user: str, root: Path, *arguments: str, umask: str, **environment: str) -> ProcessResult:
     """Run a command as another user to its end."""
     return start_as(user, root, *arguments, umask=umask, **environment).finish()
 
 
-def error_of(ended: Finished) -> str:
+def error_of(ended: ProcessResult) -> str:
     """The one sentence of a command that failed."""
     assert ended.status == 1, ended
     assert "Traceback" not in ended.err

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import av
 
 from videomme_pipeline.benchmarks.locate import VideoFile
-from videomme_pipeline.frames.backends import Backend, Decoded
+from videomme_pipeline.frames.backends import Backend, DecodedFrame
 from videomme_pipeline.videos.packets import PacketIndex
 
 
@@ -16,8 +16,8 @@ class WholeBackend(Backend):
 
     def decode(
         self, path: VideoFile, index: PacketIndex, frames: Sequence[int]
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedFrame]:
         with av.open(str(path)) as container:
             for number, frame in enumerate(container.decode(video=0)):
                 if number - index.frames_before in frames:
-                    yield Decoded(number=number - index.frames_before, frame=frame, rotation=0)
+                    yield DecodedFrame(number=number - index.frames_before, frame=frame, rotation=0)

@@ -18,7 +18,7 @@ from pathlib import Path
 SUFFIXES = frozenset({".py", ".md", ".yaml", ".sql", ".js", ".html", ".toml"})
 IGNORED = (
     "tests/golden/",
-    "tests/scoring/readers/test_strict_forms.py",
+    "tests/scoring/readers/test_careful_forms.py",
     "tests/support/word_list.py",
     "tests/test_word_list.py",
 )

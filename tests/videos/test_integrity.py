@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
+from videomme_pipeline.videos.integrity import CheckStatus, Finding, check_data
 
 
 def own_copy(folder: Path) -> BenchmarkSettings:
@@ -32,18 +32,18 @@ def by_check(findings: list[Finding]) -> dict[str, Finding]:
 def test_without_an_accepted_license_nothing_else_is_checked(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"accept_license": False})
     (finding,) = check(spec, tmp_path)
-    assert (finding.check, finding.verdict) == ("license", Verdict.FAILED)
+    assert (finding.check, finding.verdict) == ("license", CheckStatus.FAILED)
     assert "accept_license: true" in finding.message
 
 
 def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
     findings = by_check(check(own_copy(tmp_path), tmp_path / "media"))
-    assert findings["license"].verdict is Verdict.OK
+    assert findings["license"].verdict is CheckStatus.OK
     assert "12 questions on 4 videos" in findings["annotations"].message
-    assert findings["videos"].verdict is Verdict.FAILED
+    assert findings["videos"].verdict is CheckStatus.FAILED
     assert f"3 of 4 under {tmp_path}" in findings["videos"].message
     assert f"missing: 004 ({v1_rows()[9]['videoID']})" in findings["videos"].message
-    assert findings["subtitles"].verdict is Verdict.WARNING
+    assert findings["subtitles"].verdict is CheckStatus.WARNING
     assert "0 of 4 videos" in findings["subtitles"].message
 
 
@@ -63,15 +63,15 @@ def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"limit": 3})
     (tmp_path / "subtitle" / f"{v1_rows()[0]['videoID']}.srt").touch()
     findings = check(spec, tmp_path / "media")
-    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    assert {finding.verdict for finding in findings} == {CheckStatus.OK}
 
 
 def test_a_missing_folder_fails(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"folder": str(tmp_path / "none")})
-    assert check(spec, tmp_path)[-1].verdict is Verdict.FAILED
+    assert check(spec, tmp_path)[-1].verdict is CheckStatus.FAILED
 
 
 def test_data_that_is_not_fetched_yet_is_a_warning(tmp_path: Path) -> None:
     findings = check(BenchmarkSettings(accept_license=True), tmp_path)
-    assert [finding.verdict for finding in findings] == [Verdict.OK, Verdict.WARNING]
+    assert [finding.verdict for finding in findings] == [CheckStatus.OK, CheckStatus.WARNING]
     assert "not fetched yet" in findings[-1].message

@@ -27,7 +27,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.evaluation.folder import reserved_columns
-from videomme_pipeline.frames.cache import DecodedFrames
+from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
@@ -467,10 +467,10 @@ def test_usage_per_question_counts_shared_frames_in_each_evaluation_and_unknown_
         write_rows(path, videos, EvaluatedVideo, fingerprint="f")
     put(store, [replace(row, evaluation="imported", usage=Usage()) for row in rows])
     for run, (video_id, seconds) in enumerate([("001", 0.2), ("001", 0.4), ("002", 0.9)]):
-        decoded = DecodedFrames(
+        decoded = DecodeTime(
             video_hash=f"video {video_id}", frames_fingerprint="frames", decode_cpu_seconds=seconds
         )
-        write_rows(store.decoding(str(run)), [decoded], DecodedFrames, fingerprint="f")
+        write_rows(store.decode_times(str(run)), [decoded], DecodeTime, fingerprint="f")
     with database.connect(store) as connection:
         usage = {row["evaluation"]: row for row in rows_of(connection, "select * from usage")}
     assert {name: row["frame_bytes_per_question"] for name, row in usage.items()} == {

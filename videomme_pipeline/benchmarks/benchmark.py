@@ -79,7 +79,7 @@ class DeclaredFacts(Spec):
     """The prompt that `videomme init` suggests."""
     alignment: str = "window-500"
     """The alignment that `videomme init` suggests."""
-    reader: str = "strict"
+    reader: str = "careful"
     """The published reader, which official reports use."""
     bibtex: str | None = None
     """The paper to cite with a score, as a BibTeX entry."""

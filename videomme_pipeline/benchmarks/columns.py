@@ -120,6 +120,8 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
         whole: list[Mapping[str, Any]] = whole_characters(rows)
     except FileNotFoundError:
         raise AnnotationError(f"{path}: no such file") from None
+    except RepeatedNameError as error:
+        raise AnnotationError(f"{path}: {error}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise AnnotationError(
@@ -138,6 +140,60 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
     if whole is not rows:
         _log.warning("%s: texts are cut inside a character, which is now U+FFFD", path)
     return whole
+
+
+class RepeatedNameError(ValueError):
+    """A column of a table, or a key of an object, that is there twice."""
+
+
+def check_names(names: Sequence[str], kind: str = "column", owner: str = "") -> None:
+    """Check that no name is there twice. Otherwise the last value would count, unnoticed.
+
+    Names that differ only by blanks are the same, and blank names are no names. `kind` and `owner`
+    are words for the message.
+
+    Raises:
+        RepeatedNameError: with the name and its two places.
+    """
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(map(str.strip, names), start=1):
+        first = numbers.setdefault(name, number)
+        if name and first != number:
+            raise RepeatedNameError(
+                f"the {kind} {name[:80]!r}{owner} is there twice, as {kind} {first:,} and {kind} "
+                f"{number:,}; rename or remove one of them"
+            )
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of JSON text.
+
+    Raises:
+        json.JSONDecodeError: if the text is not JSON.
+        RepeatedNameError: if an object has a key twice.
+    """
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        start = json.dumps(dict(pairs[:1]), ensure_ascii=False)[1:80]
+        check_names([name for name, _ in pairs], "key", f" of the object that begins with {start}")
+    return value
+
+
+def parquet_rows(path: Path, largest_bytes: int | None = None) -> list[Mapping[str, Any]]:
+    """The rows of a Parquet file of another program.
+
+    Raises:
+        DamagedFileError: if the file is damaged.
+        RepeatedNameError: if a column is there twice.
+        ValueError: if the rows need more memory than `largest_bytes`.
+    """
+    table = read_foreign_table(path, largest_bytes)
+    check_names(table.column_names)
+    return [*table.to_pylist()]
 
 
 def whole_characters(value: Any) -> Any:
@@ -164,7 +220,7 @@ def _replaced(value: Any) -> Any:
 def _read(path: Path) -> list[Mapping[str, Any]]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return [*read_foreign_table(path).to_pylist()]
+        return parquet_rows(path)
     data = path.read_bytes()
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
@@ -172,14 +228,15 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
         header = text.partition("\n")[0]
         return _delimited(text, "\t" if suffix == ".tsv" else max(",;\t", key=header.count))
     if suffix == ".jsonl":
-        return _objects([json.loads(line) for line in text.split("\n") if line.strip()])
-    value = json.loads(text)
+        return _objects([parse_json(line) for line in text.split("\n") if line.strip()])
+    value = parse_json(text)
     return _objects(list(value.values()) if isinstance(value, dict) else value)
 
 
 def _delimited(text: str, delimiter: str) -> list[Mapping[str, Any]]:
     """The rows of a table with a header, without blank ones."""
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    check_names(reader.fieldnames or ())
     rows: list[Mapping[str, Any]] = []
     for row in reader:
         if None in row:
@@ -242,9 +299,11 @@ def list_in(value: object) -> list[Any] | Mapping[str, Any] | None:
         return list(value)
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
         return None
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (parse_json, ast.literal_eval):
         try:
             parsed = parse(value)
+        except RepeatedNameError:
+            raise
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
         if isinstance(parsed, list | tuple | dict):

@@ -22,7 +22,7 @@ from videomme_pipeline.benchmarks.locate import (
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings, SourceKind
-from videomme_pipeline.benchmarks.source import Annotated, MediaFiles, OnProgress, Source
+from videomme_pipeline.benchmarks.source import AnnotationContent, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
 from videomme_pipeline.fingerprint import fingerprint
@@ -31,7 +31,7 @@ from videomme_pipeline.storage.objects import FileState, open_folder
 from videomme_pipeline.storage.publish import publish
 
 _log = logging.getLogger(__name__)
-_LATEST: dict[str, tuple[object, Annotated]] = {}
+_LATEST: dict[str, tuple[object, AnnotationContent]] = {}
 """The annotations that were read last, after their files, by benchmark. Each stage of a run opens
 its source again."""
 
@@ -53,7 +53,7 @@ class DeclaredSource(Source):
             *(annotations.file for annotations in declaration.annotations),
             *declaration.facet_files.values(),
         ]
-        self._stored: Annotated | None = None
+        self._stored: AnnotationContent | None = None
 
     @property
     def is_fetched(self) -> bool:
@@ -94,12 +94,12 @@ class DeclaredSource(Source):
             )
         return self.settings.select(annotated.require())
 
-    def stored_questions(self) -> Annotated | None:
+    def stored_questions(self) -> AnnotationContent | None:
         if self._stored is None and (files := self.stored_annotations()):
             self._stored = self._read(files)
         return self._stored
 
-    def _read(self, files: Sequence[MediaFile]) -> Annotated:
+    def _read(self, files: Sequence[MediaFile]) -> AnnotationContent:
         """The content of the annotation files, which are read again only if they changed."""
         with ExitStack() as opened:
             paths = [opened.enter_context(on_local_disk(file)) for file in files]

@@ -24,9 +24,9 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
 
-MOST_FACET_VALUES = 40
+MAX_FACET_VALUES = 40
 """A column with more values does not group questions."""
-_MOST_FILES = 100_000
+_MAX_FILES = 100_000
 _LOOKED_AT_ROWS = 1_000
 
 # Names of columns without case and punctuation, the most specific ones first.
@@ -78,7 +78,7 @@ def inspect_folder(
         AnnotationError: if the folder has no annotations with a video, a question and an answer, or
             several files of them.
     """
-    files = [path for path in islice(sorted(folder.rglob("*")), _MOST_FILES) if path.is_file()]
+    files = [path for path in islice(sorted(folder.rglob("*")), _MAX_FILES) if path.is_file()]
     tables = _tables(files) if annotations is None else [annotations]
     problems: list[str] = []
     declarations: dict[str, str] = {}
@@ -315,7 +315,7 @@ def _groups(rows: Rows, column: str) -> bool:
     if not values or not all(isinstance(cell, str | int) for cell in values):
         return False
     distinct = len(set(map(str, values)))
-    return 1 < distinct <= MOST_FACET_VALUES and 2 * distinct <= len(values)
+    return 1 < distinct <= MAX_FACET_VALUES and 2 * distinct <= len(values)
 
 
 def _dump(values: Mapping[str, Any]) -> str:

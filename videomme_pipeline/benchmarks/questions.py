@@ -35,7 +35,7 @@ from videomme_pipeline.benchmarks.declaration import (
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids
-from videomme_pipeline.benchmarks.source import Annotated, Problem
+from videomme_pipeline.benchmarks.source import AnnotationContent, Problem
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
@@ -52,7 +52,9 @@ _CONTRACT_VIDEO = "video_path"
 _LISTED = 10
 
 
-def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: str) -> Annotated:
+def read_questions(
+    declaration: Declaration, files: Sequence[Path], benchmark: str
+) -> AnnotationContent:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
     After the annotation files, `files` has those of the facets.
@@ -77,7 +79,7 @@ def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: s
         questions = [
             replace(q, facets=Facets({**q.facets, facet: values[q.question_id]})) for q in questions
         ]
-    return Annotated(
+    return AnnotationContent(
         questions=tuple(questions),
         hidden=reader.hidden,
         inexact_answers=reader.inexact_answers,

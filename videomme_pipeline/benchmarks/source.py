@@ -42,7 +42,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Annotated:
+class AnnotationContent:
     """The content of a benchmark's annotations.
 
     `hidden` is the number of rows whose answer is not published. They are left out, and so are the
@@ -132,7 +132,7 @@ class Source(ABC):
             VideoMMEError: if they cannot be fetched.
         """
 
-    def stored_questions(self) -> Annotated | None:
+    def stored_questions(self) -> AnnotationContent | None:
         """The questions before they are selected, or None if they have yet to be fetched.
 
         Raises:

@@ -18,11 +18,6 @@ Kind = TypeVar("Kind", bound=StrEnum)
 
 _PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "published"
 
-_NAMES = sorted(path.stem for path in _PUBLISHED.glob("*.yaml"))
-
-BENCHMARKS = f"{', '.join(_NAMES)}, one of a package, or your own"
-"""The benchmarks for help texts. Importing their registry would make `--help` slow."""
-
 
 def complete_evaluation(typed: str) -> list[str]:
     """The names of evaluation files that begin with `typed`, for shell completion."""
@@ -41,7 +36,8 @@ def complete_benchmark(typed: str) -> list[str]:
         own = read_configuration(configuration_folder()).benchmarks
     except ConfigurationError:  # completion shows no errors
         own = {}
-    return sorted(name for name in {*_NAMES, *own} if name.startswith(typed))
+    published = {path.stem for path in _PUBLISHED.glob("*.yaml")}
+    return sorted(name for name in published | own.keys() if name.startswith(typed))
 
 
 def evaluation_argument(metavar: str, text: str) -> Any:
@@ -57,50 +53,67 @@ BenchmarkNames = Annotated[
     typer.Option(
         "--benchmark",
         "-b",
-        help=f"All evaluations of this benchmark: {BENCHMARKS}. Repeatable.",
+        help="All evaluations of this benchmark. Repeatable.",
         autocompletion=complete_benchmark,
     ),
 ]
+DEFAULT_BENCHMARK = "videomme"
+"""The benchmark of results files, unless an option or an evaluation says another one."""
+FILES = "Results files"
+"""The panel of options about results files, of which evaluations need none."""
 BenchmarkName = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--benchmark", "-b", help=f"Benchmark: {BENCHMARKS}.", autocompletion=complete_benchmark
+        "--benchmark",
+        "-b",
+        help="Benchmark. Default: that of a named evaluation, else videomme.",
+        autocompletion=complete_benchmark,
+        rich_help_panel=FILES,
     ),
 ]
 JudgeName = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Model in models.yaml that reads the responses the strict reader cannot read.",
+        help="Model in models.yaml that reads the responses the careful reader cannot read.",
     ),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        help="NAME=COLUMN: a file has NAME (prediction, answer, options, …) in COLUMN, for example "
-        "prediction=GPT-4o in a table with one column per model, or "
-        "id=lvb_acc.id,response=submission.* in nested objects. Repeatable. Or a YAML file of "
-        "such pairs (`prediction: GPT-4o`)."
+        help="Column of a value (prediction, answer, options, …), for example prediction=GPT-4o "
+        "or id=lvb_acc.id,response=submission.*, or a YAML file of such pairs. Repeatable.",
+        rich_help_panel=FILES,
     ),
 ]
 ColumnsOfSecond = Annotated[
-    list[str] | None, typer.Option("--columns-b", help="The same for the second file only.")
+    list[str] | None,
+    typer.Option("--columns-b", help="The same for the second file only.", rich_help_panel=FILES),
 ]
-Margin = Annotated[float, typer.Option(min=0.0, help="Points that are no difference in practice.")]
+Track = Annotated[
+    str, typer.Option(help="with_subtitles or without_subtitles.", rich_help_panel=FILES)
+]
+Annotations = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="File with the questions, if others lack them.", rich_help_panel=FILES
+    ),
+]
+FileReader = Annotated[str, typer.Option(help="Answer reader.", rich_help_panel=FILES)]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")
+]
+Margin = Annotated[float, typer.Option(min=0.0, help="Points that make no difference.")]
 FailIfVerdict = Annotated[
     str, typer.Option(help="Verdict that fails: worse, not-equivalent or undecided.")
 ]
 AllowUndecided = Annotated[
-    bool, typer.Option("--allow-undecided", help="Exit with 0 instead of 3 if undecided.")
+    bool, typer.Option("--allow-undecided", help="Exit with 0 if undecided.")
 ]
 MaxFailed = Annotated[
-    float, typer.Option(min=0.0, max=1.0, help="Largest share of unanswered questions.")
+    float, typer.Option(min=0.0, max=1.0, help="Largest share without an answer.")
 ]
-Annotations = Annotated[
-    Path | None, typer.Option(help="File of the dataset, for results files without options.")
-]
-FileReader = Annotated[str, typer.Option(help="Answer reader for the files.")]
-JUnitFile = Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")]
+JUnitFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit XML file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 

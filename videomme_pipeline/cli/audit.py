@@ -1,6 +1,5 @@
 """The command `audit`: facts about runs that anyone who cites a score should know."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +9,8 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkName,
     Columns,
+    Output,
+    Track,
     check_output,
     evaluation_argument,
     known_name,
@@ -18,6 +19,7 @@ from videomme_pipeline.cli.arguments import (
 from videomme_pipeline.cli.context import announce, note, out, own_store, print_json
 from videomme_pipeline.cli.stored_scores import (
     audited_run,
+    benchmark_of,
     file_options,
     names_files,
     open_findings,
@@ -35,26 +37,23 @@ def audit(
     runs: Annotated[
         list[str], evaluation_argument("RUN", "Results files or folders, or evaluations.")
     ],
-    benchmark: BenchmarkName = "videomme",
+    benchmark: BenchmarkName = None,
     blind: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="A run of the same model without frames."),
     ] = None,
-    track: Annotated[
-        str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
-    ] = "unknown",
+    track: Track = "unknown",
     annotations: Annotations = None,
     columns: Columns = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write an HTML page.")
-    ] = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Check results files, or evaluations, for what makes a score wrong.
 
     Prints one line per finding: severity, id, fact, and how often chance gives
-    it. What a file does not contain cannot be checked, and a note says so. Exits
-    with status 1 if a finding is an error.
+    it. What a file does not contain cannot be checked, and a note says so. The
+    output is also written as an HTML page if you name one. Exits with status 1 if a
+    finding is an error.
     """
     announce("Checking…")
     from videomme_pipeline.reports.audit import audit_page, show_findings
@@ -66,8 +65,8 @@ def audit(
     store = own_store()
     options = file_options(
         store,
-        benchmark,
-        "strict",
+        benchmark or benchmark_of(store, runs),
+        "careful",
         annotations,
         track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
         columns=renamed_columns(columns),

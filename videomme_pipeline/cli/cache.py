@@ -1,4 +1,4 @@
-"""Commands for stored data: cache ls, cache gc."""
+"""Commands for stored data: cache ls, gc, verify, journal."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -8,7 +8,9 @@ import typer
 from videomme_pipeline.cli.arguments import AsJson
 from videomme_pipeline.cli.context import note, open_project, print_json, show
 
-commands = typer.Typer(no_args_is_help=True, help="List what is stored, and free disk space.")
+commands = typer.Typer(
+    no_args_is_help=True, help="List, verify or move what is stored, and free disk space."
+)
 
 
 @commands.command("ls", epilog="Example: videomme cache ls")
@@ -65,3 +67,41 @@ def cache_gc(
         note(f"Freed {decimal(freed)}.")
     if as_json:
         print_json({"removed": not dry_run, "bytes": freed, "garbage": reasons})
+
+
+@commands.command("verify", epilog="Example: videomme cache verify ~/backup")
+def cache_verify(
+    url: Annotated[
+        str, typer.Argument(help="A folder, or an fsspec URL such as s3://bucket/folder.")
+    ],
+) -> None:
+    """Verify all bytes of the tables of a store. Damaged tables are set aside."""
+    from videomme_pipeline.storage.layout import Store
+    from videomme_pipeline.storage.tables import verify
+
+    intact, problems = verify(Store.at(url, title="store").tables())
+    for problem in problems:
+        note(problem)
+    note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")
+    if problems:
+        raise typer.Exit(1)
+
+
+@commands.command("journal", epilog="Example: videomme cache journal data/journal.sqlite")
+def cache_journal(
+    source: Annotated[
+        str,
+        typer.Argument(help="An SQLite file, or postgresql+psycopg2://user:password@host/name."),
+    ],
+) -> None:
+    """Copy another journal into the journal of this project, and verify both.
+
+    The journal of this project is in PostgreSQL if VIDEOMME_POSTGRES_URL is set, and otherwise an
+    SQLite file. An SQLite file that was copied is renamed to `….copied`, so that no run uses it.
+    """
+    from videomme_pipeline.project.runs.journal import copy_into
+
+    copied = copy_into(open_project().store, source)
+    for table in copied:
+        kept = f", and {table.different:,} others were kept" if table.different else ""
+        note(f"Copied {table.copied:,} {table.name}; {table.same:,} were there already{kept}.")

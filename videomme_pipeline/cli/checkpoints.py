@@ -1,4 +1,4 @@
-"""Commands for the checkpoints of training runs: watch, submit, wait."""
+"""Commands for the checkpoints of training runs: checkpoint watch, submit, wait."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from videomme_pipeline.cli.gate import FAILED, NOT_EVALUATED, UNDECIDED
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.errors import ModelError, NotReadyError
 
-commands = typer.Typer()
+commands = typer.Typer(no_args_is_help=True, help="Evaluate the checkpoints of training runs.")
 
 _ANSWER_SECONDS = 60.0
 """The longest time for an answer of Dagster, which loads the project first."""
@@ -31,7 +31,7 @@ _STATE = """query($run: ID!) { result: runOrError(runId: $run) {
     label ... on JsonMetadataEntry { jsonString } } } } } }"""
 
 
-@commands.command(epilog="Example: videomme watch --once")
+@commands.command(epilog="Example: videomme checkpoint watch --once")
 def watch(
     once: Annotated[
         bool, typer.Option("--once", help="Evaluate what is finished now, and stop. For cron.")
@@ -66,7 +66,7 @@ def watch(
     _end(rows, as_json=as_json)
 
 
-@commands.command(epilog="Example: videomme submit my-run 1000")
+@commands.command(epilog="Example: videomme checkpoint submit my-run 1000")
 def submit(
     run: Annotated[str, typer.Argument(metavar="RUN", help="An entry in checkpoints.yaml.")],
     step: Annotated[int, typer.Argument(metavar="STEP", min=0, help="The training step.")],
@@ -98,7 +98,9 @@ def submit(
     write(f"{launched['run']['runId']}\n")
 
 
-@commands.command(epilog='Example: videomme wait "$(videomme submit my-run 1000)" --json')
+@commands.command(
+    epilog='Example: videomme checkpoint wait "$(videomme checkpoint submit my-run 1000)" --json'
+)
 def wait(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `submit` printed.")],
     every: Annotated[

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BenchmarkName
+from videomme_pipeline.cli.arguments import BenchmarkName, Output
 from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
@@ -22,12 +22,10 @@ commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would
 def frames_show(
     video: Annotated[str, typer.Argument(help="A file, or the id of a video of any benchmark.")],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
-    benchmark: BenchmarkName = "",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Image file, .jpg or .png.")
-    ] = None,
+    benchmark: BenchmarkName = None,
+    output: Output = None,
 ) -> None:
-    """Write a contact sheet of the frames that a model would be sent."""
+    """Write a contact sheet of the frames that a model would be sent, as .jpg or .png."""
     from videomme_pipeline.frames.sampling import FromFile
     from videomme_pipeline.frames.sampling_names import configured_sampling
     from videomme_pipeline.frames.show import show_frames

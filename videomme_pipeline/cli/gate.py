@@ -1,7 +1,7 @@
 """The command `gate`: whether a candidate is as good as a baseline, for CI."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,11 +25,19 @@ from videomme_pipeline.cli.arguments import (
     renamed_columns,
 )
 from videomme_pipeline.cli.context import announce, err, note, own_store, print_json, write
-from videomme_pipeline.cli.stored_scores import file_options, rows_and_settings
+from videomme_pipeline.cli.stored_scores import (
+    benchmark_of,
+    file_options,
+    names_files,
+    note_same_answers,
+    rows_and_settings,
+)
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
 if TYPE_CHECKING:
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
@@ -49,7 +57,7 @@ def gate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Another run of the baseline; the mean of all is compared. Repeatable.",
+            help="Another run of the baseline, for the mean of all. Repeatable.",
         ),
     ] = None,
     margin: Margin = 2.0,
@@ -60,9 +68,13 @@ def gate(
         typer.Option(help="Fail if a value of this facet is worse, too. Repeatable."),
     ] = None,
     max_failed: MaxFailed = 0.1,
+    common: Annotated[
+        bool,
+        typer.Option("--common", help="Compare only the questions that all files have."),
+    ] = False,
     junit: JUnitFile = None,
-    benchmark: BenchmarkName = "videomme",
-    reader: FileReader = "strict",
+    benchmark: BenchmarkName = None,
+    reader: FileReader = "careful",
     annotations: Annotations = None,
     columns: Columns = None,
     columns_b: ColumnsOfSecond = None,
@@ -70,10 +82,11 @@ def gate(
 ) -> None:
     """Decide if a candidate is as good as a baseline.
 
-    The verdict is better, worse, equivalent (within the margin) or undecided.
-    Exits with 0 if the gate passes, 1 if it fails, 2 after wrong usage, 3 if
-    undecided, and 4 if the two cannot be compared. In GitHub Actions, it writes
-    the summary, the outputs and an annotation of the step.
+    The verdict is better, worse, equivalent (within the margin) or undecided. A
+    question that one of two files lacks has no answer. Exits with 0 if the gate
+    passes, 1 if it fails, 2 after wrong usage, 3 if undecided, and 4 if the two
+    cannot be compared. In GitHub Actions, it writes the summary, the outputs and
+    an annotation of the step.
     """
     announce("Comparing…")
     from videomme_pipeline.scoring.statistics.gate import FailIf, decide
@@ -83,25 +96,49 @@ def gate(
         rule = choice(FailIf, fail_if, "rule for --fail-if")
         store = own_store()
         names = renamed_columns(columns)
+        benchmark = benchmark or benchmark_of(store, [baseline, candidate])
         both = [
             file_options(store, benchmark, reader, annotations, columns=chosen)
             for chosen in (names, names | renamed_columns(columns_b))
         ]
-        runs = [
-            rows_and_settings(text, store, both[0])[0] for text in (baseline, *(baseline_run or ()))
-        ]
+        names_a = [baseline, *(baseline_run or ())]
+        runs = [rows_and_settings(name, store, both[0])[0] for name in names_a]
         others, _ = rows_and_settings(candidate, store, both[1])
+        sides = [*zip(names_a, runs, strict=True), (candidate, others)]
         decision = replace(
             decide(
-                as_repeats(runs), others, margin=margin, facets=facet or [], max_failed=max_failed
+                as_repeats(runs),
+                others,
+                margin=margin,
+                facets=facet or [],
+                asked=_asked(sides, store, common=common),
+                max_failed=max_failed,
             ),
             baseline=baseline,
             candidate=candidate,
         )
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
+    if any(names_files(name, store) for name, _ in sides):
+        note_same_answers((baseline, candidate), (runs[0], others))
     details: dict[str, object] | None = {} if as_json else None
     raise report("Gate", decision, rule, junit, details, allow_undecided=allow_undecided)
+
+
+def _asked(
+    sides: "Sequence[tuple[str, Sequence[ScoredQuestion]]]", store: "Store | None", *, common: bool
+) -> set[str]:
+    """The questions that every run was to answer, with the runs given by name and rows.
+
+    An evaluation was to answer the questions that it selects. A results file does not say what was
+    asked, so it was to answer all questions of the other runs, or those in `common`.
+    """
+    ids = [{row.question_id for row in rows} for _, rows in sides]
+    selected = [
+        own for (name, _), own in zip(sides, ids, strict=True) if not names_files(name, store)
+    ]
+    limits = ids if common else selected
+    return set.intersection(*limits) if limits else set.union(*ids)
 
 
 def not_evaluated(

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson, BenchmarkName, evaluation_argument
+from videomme_pipeline.cli.arguments import (
+    DEFAULT_BENCHMARK,
+    AsJson,
+    BenchmarkName,
+    evaluation_argument,
+)
 from videomme_pipeline.cli.context import open_project, own_store, show
 from videomme_pipeline.cli.stored_scores import stored_scores
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, LicenseNotAcceptedError
@@ -28,7 +33,7 @@ def power(
     against: Annotated[
         str | None, typer.Option(help="Another evaluation: measure the noise between the two.")
     ] = None,
-    benchmark: BenchmarkName = "videomme",
+    benchmark: BenchmarkName = None,
     videos: Annotated[
         int | None, typer.Option(min=2, help="Number of videos, for a subset.")
     ] = None,
@@ -70,9 +75,11 @@ def power(
     if against is not None and evaluation is None:
         raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
     rows = None if evaluation is None else _answered(evaluation)
-    sizes = [_size(rows, benchmark, videos, questions)]
+    sizes = [_size(rows, benchmark or DEFAULT_BENCHMARK, videos, questions)]
     if evaluation is None and videos is None and questions is None:
-        sizes += [size for size in _selected_sizes(benchmark) if size != sizes[0]]
+        sizes += [
+            size for size in _selected_sizes(benchmark or DEFAULT_BENCHMARK) if size != sizes[0]
+        ]
     noise = None if rows is None or discordance is not None else _noise(rows, against)
     measured = USUAL_CORRELATION if noise is None else noise.correlation
     if discordance is not None:

@@ -74,7 +74,9 @@ def race(
         checks=(last.check,),
         detectable=plan.detectable,
         questions=last.questions,
+        compared=last.compared,
         failed=last.failed,
+        same_answers=last.same_answers,
     )
     details = {"stop": last.stop, "looks": looks} if as_json else None
     raise report("Race", decision, rule, junit, details, allow_undecided=allow_undecided)

@@ -1,11 +1,12 @@
-"""Commands about published numbers: recipes, reproduce."""
+"""Commands about published numbers: recipe list, show, run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from videomme_pipeline.cli.arguments import (
+    DEFAULT_BENCHMARK,
     Annotations,
     AsJson,
     BenchmarkName,
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from videomme_pipeline.recipes.recipe import Recipe
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
-commands = typer.Typer()
+commands = typer.Typer(
+    no_args_is_help=True, help="Published numbers with their settings, and comparisons with them."
+)
 
 
 def _complete(typed: str) -> list[str]:
@@ -39,56 +42,63 @@ def _complete(typed: str) -> list[str]:
     return [name for name in recipe_names() if name.startswith(typed)]
 
 
-@commands.command(epilog="Example: videomme recipes qwen2.5-vl-7b")
-def recipes(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="RECIPE", help="Show this recipe.", autocompletion=_complete),
-    ] = None,
-    benchmark: BenchmarkName = "videomme",
-    as_json: AsJson = False,
-) -> None:
-    """List published numbers with their settings, or show one.
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="Name of a recipe.", autocompletion=_complete)
+]
+
+
+@commands.command("list", epilog="Example: videomme recipe list")
+def recipe_list(benchmark: BenchmarkName = None, as_json: AsJson = False) -> None:
+    """List published numbers.
 
     A grade says where the settings come from: A code and answers of the authors, B
     a statement of the authors, C a measurement of others, D inferred.
     """
-    import yaml
-
-    from videomme_pipeline.recipes.recipe import find_recipe, recipes_of
+    from videomme_pipeline.recipes.recipe import recipes_of
     from videomme_pipeline.reports.terminal.tables import show_rows
 
-    chosen = {name: find_recipe(name)} if name else recipes_of(benchmark)
-    facts = {
-        key: recipe.model_dump(mode="json", exclude_defaults=True)
-        | {"not_published": recipe.not_published}
-        for key, recipe in chosen.items()
-    }
+    recipes = recipes_of(benchmark or DEFAULT_BENCHMARK)
+    if as_json:
+        print_json({name: _facts(recipe) for name, recipe in recipes.items()})
+        return
+    rows = [
+        {
+            "recipe": name,
+            "model": recipe.title,
+            "track": track,
+            "published": f"{values['overall']:.1f}",
+            "grade": recipe.grade.value,
+            "frames": recipe.settings.get("frames"),
+        }
+        for name, recipe in recipes.items()
+        for track, values in recipe.published.items()
+    ]
+    show_rows(out, rows)
+
+
+@commands.command("show", epilog="Example: videomme recipe show qwen2.5-vl-7b")
+def recipe_show(name: RecipeName, as_json: AsJson = False) -> None:
+    """Show a published number with its sources and settings."""
+    import yaml
+
+    from videomme_pipeline.recipes.recipe import find_recipe
+
+    facts = _facts(find_recipe(name))
     if as_json:
         print_json(facts)
-    elif name is not None:
-        write(yaml.safe_dump(facts[name], sort_keys=False, allow_unicode=True, width=100))
     else:
-        rows = [
-            {
-                "recipe": key,
-                "model": recipe.title,
-                "track": track,
-                "published": f"{values['overall']:.1f}",
-                "grade": recipe.grade.value,
-                "frames": recipe.settings.get("frames"),
-            }
-            for key, recipe in chosen.items()
-            for track, values in recipe.published.items()
-        ]
-        show_rows(out, rows)
+        write(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100))
 
 
-@commands.command(epilog="Example: videomme reproduce qwen2.5-vl-7b --from results.json")
-def reproduce(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="Name of a recipe.", autocompletion=_complete)
-    ],
+def _facts(recipe: "Recipe") -> dict[str, Any]:
+    """The facts in the file of a recipe, and the settings that nobody published."""
+    stated = recipe.model_dump(mode="json", exclude_defaults=True)
+    return stated | {"not_published": recipe.not_published}
+
+
+@commands.command("run", epilog="Example: videomme recipe run qwen2.5-vl-7b --from results.json")
+def recipe_run(
+    name: RecipeName,
     file: Annotated[
         Path | None, typer.Option("--from", help="Results file with the answers of the model.")
     ] = None,
@@ -113,29 +123,29 @@ def reproduce(
     which ones nobody published.
     """
     from videomme_pipeline.recipes.recipe import find_recipe
-    from videomme_pipeline.recipes.reproduction import reproduce as compare
+    from videomme_pipeline.recipes.reproduction import reproduce
 
     if (file is None) == (model is None):
         raise ConfigurationError("give the answers with --from FILE, or a model with --model NAME")
-    chosen = find_recipe(recipe)
-    of_track = chosen.track(track)
+    recipe = find_recipe(name)
+    of_track = recipe.track(track)
     if model is not None:
-        rows = _ask(recipe, chosen, model, of_track, max_cost)
-        result = compare(recipe, rows, of_track, is_evaluated=True)
+        rows = _ask(name, recipe, model, of_track, max_cost)
+        result = reproduce(name, rows, of_track, is_evaluated=True)
     else:
         announce("Scoring…")
         from videomme_pipeline.formats.score_file import score_file
 
         options = file_options(
             own_store(),
-            chosen.benchmark,
-            chosen.reader.value,
+            recipe.benchmark,
+            recipe.reader.value,
             annotations,
             track=of_track,
             columns=renamed_columns(columns),
         )
         report = score_file(file or Path(), options)
-        result = compare(recipe, report.rows, of_track, notes=(*report.notes, *report.remarks))
+        result = reproduce(name, report.rows, of_track, notes=(*report.notes, *report.remarks))
     if as_json:
         print_json(result)
     else:

@@ -1,4 +1,4 @@
-"""Commands that show or publish stored results: report, leaderboard, sql, export, publish."""
+"""Commands that show or publish stored results: report, scores, sql, export."""
 
 import os
 import sys
@@ -9,9 +9,10 @@ import typer
 
 from videomme_pipeline.cli.arguments import (
     AsJson,
-    BenchmarkNames,
     EvaluationNames,
+    Output,
     check_output,
+    complete_benchmark,
     evaluation_argument,
     known_name,
 )
@@ -19,13 +20,15 @@ from videomme_pipeline.cli.context import announce, note, open_project, out, sho
 from videomme_pipeline.cli.stored_scores import (
     open_findings,
     print_findings,
+    score_tables,
     scores_file,
+    show_score_tables,
     stored_scores,
 )
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.formats.results_format import EvaluationResults
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
@@ -38,15 +41,9 @@ ScoredEvaluation = Annotated[
 @commands.command(epilog="Example: videomme report --share --output results.html")
 def report(
     evaluations: EvaluationNames = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File, or folder with --folder.")
-    ] = None,
+    output: Output = None,
     share: Annotated[
         bool, typer.Option("--share", help="Leave out question text, responses and frames.")
-    ] = False,
-    folder: Annotated[
-        bool,
-        typer.Option("--folder", help="Write a folder with images of the frames. Do not share it."),
     ] = False,
     serve: Annotated[
         bool,
@@ -62,20 +59,14 @@ def report(
     Without names, the page shows all evaluations.
     """
     announce("Reading the results…")
-    from videomme_pipeline.reports.page import served_page, write_folder, write_page
+    from videomme_pipeline.reports.page import served_page, write_page
 
-    if share and (folder or serve):
+    if serve and (share or output):
         raise ConfigurationError(
-            f"--{'folder' if folder else 'serve'} and --share exclude each other: a shared page "
-            "has no frames and videos; leave out one of the two"
-        )
-    if serve and (folder or output):
-        raise ConfigurationError(
-            f"--serve and --{'folder' if folder else 'output'} exclude each other: --serve writes "
-            "no files; leave out one of the two"
+            f"--serve and --{'share' if share else 'output'} exclude each other: a served page has "
+            "frames and videos, and is not written; leave out one of the two"
         )
     store = open_project().store
-    name = "share.html" if share else "pages" if folder else "report.html"
     for evaluation in evaluations or ():
         scores_file(store, evaluation)
     if serve:
@@ -85,22 +76,26 @@ def report(
 
         server = PageServer(store, port)
         note("Collecting the results …")
-        server.show(served_page(store, evaluations or None))
+        server.show(served_page(store, evaluations=evaluations or None))
         note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
         asyncio.run(server.serve())
         return
-    target = output or store.report(name)
     check_output(output)
-    if folder:
-        path = write_folder(store, target, evaluations=evaluations or None)
-    else:
-        path = write_page(store, target, evaluations=evaluations or None, share=share)
+    target = output or store.report("share.html" if share else "report.html")
+    path = write_page(store, target, evaluations=evaluations or None, share=share)
     note(f"Wrote {path.resolve()}")
 
 
-@commands.command(epilog="Example: videomme leaderboard --benchmark smoke --benchmark smoke_v2")
-def leaderboard(
-    benchmarks: BenchmarkNames = None,
+@commands.command(epilog="Example: videomme scores smoke")
+def scores(
+    benchmarks: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BENCHMARK]...",
+            help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
+            autocompletion=complete_benchmark,
+        ),
+    ] = None,
     average: Annotated[
         bool,
         typer.Option(
@@ -109,22 +104,28 @@ def leaderboard(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the headline scores of several benchmarks side by side.
+    """Show stored scores. Nothing is built.
 
-    A row is a model with its settings, a column a benchmark. A combination that
-    was not evaluated is empty. A score of only some of the questions shows how
-    many there are.
+    For one benchmark, a row is an evaluation. For several, a row is a model with
+    its settings, and a column the headline score of a benchmark. A combination
+    that was not evaluated is empty. A score of only some of the questions shows
+    how many there are.
     """
     announce("Reading the results…")
     from videomme_pipeline.reports.across import across_rows
     from videomme_pipeline.reports.terminal.across import show_across
     from videomme_pipeline.warehouse.database import connect, query
 
-    with connect(open_project().store) as connection:
+    store = open_project().store
+    with connect(store) as connection:
         cells = query(connection, "select * from across_benchmarks order by all")
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
+    if benchmarks and len(benchmarks) == 1:
+        of_benchmark = [file.stem for file in store.score_files(benchmarks[0])]
+        show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
+        return
     rows = across_rows(cells, benchmarks or names, average=average)
     show(rows, show_across, as_json=as_json)
 
@@ -170,11 +171,27 @@ def export(
         str,
         typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
     ] = "official",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hub[:ORGANIZATION/MODEL]",
+            help="Propose the score for the page of the model on the Hugging Face Hub: of this "
+            "repository, or of the one that is evaluated.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --to: write the file here, and send nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --to: do not ask for confirmation.")
+    ] = False,
 ) -> None:
-    """Write an evaluation as a file of another tool.
+    """Write an evaluation as a file of another tool, or propose its score to the hub.
 
     every_eval_ever, every_eval_ever_instances and hugging_face are files for
-    public collections of scores.
+    public collections of scores. With --to, the command shows what it will send,
+    and opens a pull request with one file in .eval_results. That file has the score
+    and its settings, and no question, response or frame.
     """
     announce("Reading the results…")
     from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
@@ -183,6 +200,9 @@ def export(
     name = known_name([*results, *PUBLICATIONS], form, "format")
     store = open_project().store
     scored = _scored(store, evaluation)
+    if to is not None:
+        _propose(store, evaluation, scored, to, dry_run=dry_run, is_confirmed=yes)
+        return
     if name in PUBLICATIONS:
         text = PUBLICATIONS[name](scored)
     else:
@@ -198,36 +218,21 @@ def export(
         sys.stdout.write(text)
 
 
-@commands.command(epilog="Example: videomme publish qwen-video --to hub:Qwen/Qwen3-VL-8B")
-def publish(
-    evaluation: ScoredEvaluation,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="hub[:ORGANIZATION/MODEL]",
-            help="The model repository on the hub; without its name, the one that is evaluated.",
-        ),
-    ] = "hub",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write the file here, and send nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+def _propose(
+    store: "Store",
+    evaluation: str,
+    scored: "EvaluationResults",
+    to: str,
+    *,
+    dry_run: bool,
+    is_confirmed: bool,
 ) -> None:
-    """Propose a score for the page of the model on the Hugging Face Hub.
-
-    Shows what will be sent, then opens a pull request with one file in
-    .eval_results. The file has the score and its settings, and no question,
-    response or frame.
-    """
-    announce("Reading the results…")
+    """Open a pull request with the score, in the model repository that `to` names."""
     from huggingface_hub import HfApi
 
     from videomme_pipeline.fetch.hub import explained
     from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
 
-    store = open_project().store
-    scored = _scored(store, evaluation)
     site, _, repository = to.partition(":")
     known_name(["hub"], site, "site")
     repository = model_repository(scored, repository)
@@ -240,7 +245,7 @@ def publish(
         Path(path).write_text(text, encoding="utf-8")
         note(f"Wrote {path}; nothing was sent")
         return
-    if not yes:
+    if not is_confirmed:
         typer.confirm(f"Open a pull request in {repository}?", abort=True, err=True)
     with explained(repository):
         opened = HfApi(endpoint=os.environ.get("HF_ENDPOINT")).upload_file(
@@ -253,10 +258,10 @@ def publish(
     note(f"Opened {opened.pr_url}")
 
 
-def _scored(store: "Store", evaluation: str) -> "Scored":
+def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
     """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.formats.results_format import EvaluationResults
     from videomme_pipeline.storage.tables import read_rows, stored_settings
 
     benchmark, rows = stored_scores(store, evaluation)
@@ -265,7 +270,7 @@ def _scored(store: "Store", evaluation: str) -> "Scored":
         for finding in open_findings(store, [evaluation])
         if finding["status"] == "blocked"
     ]
-    return Scored(
+    return EvaluationResults(
         questions=read_rows(store.questions(benchmark), Question),
         rows=rows,
         settings=stored_settings(store.scores(benchmark, evaluation)),

@@ -23,7 +23,7 @@ from videomme_pipeline.cli.context import (
     program,
     show,
 )
-from videomme_pipeline.cli.stored_scores import open_findings
+from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables
 from videomme_pipeline.errors import listed
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ commands = typer.Typer()
 
 PLANNING = "Planning…"
 """Printed first, because importing Dagster takes seconds."""
-_SCORE_ORDER = "benchmark, accuracy desc, evaluation"
 
 
 @commands.command(epilog="Example: videomme run smoke-embedded")
@@ -92,12 +91,12 @@ def run(
         if verify:
             _verify(project)
         refreshed = refresh_project(project, instance, names, max_cost)
-        scores = _scores(project, names)
+        scores = score_tables(project.store, names)
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
         else:
             _report_run(refreshed, project)
-            _show_scores(scores)
+            show_score_tables(out, scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
         end_if_not_fresh(refreshed)
@@ -172,7 +171,7 @@ def nightly(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run tracked evaluations again and compare them with their baselines.
+    """Run tracked evaluations again and compare them with their references.
 
     Without names, runs every evaluation that nightly.yaml tracks. A nightly run
     that is already stored is not repeated. Exits with status 1 if a check fails
@@ -275,9 +274,15 @@ def _report_run(refreshed: "Refreshed", project: "Project") -> None:
 
 
 def end_if_not_fresh(refreshed: "Refreshed") -> None:
-    """Exit with status 1 if a partition failed or is stale, and name the first ones."""
+    """Exit with status 1 if a partition failed or is stale, and name the first ones.
+
+    A run that its cost limit stopped exits with status 1 even if other runs have asked the rest.
+    """
     if refreshed.not_fresh:
         note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
+        raise typer.Exit(1)
+    if refreshed.stopped_by is not None:
+        note("Exit status 1: the cost limit stopped this run.")
         raise typer.Exit(1)
 
 
@@ -296,31 +301,3 @@ def _show_failures(states: "Sequence[PartitionState]") -> None:
     from videomme_pipeline.reports.terminal.runs import show_failed
 
     show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])
-
-
-def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[dict[str, Any]]]:
-    """The scores, repeats and open findings of `evaluations`, as rows of three views."""
-    from videomme_pipeline.warehouse.database import connect, query
-
-    with connect(project.store) as connection:
-        scores, repeats = (
-            query(
-                connection,
-                f"select * from {view} where list_contains(?, evaluation) order by {order}",
-                [list(evaluations)],
-            )
-            for view, order in (("leaderboard", _SCORE_ORDER), ("repeats", "all"))
-        )
-    findings = open_findings(project.store, evaluations)
-    return {"scores": scores, "repeats": repeats, "citation": findings}
-
-
-def _show_scores(rows: dict[str, list[dict[str, Any]]]) -> None:
-    from videomme_pipeline.reports.terminal.citation import show_findings
-    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
-
-    show_scores(out, rows["scores"])
-    show_repeats(out, rows["repeats"])
-    if any(0 < row["failed"] < row["responses"] for row in rows["scores"]):
-        note("≥ is a lower bound: failed questions count as wrong.")
-    show_findings(err, rows["citation"])

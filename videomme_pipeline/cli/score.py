@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import (
+    DEFAULT_BENCHMARK,
+    FILES,
     Annotations,
     AsJson,
     BenchmarkName,
@@ -18,6 +19,7 @@ from videomme_pipeline.cli.arguments import (
     ColumnsOfSecond,
     FileReader,
     JudgeName,
+    Track,
     choice,
     evaluation_argument,
     known_name,
@@ -33,8 +35,10 @@ from videomme_pipeline.cli.context import (
     write,
 )
 from videomme_pipeline.cli.stored_scores import (
+    benchmark_of,
     file_options,
     names_files,
+    note_same_answers,
     open_findings,
     print_findings,
     rows_and_settings,
@@ -42,30 +46,40 @@ from videomme_pipeline.cli.stored_scores import (
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.readers.judge import AskJudge
+    from videomme_pipeline.judge.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
-    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
 Durations = Annotated[
     str,
-    typer.Option("--video_duration_type", help="Video-MME: durations to score, comma-separated."),
+    typer.Option("--video_duration_type", help="Durations to score, comma-separated.", hidden=True),
 ]
 ByDomain = Annotated[
-    bool, typer.Option("--return_categories_accuracy", help="Official report: also by domain.")
+    bool,
+    typer.Option("--return_categories_accuracy", help="Official report: by domain.", hidden=True),
 ]
 BySubCategory = Annotated[
     bool,
-    typer.Option("--return_sub_categories_accuracy", help="Official report: also by sub-category."),
+    typer.Option(
+        "--return_sub_categories_accuracy", help="Official report: by sub-category.", hidden=True
+    ),
 ]
 ByTaskType = Annotated[
-    bool, typer.Option("--return_task_types_accuracy", help="Official report: also by task type.")
+    bool,
+    typer.Option(
+        "--return_task_types_accuracy", help="Official report: by task type.", hidden=True
+    ),
 ]
 SkipMissing = Annotated[
     bool,
-    typer.Option("--skip_missing/--no-skip_missing", help="Leave out videos marked missing."),
+    typer.Option(
+        "--skip_missing/--no-skip_missing", help="Leave out videos marked missing.", hidden=True
+    ),
+]
+ResultsFile = Annotated[
+    Path | None,
+    typer.Option("--results_file", help="The same as the argument.", hidden=True),
 ]
 
 
@@ -74,11 +88,11 @@ def score(
     responses: Annotated[
         Path | None,
         typer.Argument(
+            metavar="FILE",
             help="Results file of the official script, lmms-eval, VLMEvalKit, Inspect, EvalScope "
-            "or Every Eval Ever, or a folder or quoted pattern with the files of one run."
+            "or Every Eval Ever, or a folder or quoted pattern with the files of one run.",
         ),
     ] = None,
-    benchmark: BenchmarkName = "videomme",
     report: Annotated[
         str | None,
         typer.Option(
@@ -86,36 +100,32 @@ def score(
             "terminal, plain elsewhere."
         ),
     ] = None,
-    reader: Annotated[
-        str | None,
-        typer.Option(
-            help="Answer reader. Default: strict, or the official one for the official report."
-        ),
-    ] = None,
     judge: JudgeName = None,
     group_rule: Annotated[
         str, typer.Option(help="Video-MME-v2: corrected or official.")
     ] = "corrected",
+    benchmark: BenchmarkName = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            help="Answer reader. Default: careful, or the official one for the official report.",
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    annotations: Annotations = None,
+    columns: Columns = None,
     video_duration_type: Durations = "short,medium,long",
     return_categories_accuracy: ByDomain = False,
     return_sub_categories_accuracy: BySubCategory = False,
     return_task_types_accuracy: ByTaskType = False,
     skip_missing: SkipMissing = False,
-    results_file: Annotated[
-        Path | None, typer.Option("--results_file", help="The same as the argument.")
-    ] = None,
-    columns: Columns = None,
-    annotations: Annotations = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="Show the difference to this results file instead of the scores."),
-    ] = None,
+    results_file: ResultsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a results file.
 
-    Options with underscores have the same names and meanings as in the official
-    script.
+    The options of the official script, such as --results_file and
+    --return_task_types_accuracy, work here, too.
     """
     announce("Scoring…")
     from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -129,10 +139,11 @@ def score(
     kind = choice(ReportKind, report or default, "report")
     store = own_store()
     is_official = kind is ReportKind.OFFICIAL
+    benchmark = benchmark or DEFAULT_BENCHMARK
     options = file_options(
         store,
         benchmark,
-        reader or (find_benchmark(benchmark).reader if is_official else ReaderName.STRICT),
+        reader or (find_benchmark(benchmark).reader if is_official else ReaderName.CAREFUL),
         annotations,
         judge=judge,
         group_rule=choice(GroupRule, group_rule, "group rule"),
@@ -140,12 +151,6 @@ def score(
         skip_missing=skip_missing,
         columns=renamed_columns(columns),
     )
-    if against is not None:
-        if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
-            raise ConfigurationError("--against has no judge, Markdown or official report")
-        as_json = kind is ReportKind.JSON
-        _show_comparison(str(against), str(file), store, options, {}, as_json=as_json)
-        return
     ask_judge = _judge(judge, options.reader, file.stem) if judge else None
     scored = score_file(file, options, ask_judge)
     flags = {
@@ -178,11 +183,9 @@ def _one_file(responses: Path | None, results_file: Path | None) -> Path:
 def compare(
     a: Annotated[str, evaluation_argument("A", "An evaluation, or a results file or folder.")],
     b: Annotated[str, evaluation_argument("B", "Another one of the same benchmark.")],
-    benchmark: BenchmarkName = "videomme",
-    reader: FileReader = "strict",
-    track: Annotated[
-        str, typer.Option(help="Track of the files: with_subtitles or without_subtitles.")
-    ] = "unknown",
+    benchmark: BenchmarkName = None,
+    reader: FileReader = "careful",
+    track: Track = "unknown",
     annotations: Annotations = None,
     columns: Columns = None,
     columns_b: ColumnsOfSecond = None,
@@ -195,40 +198,26 @@ def compare(
     prediction=GPT-4o --columns-b prediction=Qwen`.
     """
     announce("Comparing…")
-    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
-
-    store = own_store()
-    known_track = known_name([*TRACKS, UNKNOWN_TRACK], track, "track")
-    options = file_options(
-        store, benchmark, reader, annotations, track=known_track, columns=renamed_columns(columns)
-    )
-    _show_comparison(a, b, store, options, renamed_columns(columns_b), as_json=as_json)
-
-
-def _show_comparison(
-    a: str,
-    b: str,
-    store: "Store | None",
-    options: "ScoreOptions",
-    columns_b: Mapping[str, str],
-    *,
-    as_json: bool,
-) -> None:
-    """Print B minus A. Both are evaluations or results files, which `options` apply to.
-
-    `columns_b` are further columns of the second file.
-    """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
-    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
-    from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
+    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
+    store = own_store()
+    options = file_options(
+        store,
+        benchmark or benchmark_of(store, [a, b]),
+        reader,
+        annotations,
+        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
+        columns=renamed_columns(columns),
+    )
+    of_second = renamed_columns(columns_b)
     names = [text for text in (a, b) if not names_files(text, store)]
     rows_a, settings_a = rows_and_settings(a, store, options)
-    options_b = replace(options, columns={**options.columns, **columns_b})
+    options_b = replace(options, columns={**options.columns, **of_second})
     rows_b, settings_b = rows_and_settings(b, store, options_b)
-    if columns_b:
-        a, b = (", ".join((a, *options.columns.values())), ", ".join((b, *columns_b.values())))
+    if of_second:
+        a, b = (", ".join((a, *options.columns.values())), ", ".join((b, *of_second.values())))
     shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
     comparison = replace(
         compare_rows(
@@ -240,12 +229,8 @@ def _show_comparison(
         evaluation_a=a,
         evaluation_b=b,
     )
-    same = None
-    if len(names) < 2:  # the requests of results files are not known
-        for _, _, pair in same_pairs([rows_a, rows_b], requests_are_stored=False):
-            same = same_answers_fact(pair, (a, b))
-    if same:
-        note(f"Note: {same}")
+    # The requests of results files are not known.
+    same = note_same_answers((a, b), (rows_a, rows_b)) if len(names) < 2 else None
     if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:
         note(
             "Note: the track of the results file is unknown. State with --track whether the model "
@@ -260,11 +245,11 @@ def _show_comparison(
             print_findings(store, names)
 
 
-@commands.command(epilog="Example: videomme read --reader strict --letters ABCD < responses.jsonl")
+@commands.command(epilog="Example: videomme read --reader careful --letters ABCD < responses.jsonl")
 def read(
     reader: Annotated[
-        str, typer.Option(help="Answer reader, for example strict or official_v1.")
-    ] = "strict",
+        str, typer.Option(help="Answer reader, for example careful or official_v1.")
+    ] = "careful",
     letters: Annotated[
         str, typer.Option(help="Letters of the options, for lines without `options`.")
     ] = "ABCD",
@@ -273,7 +258,7 @@ def read(
     """Read the chosen letter from responses.
 
     Standard input is JSON lines with `response`; standard output is the same
-    lines with `letter`, `rule` and `span`. The reader strict uses `options` of a
+    lines with `letter`, `rule` and `span`. The reader careful uses `options` of a
     line if it has them. Exits with status 1 if a line cannot be parsed or the
     judge fails.
     """
@@ -286,7 +271,7 @@ def read(
     offered = [Letter(letter) for letter in letters]
     rows = read_lines(sys.stdin, kind, offered)
     if judge is not None:
-        from videomme_pipeline.scoring.readers.judge import judge_lines
+        from videomme_pipeline.judge.judge import judge_lines
 
         rows = judge_lines(rows, _judge(judge, kind, "read"))
     failed = False
@@ -302,13 +287,13 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
 
     The journal stores the replies under `<evaluation>@judge`.
     """
+    from videomme_pipeline.judge.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.project.runs.journal import journal_of
-    from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
-    if reader is not ReaderName.STRICT:
+    if reader is not ReaderName.CAREFUL:
         raise ConfigurationError(
-            f"--judge {model}: a judge reads only what the strict reader cannot, but --reader is "
+            f"--judge {model}: a judge reads only what the careful reader cannot, but --reader is "
             f"{reader}; leave out one of the two"
         )
     project = open_project()

@@ -1,4 +1,4 @@
-"""Commands that prepare or show a project: init, schema, doctor, ui."""
+"""Commands that prepare or show a project: init, ui."""
 
 import json
 import os
@@ -13,15 +13,8 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
-from videomme_pipeline.cli.context import (
-    announce,
-    end_with_findings,
-    name_programs,
-    note,
-    open_project,
-    showing_progress,
-)
+from videomme_pipeline.cli.arguments import Annotations, chosen_evaluations, complete_benchmark
+from videomme_pipeline.cli.context import name_programs, note, open_project
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
 
@@ -42,16 +35,24 @@ def init(
     named_benchmark: Annotated[
         str | None,
         typer.Option(
-            "--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}. Default: smoke."
+            "--benchmark",
+            "-b",
+            help="Benchmark to evaluate on, or name of the new one. Default: smoke.",
+            autocompletion=complete_benchmark,
         ),
     ] = None,
-    annotations: Annotated[
-        Path | None,
-        typer.Option(help="The file with the questions, if the folder has several such files."),
-    ] = None,
+    annotations: Annotations = None,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Write the evaluations of the demo into the new project."),
+    ] = False,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema",
+            help="Write JSON Schemas of the YAML files instead, with which editors complete and "
+            "check them.",
+        ),
     ] = False,
 ) -> None:
     """Write a new project, an evaluation file with comments, or the declaration of a benchmark.
@@ -64,6 +65,9 @@ def init(
     from videomme_pipeline.configuration import is_name
     from videomme_pipeline.evaluation.writing import write_declaration, write_example
 
+    if schema:
+        _write_schemas()
+        return
     if name is None:
         if annotations or named_benchmark:
             option = "--annotations" if annotations else f"--benchmark {named_benchmark}"
@@ -116,13 +120,8 @@ def _init_project(*, demo: bool) -> None:
     )
 
 
-@commands.command(epilog="Example: videomme schema")
-def schema() -> None:
-    """Write JSON Schemas of the YAML files, with which editors complete and check them.
-
-    The schemas are written to the folder .schemas beside benchmarks.yaml. The
-    first line of a YAML file names its schema.
-    """
+def _write_schemas() -> None:
+    """Write a JSON Schema of each YAML file into the folder .schemas beside benchmarks.yaml."""
     from upath import UPath
 
     from videomme_pipeline.project.schemas import schemas
@@ -139,42 +138,6 @@ def schema() -> None:
         "First line of models.yaml (and so on for the other files):\n"
         f"# yaml-language-server: $schema={SCHEMA_FOLDER}/models.json"
     )
-
-
-@commands.command(epilog="Example: videomme doctor")
-def doctor(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Check only this model, and send it one small request, which may cost a fraction "
-            "of a cent.",
-        ),
-    ] = None,
-    deep: Annotated[
-        bool,
-        typer.Option(
-            "--deep", help="Also run a task on the cluster, in a job of it if it starts jobs."
-        ),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Check what a run needs: packages, disk, keys, endpoints, license flag, data and versions.
-
-    Exits with status 1 if a check fails.
-    """
-    announce("Checking…")
-    from videomme_pipeline.project.upkeep.doctor import examine, examine_model
-
-    if model is None:
-        from videomme_pipeline.assets.instance import check_instance
-
-        project = open_project()
-        findings = [*examine(project, is_deep=deep), check_instance()]
-    else:
-        with showing_progress() as show:
-            findings = list(examine_model(open_project(), model, show))
-    end_with_findings(findings, as_json=as_json)
 
 
 def _require_free_port(host: str, port: int) -> None:

@@ -1,4 +1,4 @@
-"""Commands for copies of stored data: store push, store pull, store verify."""
+"""Commands for copies of stored data: store push, store pull."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(
     no_args_is_help=True,
-    help="Copy finished tables or the journal from or to another place, and verify them.",
+    help="Copy finished tables from or to another place.",
 )
 
 Url = Annotated[str, typer.Argument(help="A folder, or an fsspec URL such as s3://bucket/folder.")]
@@ -57,40 +57,6 @@ def store_pull(url: Url, overwrite: Overwrite = False) -> None:
     from videomme_pipeline.storage.layout import Store
 
     _copy(Store.at(url, title="source"), open_project().store, overwrite=overwrite)
-
-
-@commands.command("verify", epilog="Example: videomme store verify ~/backup")
-def store_verify(url: Url) -> None:
-    """Verify all bytes of the tables of a store. Damaged tables are set aside."""
-    from videomme_pipeline.storage.layout import Store
-    from videomme_pipeline.storage.tables import verify
-
-    intact, problems = verify(Store.at(url, title="store").tables())
-    for problem in problems:
-        note(problem)
-    note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")
-    if problems:
-        raise typer.Exit(1)
-
-
-@commands.command("journal", epilog="Example: videomme store journal data/journal.sqlite")
-def store_journal(
-    source: Annotated[
-        str,
-        typer.Argument(help="An SQLite file, or postgresql+psycopg2://user:password@host/name."),
-    ],
-) -> None:
-    """Copy another journal into the journal of this project, and verify both.
-
-    The journal of this project is in PostgreSQL if VIDEOMME_POSTGRES_URL is set, and otherwise an
-    SQLite file. An SQLite file that was copied is renamed to `….copied`, so that no run uses it.
-    """
-    from videomme_pipeline.project.runs.journal import copy_into
-
-    copied = copy_into(open_project().store, source)
-    for table in copied:
-        kept = f", and {table.different:,} others were kept" if table.different else ""
-        note(f"Copied {table.copied:,} {table.name}; {table.same:,} were there already{kept}.")
 
 
 def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from videomme_pipeline.cli.arguments import choice
+from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice
 from videomme_pipeline.cli.context import err, note
 from videomme_pipeline.errors import ConfigurationError
 
@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.reports.terminal.console import PlainConsole
     from videomme_pipeline.scoring.audit.findings import AuditedRun
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.layout import Store
+
+_SCORE_ORDER = "benchmark, accuracy desc, evaluation"
 
 
 def rows_and_settings(
@@ -53,6 +56,26 @@ def names_files(name: str, store: "Store | None") -> bool:
     if path.is_dir():
         return store is None or all(name != file.stem for file in store.score_files())
     return files_of_run(path)[0].exists()
+
+
+def benchmark_of(store: "Store | None", runs: Sequence[str]) -> str:
+    """The benchmark of the first evaluation among `runs`, or the default one if all are files."""
+    files = {path.stem: path for path in store.score_files()} if store else {}
+    named = (files[run] for run in runs if run in files and not names_files(run, store))
+    return next((path.parent.parent.name for path in named), DEFAULT_BENCHMARK)
+
+
+def note_same_answers(
+    names: tuple[str, str], runs: "Sequence[Sequence[ScoredQuestion]]"
+) -> str | None:
+    """Print a note if two runs have the same answers, and return its text."""
+    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
+
+    for _, _, same in same_pairs(runs, requests_are_stored=False):
+        fact = same_answers_fact(same, names)
+        note(f"Note: {fact}")
+        return fact
+    return None
 
 
 def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "AuditedRun":
@@ -170,3 +193,32 @@ def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
     from videomme_pipeline.reports.terminal.citation import show_findings
 
     show_findings(err, open_findings(store, evaluations))
+
+
+def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The scores, repeats and open findings of `evaluations`, as rows of three views."""
+    from videomme_pipeline.warehouse.database import connect, query
+
+    with connect(store) as connection:
+        scores, repeats = (
+            query(
+                connection,
+                f"select * from {view} where list_contains(?, evaluation) order by {order}",
+                [list(evaluations)],
+            )
+            for view, order in (("leaderboard", _SCORE_ORDER), ("repeats", "all"))
+        )
+    findings = open_findings(store, evaluations)
+    return {"scores": scores, "repeats": repeats, "citation": findings}
+
+
+def show_score_tables(console: "PlainConsole", tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Print the result of `score_tables`. Findings go to standard error."""
+    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
+
+    show_scores(console, tables["scores"])
+    show_repeats(console, tables["repeats"])
+    if any(0 < row["failed"] < row["responses"] for row in tables["scores"]):
+        note("≥ is a lower bound: failed questions count as wrong.")
+    show_findings(err, tables["citation"])

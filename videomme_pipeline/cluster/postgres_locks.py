@@ -43,7 +43,7 @@ class PostgresLocks(Locks):
     example at a restart of the server, other runs may use the resource. `check` notices that.
     """
 
-    spans_processes = True
+    spans_machines = True
 
     def __init__(self, url: str, *, run: str, on_wait: Callable[[str], None]) -> None:
         super().__init__(run=run, on_wait=on_wait)

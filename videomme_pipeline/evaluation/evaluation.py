@@ -1,4 +1,4 @@
-"""An evaluation: benchmark × model × sampling × track × prompt × decoding × reader."""
+"""An evaluation: benchmark × model × sampling × track × prompt × generation × reader."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -8,10 +8,10 @@ from typing import Any
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.judge.judge import Judge
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Template
-from videomme_pipeline.scoring.readers.judge import Judge
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import track
 from videomme_pipeline.subtitles.align import Alignment
@@ -32,7 +32,7 @@ class Evaluation:
     template: Template
     reader: ReaderName
     judge: Judge | None = None
-    decoding: Decoding
+    generation: Generation
     repeats: int
     selection: Selection = field(default_factory=Selection)
 
@@ -79,7 +79,7 @@ class Evaluation:
             "sampling": self.sampling,
             "alignment": self.alignment,
             "template": self.template,
-            "decoding": self.decoding,
+            "generation": self.generation,
             "reader": self.reader,
             "repeats": self.repeats,
             "judge": self.judge,

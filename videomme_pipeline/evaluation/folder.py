@@ -71,7 +71,7 @@ class Configuration:
         return {s.name: s for s in sorted(offered, key=lambda sampling: sampling.name)}
 
     def samplings_of_model(self, name: str) -> list[str]:
-        """Sorted names of the samplings, without budgets, in the evaluations of a model."""
+        """Sorted names of the samplings of a model's evaluations, without `frames_by_duration`."""
         of_model = (e.sampling for e in self.evaluations.values() if e.model.name == name)
         return sorted({sampling.for_duration(None).name for sampling in of_model if sampling})
 

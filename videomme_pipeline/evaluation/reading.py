@@ -23,8 +23,9 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
 from videomme_pipeline.frames.sampling import FromFile, Sampling
 from videomme_pipeline.frames.sampling_names import configured_sampling
+from videomme_pipeline.judge.judge import Judge, JudgeSpec
 from videomme_pipeline.models.catalog import Catalog
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import (
     FrameTimes,
     Template,
@@ -32,7 +33,6 @@ from videomme_pipeline.prompts.render import (
     load_template,
     parse_template,
 )
-from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.subtitles.align import parse_alignment
 
@@ -56,11 +56,11 @@ class EvaluationFile(Selection):
     frame_times: FrameTimes | None = None
     """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's processor
     writes it for a video. For frames that are sent as images."""
-    reader: ReaderName = ReaderName.STRICT
+    reader: ReaderName = ReaderName.CAREFUL
     judge: JudgeSpec | None = None
-    """A model that reads the responses that `strict` cannot read. Scores report its letters and
+    """A model that reads the responses that `careful` cannot read. Scores report its letters and
     cost separately."""
-    decoding: Decoding = Decoding()
+    generation: Generation = Generation()
     repeats: int = Field(default=1, ge=1, le=100)
     """The number of times that each question is asked, for models that are not deterministic."""
 
@@ -93,22 +93,22 @@ def read_evaluation(
             ),
             reader=file.reader,
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
-            decoding=file.decoding,
+            generation=file.generation,
             repeats=file.repeats,
             selection=Selection(duration=file.duration, subset=file.subset),
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    if evaluation.judge and evaluation.reader is not ReaderName.STRICT:
+    if evaluation.judge and evaluation.reader is not ReaderName.CAREFUL:
         raise ConfigurationError(
-            f"{path}: a judge reads what `strict` cannot, but `reader` is {evaluation.reader}; "
-            "remove `judge`, or set `reader: strict`"
+            f"{path}: a judge reads what `careful` cannot, but `reader` is {evaluation.reader}; "
+            "remove `judge`, or set `reader: careful`"
         )
     if isinstance(evaluation.sampling, FromFile) and evaluation.model.reads_video:
         raise ConfigurationError(
             f"{path}: `{evaluation.sampling_name}` names the frames of each question, but the "
             f"server of `{evaluation.model.name}` takes frames from the video itself; send frames "
-            "(without `frames_as: native`)"
+            "(without `frames_as: video_file`)"
         )
     _check_selection(evaluation, path)
     alignment, template = evaluation.alignment, evaluation.template

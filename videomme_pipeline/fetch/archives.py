@@ -6,8 +6,6 @@ Its name says what it is: `.tar` and `.tar.gz`, or else zip.
 
 import gzip
 import hashlib
-import io
-import os
 import shutil
 import stat
 import struct
@@ -17,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, TypeAlias, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from fsspec.spec import AbstractBufferedFile
 
 from videomme_pipeline.errors import ArchiveError
 from videomme_pipeline.storage.publish import put_in_place, scratch_folder
@@ -33,7 +32,7 @@ _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _CHANGED = "the archive changed while it was read: size or CRC differ from its directory"
 _ENCRYPTED = 0x1
-_LARGEST_TAR_SIZE = 1 << 33
+_MAX_TAR_BYTES = 1 << 33
 """Larger sizes are not in the header of a member but in an extension before it."""
 _MACOS_FOLDER = "__MACOSX"
 _DAMAGE = (
@@ -49,7 +48,7 @@ _DAMAGE = (
 )
 """Exceptions that `zipfile` and `tarfile` raise for damaged bytes, found by experiment."""
 
-BinaryFile = IO[bytes] | io.RawIOBase
+BinaryFile: TypeAlias = IO[bytes] | AbstractBufferedFile
 
 OpenArchive = ZipFile | tarfile.TarFile
 
@@ -128,19 +127,17 @@ def read_directory(
     `keeps_folders` allows the same file name in several folders.
 
     Every member is checked before any is used. The whole archive is rejected if a member could be
-    written outside the target folder, is not a plain file, overlaps another member or declares an
-    absurd size. Folders, hidden files and the files that macOS adds are left out.
+    written outside the target folder, is not a plain file or declares an absurd size. Folders,
+    hidden files and the files that macOS adds are left out.
 
     Raises:
         ArchiveError: if the archive is rejected. The message names the member and the problem.
     """
     with open_archive(file, archive) as opened:
         if isinstance(opened, ZipFile):
-            infos = opened.infolist()
-            _check_overlaps(infos, file.seek(0, os.SEEK_END), archive)
             members = tuple(
                 _member(info, archive)
-                for info in infos
+                for info in opened.infolist()
                 if not info.is_dir() and not _is_hidden(info.filename)
             )
         else:
@@ -225,7 +222,7 @@ def _content(opened: OpenArchive, member: Member) -> IO[bytes]:
     offset, file = member.offset or 0, cast("BinaryFile", opened.fileobj)
     file.seek(offset - tarfile.BLOCKSIZE)
     header = tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE) or b"", "utf-8", "replace")
-    if header.size != member.size_bytes and member.size_bytes < _LARGEST_TAR_SIZE:
+    if header.size != member.size_bytes and member.size_bytes < _MAX_TAR_BYTES:
         raise tarfile.HeaderError(_CHANGED)
     entry = tarfile.TarInfo(member.name)
     entry.size, entry.offset_data = member.size_bytes, offset
@@ -283,64 +280,20 @@ def _problem_of_name(name: str) -> str | None:
     return None
 
 
-def _check_overlaps(infos: Sequence[ZipInfo], end: int, archive: str) -> None:
-    """Reject members that share bytes: they would unzip to more than was downloaded."""
-    placed = sorted(infos, key=lambda info: info.header_offset)
-    starts = [info.header_offset for info in placed] + [end]
-    for info, (start, following) in zip(placed, pairwise(starts), strict=True):
-        if start < 0 or start + info.compress_size > following:
-            raise ArchiveError(
-                f"{archive}, member {info.orig_filename!r}: shares bytes with another member, "
-                "or is outside the archive; nothing was unzipped"
-            )
-
-
-class RandomAccessFile(io.RawIOBase):
-    """A file of `size_bytes`, of which a subclass reads any range."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__()
-        self._size, self._position = size_bytes, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, origin + offset)
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        stop = min(self._position + len(buffer), self._size)
-        data = self._range(self._position, stop) if self._position < stop else b""
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def _range(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` to before `stop`. There is at least one."""
-        raise NotImplementedError
-
-
-class JoinedFile(RandomAccessFile):
+class JoinedFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """The bytes of `parts` in order. Each part has its file and its size."""
 
     def __init__(self, parts: Sequence[tuple[BinaryFile, int]]) -> None:
-        super().__init__(sum(size for _, size in parts))
+        size = sum(size for _, size in parts)
+        super().__init__(None, "joined", cache_type="none", size=size)
         self._parts = parts
 
-    def _range(self, start: int, stop: int) -> bytes:
+    def _fetch_range(self, start: int, end: int) -> bytes:
         read, first = [], 0
         for file, size in self._parts:
-            if start < first + size and first < stop:
+            if start < first + size and first < end:
                 file.seek(max(start - first, 0))
-                read.append(file.read(min(stop, first + size) - max(start, first)) or b"")
+                read.append(file.read(min(end, first + size) - max(start, first)) or b"")
             first += size
         return b"".join(read)
 

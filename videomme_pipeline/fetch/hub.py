@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import httpx2
+from fsspec.spec import AbstractBufferedFile
 from huggingface_hub import HfApi, RepoFile, get_token, hf_hub_url
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -27,7 +28,7 @@ from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_ba
 from huggingface_hub.utils.sha import git_hash
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
-from videomme_pipeline.fetch.archives import RandomAccessFile, sha256
+from videomme_pipeline.fetch.archives import sha256
 from videomme_pipeline.processes.secrets import Redaction
 
 _PARTIAL_CONTENT = 206
@@ -197,7 +198,7 @@ def _advice(status: int) -> str:
     return "run again later: complete files are kept"
 
 
-class HubStream(RandomAccessFile):
+class HubStream(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file on the hub that is read by HTTP ranges.
 
     A request is as long as the read, but at least one block. The block is kept, so that adjacent
@@ -206,26 +207,25 @@ class HubStream(RandomAccessFile):
     """
 
     def __init__(self, url: str, size_bytes: int) -> None:
-        super().__init__(size_bytes)
-        self._url = url
+        super().__init__(None, url, cache_type="none", size=size_bytes)
         self._block, self._block_start = b"", 0
 
-    def _range(self, start: int, stop: int) -> bytes:
-        if start < self._block_start or stop > self._block_start + len(self._block):
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        if start < self._block_start or end > self._block_start + len(self._block):
             # zipfile reads the end of an archive first, then the directory just before it.
-            self._block_start = min(start, max(self._size - _BLOCK_BYTES, 0))
-            block_stop = min(max(stop, self._block_start + _BLOCK_BYTES), self._size)
-            self._block = self._fetch(self._block_start, block_stop)
-        return self._block[start - self._block_start : stop - self._block_start]
+            self._block_start = min(start, max(self.size - _BLOCK_BYTES, 0))
+            block_end = min(max(end, self._block_start + _BLOCK_BYTES), self.size)
+            self._block = self._request(self._block_start, block_end)
+        return self._block[start - self._block_start : end - self._block_start]
 
-    def _fetch(self, start: int, stop: int) -> bytes:
-        headers = _headers() | {"Range": f"bytes={start}-{stop - 1}"}
-        response = http_backoff("GET", self._url, headers=headers)
+    def _request(self, start: int, end: int) -> bytes:
+        headers = _headers() | {"Range": f"bytes={start}-{end - 1}"}
+        response = http_backoff("GET", self.path, headers=headers)
         hf_raise_for_status(response)
         content: bytes = response.content
-        if response.status_code != _PARTIAL_CONTENT or len(content) != stop - start:
+        if response.status_code != _PARTIAL_CONTENT or len(content) != end - start:
             raise DownloadError(
-                f"{self._url}: asked for bytes {start:,} to {stop:,}, got {len(content):,} bytes "
+                f"{self.path}: asked for bytes {start:,} to {end:,}, got {len(content):,} bytes "
                 f"with status {response.status_code}; the server of HF_ENDPOINT must support "
                 "HTTP ranges"
             )

@@ -3,7 +3,6 @@
 An `.xlsx` workbook contains XML; a log of Inspect (`.eval`) contains one JSON file per sample.
 """
 
-import json
 import lzma
 import re
 import struct
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from videomme_pipeline.benchmarks.columns import check_names, parse_json
 from videomme_pipeline.formats.results_format import Row
 
 _MEGABYTE = 1_000_000
-_LARGEST_RATIO = 10
-_MOST_COLUMNS = 16_384
+_MAX_RATIO = 10
+_MAX_COLUMNS = 16_384
 _DAMAGE = (zlib.error, struct.error, lzma.LZMAError)
 _ZSTANDARD = 93
 _NAME_LENGTHS = 26
@@ -37,7 +37,7 @@ def largest_content(path: Path) -> int:
     Results of real runs unpack to a few times their size. A small file that unpacks to much more
     was made to waste time or memory.
     """
-    return _LARGEST_RATIO * max(_MEGABYTE, path.stat().st_size)
+    return _MAX_RATIO * max(_MEGABYTE, path.stat().st_size)
 
 
 def read_archive(path: Path, largest_bytes: int) -> list[Any]:
@@ -63,7 +63,7 @@ def read_archive(path: Path, largest_bytes: int) -> list[Any]:
                 if not samples:
                     raise ValueError("the Inspect log has no samples; evaluate with --log-samples")
                 return [
-                    json.loads(text) for text in _members(archive, path, samples, largest_bytes)
+                    parse_json(text) for text in _members(archive, path, samples, largest_bytes)
                 ]
     except UnicodeDecodeError:
         raise ValueError("a sample of the Inspect log is not text in UTF-8") from None
@@ -135,7 +135,7 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
     for _, element in ElementTree.iterparse(BytesIO(xml)):
         if element.tag == _CELL:
             number = _column(element.get("r", "")) or number + 1  # the one to its right
-            if number > _MOST_COLUMNS:
+            if number > _MAX_COLUMNS:
                 raise ValueError(f"the workbook is damaged (it has a column {number:,})")
             if not columns or number in columns:
                 cells[number] = _cell_text(element, texts) if len(element) else None
@@ -143,6 +143,8 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
             element.clear()  # there may be millions of cells
             if not columns:
                 columns = {column: text for column, text in cells.items() if text}
+                last = max(columns, default=0)
+                check_names([columns.get(column, "") for column in range(1, last + 1)])
             elif cells:
                 yield {columns[column]: text for column, text in cells.items()}
             cells, number = {}, 0

@@ -29,7 +29,7 @@ _USUAL_NAMES: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 """Names that other tools give to the columns that are needed here."""
 _DEEPEST = 5
-_MOST_COLUMNS = 30
+_MAX_COLUMNS = 30
 """An object with more keys is taken for one whose keys are ids."""
 
 _Parts = tuple[str, ...]
@@ -59,7 +59,7 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
             )
     reached = {name for name, column in columns.items() if column in existing}
     for item in objects:
-        shared = item if len(item) <= _MOST_COLUMNS or not entries else {}
+        shared = item if len(item) <= _MAX_COLUMNS or not entries else {}
         for keys, entry in _entries(item, entries):
             values = {name: _value(item, name, parts, keys) for name, parts in paths.items()}
             reached |= {name for name, value in values.items() if value is not None}
@@ -86,7 +86,7 @@ def advice(row: Row) -> str:
     if line and not is_by_id and not available >= {"video_id", "options"}:
         line += ", with --columns question_id=COLUMN for the id of the question"
     return (
-        f"The first row has {listed(shown, _MOST_COLUMNS) or 'no columns'}; recognized: "
+        f"The first row has {listed(shown, _MAX_COLUMNS) or 'no columns'}; recognized: "
         f"{', '.join(recognized) or 'none'}"
         + (f"; this would probably work: {line}" if line else "")
     )
@@ -214,7 +214,7 @@ def _has_ids(value: Mapping[str, Any]) -> bool:
     """True if the keys of an object are ids: it has many, or the first two entries are alike."""
     firsts = [v[0] if isinstance(v, list) and v else v for v in islice(value.values(), 2)]
     are_alike = len(firsts) > 1 and all(isinstance(first, Mapping) for first in firsts)
-    return len(value) > _MOST_COLUMNS or (are_alike and not set(firsts[0]).isdisjoint(firsts[1]))
+    return len(value) > _MAX_COLUMNS or (are_alike and not set(firsts[0]).isdisjoint(firsts[1]))
 
 
 def _has_texts(value: Any) -> bool:

@@ -24,7 +24,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, registered_ben
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
-_LONGEST_LIST = 100_000
+_MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
 _BLANK = {"", "none", "nan", "null"}
 
@@ -211,7 +211,7 @@ def _options(row: Row) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         value = options_in(value)
     if isinstance(value, str) and value.lstrip().startswith("["):
-        if len(value) > _LONGEST_LIST or not isinstance(listed := list_in(value), list):
+        if len(value) > _MAX_LIST_ITEMS or not isinstance(listed := list_in(value), list):
             raise ValueError(f"`options` is not a list: {value[:60]!r}")
         value = listed
     if isinstance(value, str):

@@ -13,9 +13,9 @@ from uuid import UUID
 from videomme_pipeline.benchmarks.columns import lettered
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.formats.results_format import (
+    EvaluationResults,
     ResultsFormat,
     Row,
-    Scored,
     json_lines,
     mapping_or_empty,
     objects_in,
@@ -52,7 +52,7 @@ def _read(instance: Row) -> list[Row]:
     return [{**row, **metadata, "prediction": texts[0] if texts and not is_failed else None}]
 
 
-def write_aggregate(scored: Scored) -> str:
+def write_aggregate(scored: EvaluationResults) -> str:
     """The aggregate file: the accuracy with a 95% interval, the model and the settings.
 
     The organization and how it is related to the model are unknown here. Edit both before
@@ -110,7 +110,7 @@ def write_aggregate(scored: Scored) -> str:
     return json.dumps(aggregate, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_instances(scored: Scored) -> str:
+def write_instances(scored: EvaluationResults) -> str:
     """The instance file, with all repeats of each question."""
     questions = {question.question_id: question for question in scored.questions}
     return json_lines(
@@ -120,7 +120,7 @@ def write_instances(scored: Scored) -> str:
     )
 
 
-def _instance(scored: Scored, question: Question, row: ScoredQuestion) -> Row:
+def _instance(scored: EvaluationResults, question: Question, row: ScoredQuestion) -> Row:
     asked = {
         "raw": question.question,
         "reference": [question.answer],
@@ -180,7 +180,7 @@ def _attribution(row: ScoredQuestion) -> list[Row]:
     ]
 
 
-def _settings(scored: Scored) -> dict[str, str]:
+def _settings(scored: EvaluationResults) -> dict[str, str]:
     """The settings as texts; nested ones as JSON."""
     row = scored.rows[0]
     return {
@@ -194,7 +194,7 @@ def _settings(scored: Scored) -> dict[str, str]:
     }
 
 
-def _instances_file(scored: Scored) -> Row:
+def _instances_file(scored: EvaluationResults) -> Row:
     """Path of the instance file in a data store, with the file's checksum and number of rows."""
     content = write_instances(scored)
     digest = hashlib.sha256(content.encode()).hexdigest()
@@ -209,23 +209,23 @@ def _instances_file(scored: Scored) -> Row:
     }
 
 
-def _developer_and_model(scored: Scored) -> tuple[str, str]:
+def _developer_and_model(scored: EvaluationResults) -> tuple[str, str]:
     """The two parts of a model name such as "made-up/model"; "unknown" without the first."""
     developer, _, model = scored.rows[0].model.rpartition("/")
     return developer.replace("/", "_") or "unknown", model
 
 
-def _timestamp(scored: Scored) -> str:
+def _timestamp(scored: EvaluationResults) -> str:
     """The time of the last answer, so that a file that is written again is the same."""
     return "0" if scored.answered_at is None else str(int(scored.answered_at.timestamp()))
 
 
-def _evaluation_id(scored: Scored) -> str:
+def _evaluation_id(scored: EvaluationResults) -> str:
     first = scored.rows[0]
     return f"{first.benchmark}/{first.model}/{first.evaluation}/{_timestamp(scored)}"
 
 
-def _result_id(scored: Scored) -> str:
+def _result_id(scored: EvaluationResults) -> str:
     return f"{_evaluation_id(scored)}#accuracy"
 
 

@@ -10,12 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import whole_characters
+from videomme_pipeline.benchmarks.columns import (
+    check_names,
+    parquet_rows,
+    parse_json,
+    whole_characters,
+)
 from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row
 
-_LONGEST_FIELD = 1 << 30
+_MAX_FIELD_CHARACTERS = 1 << 30
 _MISSING_IN_PANDAS = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
      "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -87,7 +92,7 @@ def _check_size(rows: Sequence[object], largest: int) -> None:
         )
 
 
-def parse_json(text: str) -> Any:
+def _parse_lenient_json(text: str) -> Any:
     """The value of JSON text, which may have a comma before a closing bracket.
 
     The official template has such commas.
@@ -96,9 +101,9 @@ def parse_json(text: str) -> Any:
         json.JSONDecodeError: if `text` without these commas is not JSON.
     """
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError:
-        return json.loads(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
+        return parse_json(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
 
 
 def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
@@ -150,7 +155,7 @@ def _text_of(path: Path) -> str:
 
 
 def _parse_json_text(text: str) -> list[Any]:
-    value = parse_json(text)
+    value = _parse_lenient_json(text)
     return value if isinstance(value, list) else [value]
 
 
@@ -159,17 +164,14 @@ def _parse_json_lines(text: str) -> list[Any]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError as error:
+                rows.append(parse_json(line))
+            except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
     return rows
 
 
 def _parse_parquet(path: Path) -> list[Any]:
-    from videomme_pipeline.storage.parquet import read_foreign_table  # noqa: PLC0415 - loads pyarrow
-
-    rows: list[Any] = read_foreign_table(path, largest_content(path)).to_pylist()
-    return rows
+    return [*parquet_rows(path, largest_content(path))]
 
 
 def _parse_archive(path: Path) -> list[Any]:
@@ -178,9 +180,10 @@ def _parse_archive(path: Path) -> list[Any]:
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(_MAX_FIELD_CHARACTERS)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     columns = next(reader)
+    check_names(columns)
     rows = []
     for fields in reader:
         if len(fields) > len(columns):

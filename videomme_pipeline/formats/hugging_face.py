@@ -8,13 +8,13 @@ import re
 import yaml
 
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.formats.results_format import Scored, mapping_or_empty
+from videomme_pipeline.formats.results_format import EvaluationResults, mapping_or_empty
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 
 _TASK = "default"
 
 
-def write_eval_results(scored: Scored) -> str:
+def write_eval_results(scored: EvaluationResults) -> str:
     """The headline score in percent, with settings, track, n and interval in `notes`.
 
     The dataset is the one that the benchmark of the questions declares.
@@ -47,7 +47,7 @@ def write_eval_results(scored: Scored) -> str:
     )
 
 
-def model_repository(scored: Scored, name: str = "") -> str:
+def model_repository(scored: EvaluationResults, name: str = "") -> str:
     """The repository `name` on the hub, or else that of the evaluated model.
 
     Raises:
@@ -62,7 +62,7 @@ def model_repository(scored: Scored, name: str = "") -> str:
     return name
 
 
-def _headline(scored: Scored) -> tuple[float, str]:
+def _headline(scored: EvaluationResults) -> tuple[float, str]:
     """The score in percent, and a text with the 95% interval of the score."""
     if scored.benchmark.grouping:
         groups = group_breakdowns(scored.benchmark, scored.rows)[0]["group_score_overall"][0]
@@ -76,7 +76,7 @@ def _headline(scored: Scored) -> tuple[float, str]:
     return round(100 * accuracy.mean, 2), f"accuracy, 95% CI {low:.1f} to {high:.1f}"
 
 
-def _settings(scored: Scored) -> str:
+def _settings(scored: EvaluationResults) -> str:
     row = scored.rows[0]
     name = mapping_or_empty(scored.settings.get("template")).get("name")
     prompt = f"prompt {name}, " if name else ""

@@ -30,7 +30,7 @@ from videomme_pipeline.formats.dataset_rows import (
     with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
-from videomme_pipeline.formats.results_format import ResultsFormat, Row, Scored
+from videomme_pipeline.formats.results_format import EvaluationResults, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
@@ -54,13 +54,13 @@ _AGGREGATES: Mapping[str, Set[str]] = {
     "`detailed_evaluation_results` names": {"evaluation_results", "source_metadata"},
 }
 """The keys of files that have scores and no answers, by what to say about the file."""
-_MOST_NOTES = 20
+_MAX_NOTES = 20
 _SUFFIXES = {".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval"}
 """Endings of the files in a folder that may have results."""
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
-PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
+PUBLICATIONS: Mapping[str, Callable[[EvaluationResults], str]] = {
     "every_eval_ever": every_eval_ever.write_aggregate,
     "every_eval_ever_instances": every_eval_ever.write_instances,
     "hugging_face": hugging_face.write_eval_results,
@@ -121,9 +121,10 @@ def read_results(
             left_out.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
         questions.append((question, row))
-    notes += left_out[:_MOST_NOTES]
-    if len(left_out) > _MOST_NOTES:
-        notes.append(f"rows left out in addition: {len(left_out) - _MOST_NOTES:,}")
+    notes += left_out[:_MAX_NOTES]
+    if len(left_out) > _MAX_NOTES:
+        notes.append(f"rows left out in addition: {len(left_out) - _MAX_NOTES:,}")
+    _check_ids([question for question, _ in questions], path)
     if not questions:
         raise ScoringError(
             f"{path}: recognized as {form.name}, but no row can be used; "
@@ -197,7 +198,8 @@ def _dataset_rows(
                     continue
             if of_item := list(form.read(item)):
                 # A format may not know the columns that the user has named.
-                named = {name: item[name] for name in columns} if len(of_item) == 1 else {}
+                is_one_question = len(of_item) == 1 or all("copy" in row for row in of_item)
+                named = {name: item[name] for name in columns} if is_one_question else {}
                 rows += [{**row, **named} for row in of_item] if named else of_item
             elif form is official.FORMAT:
                 empty.append(str(item.get("video_id")))
@@ -233,9 +235,32 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
     seen: SeenQuestions = defaultdict(dict)
     try:
         rows, _ = read_rows_of(path)
-        return Annotations([question_of(row, benchmark, seen) for row in rows])
+        questions = [question_of(row, benchmark, seen) for row in rows]
     except ValueError as error:
         raise ScoringError(f"{path}: not the annotations of {benchmark}: {error}") from error
+    _check_ids(questions, path)
+    annotations = Annotations(questions)
+    for question in questions:
+        if annotations.by_id[question.question_id] != question:
+            raise ScoringError(
+                f"{path}: two different questions have the id {question.question_id!r}; make the "
+                "ids unique"
+            )
+    return annotations
+
+
+def _check_ids(questions: Sequence[Question], path: Path) -> None:
+    """Check that no two ids differ only by blanks. They would count as two questions or videos.
+
+    Raises:
+        ScoringError: with both ids.
+    """
+    spellings: dict[str, str] = {}
+    for name in {name: None for q in questions for name in (q.video_id, q.question_id)}:
+        if (first := spellings.setdefault(name.strip(), name)) != name:
+            raise ScoringError(
+                f"{path}: the ids {first!r} and {name!r} differ only by blanks; write them alike"
+            )
 
 
 def write_results(

@@ -56,7 +56,7 @@ class ResultsFormat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class EvaluationResults:
     """An evaluation to be published: questions, the rows of all repeats, and settings."""
 
     questions: Sequence[Question]

@@ -17,13 +17,8 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.answers import Answers
 from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_results
+from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
 from videomme_pipeline.scoring.audit.findings import AuditedRun
-from videomme_pipeline.scoring.readers.judge import (
-    AskJudge,
-    JudgeSummary,
-    judge_rows,
-    summarize_judge,
-)
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
@@ -40,7 +35,7 @@ from videomme_pipeline.scoring.statistics.groups import GroupRule, UnscoredGroup
 class ScoreOptions:
     """The settings for scoring a results file.
 
-    `judge` is the name of the model that reads the responses that `strict` cannot read. Only these
+    `judge` is the name of the model that reads the responses that `careful` cannot read. Only these
     `durations` are scored, in this order (v1 only). `skip_missing` leaves out videos that the
     official template marks as missing, as the official script does with the flag of that name.
     `annotations` is a file of the dataset, for results files without options; `questions` are the
@@ -50,7 +45,7 @@ class ScoreOptions:
     """
 
     benchmark: str = "videomme"
-    reader: ReaderName = ReaderName.STRICT
+    reader: ReaderName = ReaderName.CAREFUL
     judge: str | None = None
     group_rule: GroupRule = GroupRule.CORRECTED
     durations: tuple[Duration, ...] = tuple(Duration)

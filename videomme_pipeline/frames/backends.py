@@ -35,7 +35,7 @@ Fault = tuple[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class DecodedFrame:
     """A decoded frame. A counter-clockwise turn by `rotation` degrees makes it upright."""
 
     number: int
@@ -67,7 +67,7 @@ class Backend:
 
     def decode(
         self, path: VideoFile, index: PacketIndex, frames: Sequence[int]
-    ) -> Iterator[Decoded | Missing]:
+    ) -> Iterator[DecodedFrame | Missing]:
         """Yield each of `frames` once, decoded or missing.
 
         Frames are in order of time, except that those with a second attempt are yielded later.
@@ -80,7 +80,7 @@ class Backend:
 
 def decode_frames(
     path: VideoFile, index: PacketIndex, frames: Sequence[int], backend: str = PYAV
-) -> Iterator[Decoded | Missing]:
+) -> Iterator[DecodedFrame | Missing]:
     """The results of `Backend.decode`. Errors are those of that method."""
     return _backend(backend).decode(path, index, frames)
 

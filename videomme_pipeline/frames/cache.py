@@ -138,7 +138,7 @@ class StoredFrames(FrameFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedFrames:
+class DecodeTime:
     """One row per frame set that a run decoded."""
 
     video_hash: str
@@ -157,17 +157,25 @@ class VideoLength:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeVideo:
+    """A video that a model takes the frames from, by `sampling`. `size` is (width, height)."""
+
+    path: Path
+    size: tuple[int, int]
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSet(FrameFacts):
     """All frames of one video under one sampling, in order of time.
 
-    `source` is the file of the video and `video_size` its (width, height), for a model that takes
-    the frames itself, and `sound` is its WAV file, for a model that hears it. `length` is the
-    length of the video, for a model that gets frames as a video. These are not stored.
+    `video` is for a model that takes the frames itself, and `sound` is the WAV file for a model
+    that hears the video. `length` is the length of the video, for a model that gets frames as a
+    video. These are not stored.
     """
 
     frames: tuple[Frame, ...]
-    source: Path | None = None
-    video_size: tuple[int, int] | None = None
+    video: WholeVideo | None = None
     sound: bytes | None = None
     length: VideoLength | None = None
 
@@ -232,7 +240,7 @@ def frames_fingerprint(
 ) -> str:
     """Fingerprint of the settings of the frames of `clip`, or of the whole video.
 
-    `duration` selects the sampling's budget.
+    `duration` selects the sampling's frame count.
     """
     return fingerprint(frame_settings(sampling, duration, clip))
 
@@ -241,8 +249,8 @@ class FrameWriter:
     """Write one frame set as it is decoded, with few frames in memory, and publish it at the end.
 
     `with FrameWriter(...) as writer`: `add` each frame in order of time, then `publish` once.
-    Without `publish`, or after an exception, no file remains. `sampling` must have no budgets
-    (see `Strategy.for_duration`).
+    Without `publish`, or after an exception, no file remains. `sampling` must have no
+    `frames_by_duration` (see `Strategy.for_duration`).
     """
 
     def __init__(
@@ -250,7 +258,7 @@ class FrameWriter:
     ) -> None:
         self._settings = frame_settings(sampling, clip=clip)
         self._sampling = sampling
-        self.fingerprint = frames_fingerprint(sampling, clip=clip)
+        self.fingerprint = fingerprint(self._settings)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self._shown: list[ShownFrame] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from videomme_pipeline.benchmarks.locate import VideoFile
-from videomme_pipeline.frames.backends import Backend, Decoded, Fault, Missing
+from videomme_pipeline.frames.backends import Backend, DecodedFrame, Fault, Missing
 from videomme_pipeline.frames.pyav_backend import starts_with_idr
 from videomme_pipeline.videos.packets import PacketIndex
 
@@ -39,7 +39,7 @@ class DecordBackend(Backend):
         path: VideoFile,
         index: PacketIndex,  # noqa: ARG002
         frames: Sequence[int],
-    ) -> Iterator[Decoded | Missing]:
+    ) -> Iterator[DecodedFrame | Missing]:
         import av  # noqa: PLC0415
         import decord  # noqa: PLC0415
 
@@ -51,4 +51,4 @@ class DecordBackend(Backend):
                 yield Missing(number=number, reason=f"decord: {str(error).splitlines()[0]}")
             else:
                 frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-                yield Decoded(number=number, frame=frame, rotation=0)
+                yield DecodedFrame(number=number, frame=frame, rotation=0)

@@ -10,10 +10,10 @@ import pickle
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.abc import MetaPathFinder
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,13 @@ from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.frames.backends import PYAV, Decoded, Missing, decode_frames, refusal_reason
+from videomme_pipeline.frames.backends import (
+    PYAV,
+    DecodedFrame,
+    Missing,
+    decode_frames,
+    refusal_reason,
+)
 from videomme_pipeline.frames.cache import (
     Frame,
     FrameWriter,
@@ -52,11 +58,11 @@ MIN_PACKETS_TO_SPLIT = 3_000
 """A video that needs fewer packets than this (a few seconds of work) is not split."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FrameJob:
     """One video and the samplings to extract from it, or from a clip of it.
 
-    `duration` selects the budgets of the samplings.
+    `duration` selects the frame counts of the samplings.
     """
 
     video_id: str
@@ -65,6 +71,12 @@ class FrameJob:
     samplings: tuple[Sampling, ...]
     duration: Duration | None = None
     clip: Clip | None = None
+
+    @cached_property
+    def frame_sets(self) -> Mapping[str, Sampling]:
+        """The samplings with the budget of the video, by the fingerprint of their frames."""
+        samplings = (sampling.for_duration(self.duration) for sampling in self.samplings)
+        return {frames_fingerprint(sampling, clip=self.clip): sampling for sampling in samplings}
 
     @property
     def file(self) -> VideoFile:
@@ -102,10 +114,9 @@ def extract(
     pending: list[FrameJob] = []
     reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
-        samplings = {frames_fingerprint(s, job.duration, job.clip): s for s in job.samplings}
-        cached = {name: _cached(store, job.video_hash, name) for name in samplings}
+        cached = {name: _cached(store, job.video_hash, name) for name in job.frame_sets}
         frame_sets = tuple(stored for stored in cached.values() if stored is not None)
-        missing = tuple(samplings[name] for name, stored in cached.items() if stored is None)
+        missing = tuple(job.frame_sets[name] for name, stored in cached.items() if stored is None)
         todo = replace(job, samplings=missing)
         if todo.samplings:
             pending.append(todo)
@@ -185,16 +196,15 @@ _Extracted = tuple[str, Frame]
 
 def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
     selections: list[_Selection] = []
-    for sampling in job.samplings:
-        budgeted = sampling.for_duration(job.duration)
-        wrong_backend = refusal_reason(budgeted.backend, job.file, index)
+    for name, sampling in job.frame_sets.items():
+        wrong_backend = refusal_reason(sampling.backend, job.file, index)
         selections.append(
             _Selection(
-                sampling=budgeted,
-                choice=budgeted.choose(index.times),
-                backend=PYAV if wrong_backend else budgeted.backend,
+                sampling=sampling,
+                choice=sampling.choose(index.times),
+                backend=PYAV if wrong_backend else sampling.backend,
                 wrong_backend=wrong_backend,
-                fingerprint=frames_fingerprint(budgeted, clip=job.clip),
+                fingerprint=name,
             )
         )
     return selections
@@ -224,7 +234,7 @@ def _pictures(
 
 
 def _encode(
-    item: Decoded | Missing,
+    item: DecodedFrame | Missing,
     index: PacketIndex,
     requests: Sequence[tuple[_Selection, dict[int, float]]],
 ) -> tuple[int, list[_Extracted | Missing]]:
@@ -381,7 +391,7 @@ def _stored_index(job: FrameJob, store: Store) -> PacketIndex | None:
 
 def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
     """The packets that all samplings of a job need."""
-    choices = [sampling.choose(index.times, job.duration) for sampling in job.samplings]
+    choices = [sampling.choose(index.times) for sampling in job.frame_sets.values()]
     return plan(index, chain.from_iterable(choice.frames for choice in choices))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from videomme_pipeline.benchmarks.locate import VideoFile
-from videomme_pipeline.frames.backends import Backend, Decoded, Missing
+from videomme_pipeline.frames.backends import Backend, DecodedFrame, Missing
 from videomme_pipeline.frames.plan import Span, plan, start_earlier
 from videomme_pipeline.videos.container import (
     libav_errors,
@@ -35,7 +35,7 @@ class PyAVBackend(Backend):
 
     def decode(
         self, path: VideoFile, index: PacketIndex, frames: Sequence[int]
-    ) -> Iterator[Decoded | Missing]:
+    ) -> Iterator[DecodedFrame | Missing]:
         if index.source is IndexSource.DECODE:
             yield from _decode_in_order(path, frames, index.frames_before)
             return
@@ -57,7 +57,7 @@ def starts_with_idr(container: "InputContainer", stream: "VideoStream", index: P
 
 def _decode_span(
     decoder: "_Decoder", index: PacketIndex, span: Span
-) -> Iterator[Decoded | Missing]:
+) -> Iterator[DecodedFrame | Missing]:
     """Yield the frames of a span. If the decoder omits some, start one keyframe earlier.
 
     Decoders omit frames in streams that refresh pictures gradually, without real keyframes.
@@ -93,7 +93,7 @@ class _Decoder:
         self._codec.options = _DECODER_OPTIONS.get(self._codec.codec.canonical_name, {})
         self.damage: str | None = None
 
-    def decode(self, span: Span) -> Iterator[Decoded]:
+    def decode(self, span: Span) -> Iterator[DecodedFrame]:
         """Yield the undamaged chosen frames of `span`.
 
         A picture is yielded only after all pictures that it may depend on, since the decoder
@@ -156,10 +156,10 @@ class _Decoder:
 
     def _undamaged(
         self, item: "tuple[int, int, VideoFrame]", numbers: Mapping[int, int], damage: "_Damage"
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedFrame]:
         position, _, frame = item
         if frame.pts is not None and not damage.affects(position):
-            yield Decoded(
+            yield DecodedFrame(
                 number=numbers[frame.pts], frame=frame, rotation=round(frame.rotation / 90) * 90
             )
 
@@ -259,7 +259,7 @@ class _Damage:
 
 def _decode_in_order(
     path: VideoFile, frames: Sequence[int], frames_before: int
-) -> Iterator[Decoded | Missing]:
+) -> Iterator[DecodedFrame | Missing]:
     """Decode from the first packet and count the frames, as its packet index was built."""
     pending, last = set(frames), max(frames, default=-1)
     with open_video(path) as (container, stream):
@@ -272,7 +272,7 @@ def _decode_in_order(
             if frame.is_corrupt:
                 yield Missing(number=number, reason="its decoder marks it as corrupt")
             else:
-                yield Decoded(number=number, frame=frame, rotation=frame.rotation)
+                yield DecodedFrame(number=number, frame=frame, rotation=frame.rotation)
     reason = "the decoder returns no picture for it"
     yield from (Missing(number=left, reason=reason) for left in sorted(pending))
 

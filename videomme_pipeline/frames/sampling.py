@@ -103,7 +103,7 @@ BackendName = Annotated[str, AfterValidator(_check_backend)]
 """The name of a registered decoder."""
 
 
-class Budgets(Spec):
+class FramesByDuration(Spec):
     """The number of frames for each duration class. None keeps the number of the strategy."""
 
     short: FrameCount | None = None
@@ -115,11 +115,11 @@ class Budgets(Spec):
 
     @property
     def name_parts(self) -> list[str]:
-        """The budgets as written in a sampling's name, or an empty list without budgets."""
+        """The counts as written in a sampling's name, or an empty list without counts."""
         counts = [self.for_duration(duration) for duration in Duration]
         if not any(counts):
             return []
-        return ["budgets-" + "-".join(str(count or "_") for count in counts)]
+        return ["frames_by_duration-" + "-".join(str(count or "_") for count in counts)]
 
 
 _NAME_PART = re.compile(r"(\[?)([^\[\]{}]+)\{(\w+)\}\]?")
@@ -138,20 +138,20 @@ class Strategy(Spec):
     picture: PictureSpec = PictureSpec()
     on_damage: OnDamage = OnDamage.FAIL
     backend: BackendName = PYAV
-    budgets: Budgets = Budgets()
+    frames_by_duration: FramesByDuration = FramesByDuration()
 
     name_syntax: ClassVar[str]
     """The fields in the strategy's name: `-{frames}[-{placement}]`. A part in brackets is left out
     if its field has the default value. `all` is None."""
     name_examples: ClassVar[tuple[str, ...]]
     """Names of this strategy, for error messages."""
-    budgeted_field: ClassVar[str]
-    """The field that a budget replaces."""
+    count_field: ClassVar[str]
+    """The field that `frames_by_duration` replaces."""
 
     @property
     def name(self) -> str:
         """Name of this sampling, which is also a partition key (`[A-Za-z0-9._-]`)."""
-        parts = [self.strategy_name, *self.budgets.name_parts, *self.picture.name_parts]
+        parts = [self.strategy_name, *self.frames_by_duration.name_parts, *self.picture.name_parts]
         if self.on_damage is not OnDamage.FAIL:
             parts.append(self.on_damage.value)
         if self.backend != PYAV:
@@ -183,14 +183,14 @@ class Strategy(Spec):
         return {field: None if value == "all" else value for field, value in values.items()}
 
     def for_duration(self, duration: Duration | None) -> Self:
-        """This sampling with the budget of a duration class applied and all budgets removed.
+        """This sampling with the frame count of a duration class, without `frames_by_duration`.
 
         Two classes whose numbers of frames are equal then have equal samplings.
         """
-        budget = self.budgets.for_duration(duration)
-        changes: dict[str, object] = {"budgets": Budgets()}
-        if budget is not None:
-            changes[self.budgeted_field] = budget
+        count = self.frames_by_duration.for_duration(duration)
+        changes: dict[str, object] = {"frames_by_duration": FramesByDuration()}
+        if count is not None:
+            changes[self.count_field] = count
         return type(self).model_validate({**dict(self), **changes})
 
     def for_questions(self, questions: Sequence[Question]) -> Self:
@@ -199,7 +199,7 @@ class Strategy(Spec):
         return self
 
     def choose(self, video: FrameTimes, duration: Duration | None = None) -> Choice:
-        """Choose frames of a video. `duration` selects the budget.
+        """Choose frames of a video. `duration` selects the frame count.
 
         If the video has fewer frames than requested, all of them are chosen and `limit` is set.
         """
@@ -229,7 +229,7 @@ class UniformN(Strategy):
         "uniform_n-16-starts",
         "uniform_n-16-internvl",
     )
-    budgeted_field: ClassVar[str] = "frames"
+    count_field: ClassVar[str] = "frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         frames = place(len(video.seconds), self.frames, self.placement)
@@ -256,7 +256,7 @@ class FpsBased(Strategy):
         "fps_based-1-max-512",
         "fps_based-0.5-min-4-max-64",
     )
-    budgeted_field: ClassVar[str] = "max_frames"
+    count_field: ClassVar[str] = "max_frames"
 
     @model_validator(mode="after")
     def _minimum_below_maximum(self) -> Self:
@@ -267,13 +267,11 @@ class FpsBased(Strategy):
         return self
 
     def for_duration(self, duration: Duration | None) -> Self:
-        """See `Strategy.for_duration`. A budget below `min_frames` also lowers `min_frames`."""
-        budget = self.budgets.for_duration(duration)
-        if budget is None or self.min_frames is None or self.min_frames <= budget:
+        """See `Strategy.for_duration`. A count below `min_frames` also lowers `min_frames`."""
+        count = self.frames_by_duration.for_duration(duration)
+        if count is None or self.min_frames is None or self.min_frames <= count:
             return super().for_duration(duration)
-        return (
-            type(self).model_validate({**dict(self), "min_frames": budget}).for_duration(duration)
-        )
+        return type(self).model_validate({**dict(self), "min_frames": count}).for_duration(duration)
 
     def _choose(self, video: FrameTimes) -> Choice:
         length = video.duration_seconds
@@ -297,7 +295,7 @@ class QwenRate(Strategy):
     max_frames: FrameCount = 768
 
     name_syntax: ClassVar[str] = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
-    budgeted_field: ClassVar[str] = "max_frames"
+    count_field: ClassVar[str] = "max_frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
@@ -407,7 +405,7 @@ class LlavaVideo(Strategy):
 
     name_syntax: ClassVar[str] = "-{fps}-max-{max_frames}"
     name_examples: ClassVar[tuple[str, ...]] = ("llava_video-1-max-64",)
-    budgeted_field: ClassVar[str] = "max_frames"
+    count_field: ClassVar[str] = "max_frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
@@ -428,7 +426,7 @@ class Keyframe(Strategy):
 
     name_syntax: ClassVar[str] = "-{frames}"
     name_examples: ClassVar[tuple[str, ...]] = ("keyframe-32", "keyframe-all")
-    budgeted_field: ClassVar[str] = "frames"
+    count_field: ClassVar[str] = "frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         keys = video.keyframes
@@ -457,9 +455,11 @@ class FromFile(Strategy):
     name_examples: ClassVar[tuple[str, ...]] = ("from_file-aks",)
 
     @model_validator(mode="after")
-    def _no_budgets(self) -> Self:
-        if self.budgets.name_parts:
-            raise ValueError("the file names the frames of each question; remove the budgets")
+    def _no_frames_by_duration(self) -> Self:
+        if self.frames_by_duration.name_parts:
+            raise ValueError(
+                "the file names the frames of each question; remove `frames_by_duration`"
+            )
         return self
 
     def for_questions(self, questions: Sequence[Question]) -> Self:

@@ -32,10 +32,10 @@ _OPTION_EXAMPLES = (
     "png",
     "webp",
     "use_what_decodes",
-    "budgets-8-16-32",
+    "frames_by_duration-8-16-32",
     *(name for name in BACKENDS if name != PYAV),
 )
-_BUDGETS = re.compile(r"budgets-(\d+|_)-(\d+|_)-(\d+|_)")
+_FRAMES_BY_DURATION = re.compile(r"frames_by_duration-(\d+|_)-(\d+|_)-(\d+|_)")
 _PATCHES = re.compile(
     r"patches-(?P<side>\d+)(?P<per_video>-video)?(?:-min-(?P<min_pixels>\d+))?"
     r"(?:-max-(?P<max_pixels>\d+))?(?:-total-(?P<total_pixels>\d+))?"
@@ -123,9 +123,9 @@ def _read_option(text: str, fields: dict[str, Any]) -> None:
     """Set the field of the sampling, or of its picture, that the option changes."""
     name, _, value = text.partition("-")
     picture = fields["picture"]
-    if match := _BUDGETS.fullmatch(text):
+    if match := _FRAMES_BY_DURATION.fullmatch(text):
         counts = [None if count == "_" else int(count) for count in match.groups()]
-        fields["budgets"] = dict(zip(Duration, counts, strict=True))
+        fields["frames_by_duration"] = dict(zip(Duration, counts, strict=True))
     elif match := _PATCHES.fullmatch(text):
         limits = match.groupdict()
         per_video = limits.pop("per_video") is not None

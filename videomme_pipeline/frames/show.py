@@ -4,7 +4,7 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.locate import VideoSource
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
+from videomme_pipeline.frames.cache import FrameSet, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.storage.layout import Store
@@ -22,8 +22,8 @@ def show_frames(
 ) -> FrameSet:
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
-    With a `question`, its clip is shown, and its duration selects the budget. The frames are read
-    from the cache or stored there, as in an evaluation.
+    With a `question`, its clip is shown, and its duration selects the frame count. The frames are
+    read from the cache or stored there, as in an evaluation.
 
     Raises:
         VideoError: if there is no such video, or it cannot be used.
@@ -41,7 +41,7 @@ def show_frames(
     for result in extract([job], store=store):
         if result.error is not None:
             raise result.error
-    frames = read_frames(store, content, frames_fingerprint(sampling, job.duration, job.clip))
+    frames = read_frames(store, content, *job.frame_sets)
     output.parent.mkdir(parents=True, exist_ok=True)
     frames.contact_sheet().save(output)
     return frames

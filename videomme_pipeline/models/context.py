@@ -6,7 +6,7 @@ published rule of the model's family says, or `tokens_per_frame` if the server h
 
 from dataclasses import dataclass
 
-MOST_CHARACTERS_PER_TOKEN = 6
+MAX_CHARACTERS_PER_TOKEN = 6
 """English text has 4 to 5 characters per token."""
 
 
@@ -37,7 +37,7 @@ def context_excess(
 
     None also if the context or the tokens of the frames are unknown.
     """
-    text_tokens = text_characters // MOST_CHARACTERS_PER_TOKEN
+    text_tokens = text_characters // MAX_CHARACTERS_PER_TOKEN
     if context_tokens is None or frame_tokens is None:
         return None
     least_tokens = frame_tokens + text_tokens

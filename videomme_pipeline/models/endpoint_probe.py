@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
+from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, seen_frames
+from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, seen_frames
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.models.video_llm import Decoding, Reply, Request, ResponseFailure, VideoLLM
+from videomme_pipeline.models.video_llm import Generation, Reply, Request, ResponseFailure, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.integrity import Finding
@@ -49,12 +49,12 @@ TIME_OF = (
 )
 LIMIT_SECONDS = 120.0
 """Time for a single request. A server may have to load its model first."""
-_LEAST_SHARE = 0.95
+_MIN_SHARE = 0.95
 """Smallest share of the expected tokens with which all pictures count as arrived."""
 _EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames of", "times")
 """Starts of the names of checks with the same finding at equal endpoints."""
 _NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
-_DECODING = Decoding(temperature=None, max_tokens=256)
+_GENERATION = Generation(temperature=None, max_tokens=256)
 _ok, _warning, _failed = Finding.ok, Finding.warning, Finding.failed
 
 
@@ -216,10 +216,11 @@ def _drawn_video(sampling: str, folder: Path) -> FrameSet:
         shown = (pictures[number - 1] for number in by_second for _ in range(VIDEO_FPS))
         _write_video(path, shown, SMALL_PIXELS)
     index = index_packets(path)
-    numbers = parse_sampling(sampling).choose(index.times).frames
+    chosen = parse_sampling(sampling)
+    numbers = chosen.choose(index.times).frames
     frames = _frame_set([None] * len(numbers), [float(index.seconds[n]) for n in numbers])
-    size = SMALL_PIXELS, SMALL_PIXELS
-    return replace(frames, source=path, video_size=size, sampling=sampling)
+    video = WholeVideo(path=path, size=(SMALL_PIXELS, SMALL_PIXELS), sampling=chosen)
+    return replace(frames, video=video, sampling=sampling)
 
 
 def _frame_set(pictures: Sequence["Image | None"], seconds: Sequence[float]) -> FrameSet:
@@ -275,7 +276,7 @@ def _jpeg(picture: "Image") -> bytes:
 def _described(frames: FrameSet) -> str:
     """The contents of a request with these frames, for messages."""
     count = len(frames.frames)
-    if frames.source is not None:
+    if frames.video is not None:
         return f"a video with {count} planned frames ({frames.sampling})"
     return {0: "text alone", 1: "one picture"}.get(count, f"{count} pictures")
 
@@ -303,7 +304,7 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Reply:
         num_frames=len(frames.frames),
         subtitle_lines=0,
     )
-    request = Request(question=question, prompt=prompt, frames=frames, decoding=_DECODING)
+    request = Request(question=question, prompt=prompt, frames=frames, generation=_GENERATION)
     try:
         return await model.respond(request)
     except ResponseFailure as failure:
@@ -343,7 +344,7 @@ def _count(per_picture: float, added: int) -> Finding:
         message = f"{MORE} pictures cost as much as {FEW}; the server keeps at most {FEW}"
         return _failed(check, message)
     arrived = FEW + added / per_picture
-    if arrived >= MANY * _LEAST_SHARE:
+    if arrived >= MANY * _MIN_SHARE:
         return _ok(check, f"all {MANY} of {MANY} arrive")
     message = (
         f"about {arrived:.0f} of {MANY} pictures arrive; raise the server's limit "
@@ -365,7 +366,7 @@ def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
         expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS), MORE)
     if expected is None:
         return _ok(check, f"{sizes}; set `tokens_per_frame` to detect dropped frames")
-    is_smaller = large < expected / MORE * LEAST_TOKEN_SHARE
+    is_smaller = large < expected / MORE * MIN_TOKEN_SHARE
     message = f"{sizes} (by the published rule: {expected / MORE:g})"
     return (_warning if is_smaller else _ok)(check, message)
 

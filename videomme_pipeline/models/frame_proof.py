@@ -1,6 +1,6 @@
 """The number of frames that a model was shown, from the prompt tokens that its endpoint reports."""
 
-LEAST_TOKEN_SHARE = 0.6
+MIN_TOKEN_SHARE = 0.6
 """Smallest plausible share of the prompt tokens that frames need by a published rule, if the tokens
 of the text are unknown. Rules are rounded and endpoints resize frames, so only a large difference
 is certain."""

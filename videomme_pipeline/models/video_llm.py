@@ -12,7 +12,7 @@ from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.prompts.render import Prompt
 
 
-class Decoding(Spec):
+class Generation(Spec):
     """Settings of the generation. None keeps the endpoint's default."""
 
     temperature: float | None = 0.0
@@ -35,7 +35,7 @@ class Request:
     question: Question
     prompt: Prompt
     frames: FrameSet
-    decoding: Decoding
+    generation: Generation
     repeat: int = 0
     fingerprint: str = ""
 

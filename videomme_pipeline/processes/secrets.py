@@ -4,10 +4,11 @@ Some servers repeat a key in their errors.
 """
 
 import base64
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from urllib.parse import quote
 
 _SECRET_NAME = re.compile(r"SECRET|PASSWORD|PASSWD|CREDENTIAL|(KEY|TOKEN|URL)S?$")
 _STORAGE_NAME = re.compile(r"(AWS|AZURE_STORAGE|GOOGLE_APPLICATION|FSSPEC)_")
@@ -17,12 +18,6 @@ _key_variables: set[str] = set()
 REMOVED = b"[key removed]"
 MIN_KEY_CHARACTERS = 8
 """A shorter key may be an ordinary word, such as `none`, and is not removed."""
-
-_ESCAPE = re.compile(rb'%[0-9A-Fa-f]{2}|\\[/"\\]|\\u00|\\x|&(?:#|amp;|lt;|gt;|quot;|apos;)')
-"""A character that is written in another way in a URL, in JSON, in Python or in HTML."""
-_BREAK = rb"(?:(?:\r|\n|\\r|\\n)[\r\n \t]*)*"
-"""Line breaks and indentation in a code of several lines, as they are and as in JSON."""
-_WHITESPACE = b" \t\r\n"
 
 
 # Variables of child processes.
@@ -64,71 +59,33 @@ def has_password(text: str) -> bool:
 
 
 class Redaction:
-    """Removes one key in upper and lower case: as it is, in base64 and in hexadecimal digits.
+    """Removes one key from text, in upper and lower case.
 
-    Characters may be escaped as in JSON, URLs, Python and HTML, and codes may have several lines.
+    The key is removed as it is, as in JSON, as in a URL, and from base64 that contains it.
     """
 
     def __init__(self, key: str | None) -> None:
         is_removed = key is not None and len(key) >= MIN_KEY_CHARACTERS
-        self._key = key.encode() if key is not None and is_removed else b""
-        # A set, since base64 and its variant for URLs are often the same.
-        self._codes = set(_codes(self._key)) if self._key else set()
-        self._signs = {code.lower() for code in self._codes}
-        if self._key:
-            self._signs.add(self._key.lower().translate(None, _WHITESPACE))
+        self._spellings = {s.lower() for s in _spellings(key)} if key and is_removed else set()
+        self._pattern = re.compile(b"|".join(map(re.escape, self._spellings)), re.IGNORECASE)
 
     def redact_bytes(self, content: bytes) -> bytes:
-        if self._key and self._may_contain_key(content):  # rare, and the next line is slow
+        text = content.lower()
+        if any(spelling in text for spelling in self._spellings):
             return self._pattern.sub(REMOVED, content)
         return content
 
     def redact(self, text: str) -> str:
         return self.redact_bytes(text.encode(errors="backslashreplace")).decode()
 
-    def _may_contain_key(self, content: bytes) -> bool:
-        text = content.lower().translate(None, _WHITESPACE)
-        text = text.replace(rb"\r", b"").replace(rb"\n", b"")
-        return any(sign in text for sign in self._signs) or bool(_ESCAPE.search(content))
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[bytes]:
-        forms = [b"".join(map(_maybe_escaped, self._key))]
-        forms += [_BREAK.join(map(_maybe_escaped, code)) for code in self._codes]
-        return re.compile(b"|".join(forms), re.IGNORECASE)
-
-
-def _codes(key: bytes) -> Iterator[bytes]:
-    yield key.hex().encode()
+def _spellings(key: str) -> Iterator[bytes]:
+    in_json = json.dumps(key)[1:-1]
+    for spelling in (key, in_json, in_json.replace("/", "\\/"), quote(key), quote(key, safe="")):
+        yield spelling.encode()
+    content = key.encode()
     for before in range(3):
         # The digits in this slice depend only on the key, if `before` other bytes precede the key.
-        digits = slice((8 * before + 5) // 6, 8 * (before + len(key)) // 6)
+        digits = slice((8 * before + 5) // 6, 8 * (before + len(content)) // 6)
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            yield encode(bytes(before) + key)[digits]
-
-
-def _maybe_escaped(byte: int) -> bytes:
-    """A pattern of one byte, escaped or not."""
-    char = bytes([byte])
-    hexadecimal = b"%02x" % byte
-    backslash = b"" if char.isalnum() else rb"\\?"
-    spellings = [
-        backslash + re.escape(char),
-        rb"\\u00" + hexadecimal,
-        rb"\\x" + hexadecimal,
-        b"%" + hexadecimal,
-        b"&#0*%d;" % byte,
-        b"&#x0*" + hexadecimal.lstrip(b"0") + b";",
-        *_ENTITIES.get(char, ()),
-    ]
-    return b"(?:" + b"|".join(spellings) + b")"
-
-
-_ENTITIES = {
-    b"&": (b"&amp;",),
-    b"<": (b"&lt;",),
-    b">": (b"&gt;",),
-    b'"': (b"&quot;",),
-    b"'": (b"&apos;",),
-}
-"""Characters with a name in HTML."""
+            yield encode(bytes(before) + content)[digits]

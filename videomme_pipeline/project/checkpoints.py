@@ -209,7 +209,8 @@ def decide_checkpoint(
         reason = "There is no earlier checkpoint with the same settings to compare with."
         return replace(row, outcome=CheckpointOutcome.PASSED, reason=reason)
     baseline = _scores(project, reference)
-    gate = decide(baseline, scores, margin=run.margin, max_failed=run.max_failed)
+    asked = {score.question_id for score in scores} & {score.question_id for score in baseline}
+    gate = decide(baseline, scores, margin=run.margin, asked=asked, max_failed=run.max_failed)
     check = gate.checks[0]
     is_undecided = gate.verdict is Verdict.UNDECIDED
     outcome = CheckpointOutcome.UNDECIDED if is_undecided else CheckpointOutcome.PASSED

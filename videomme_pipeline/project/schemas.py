@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Union
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -21,7 +21,6 @@ from videomme_pipeline.project.nightly.tracked import NightlySpec
 from videomme_pipeline.project.runs.settings import ClusterSpec, RunsSpec
 from videomme_pipeline.project.upkeep.frame_budget import StorageSpec
 from videomme_pipeline.prompts.render import TemplateName
-from videomme_pipeline.rows import field_docstrings
 
 
 class _Evaluation(EvaluationFile):
@@ -61,24 +60,18 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
     }
 
 
-class _WithDocstrings(GenerateJsonSchema):
-    """Uses the docstrings of fields as descriptions."""
+class _WithServers(GenerateJsonSchema):
+    """Describes `serve` by the kinds of servers that are installed."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         if schema["cls"] is ServeSpec:
             kinds: Any = Union[*plugins.find_classes(plugins.SERVERS, ServeSpec)]
             return self.generate_inner(TypeAdapter(kinds).core_schema)
-        properties_schema = super().model_schema(schema)
-        for owner in schema["cls"].__mro__:
-            if issubclass(owner, BaseModel) and owner is not BaseModel:
-                for name, text in field_docstrings(owner).items():
-                    if name in properties_schema.get("properties", {}):
-                        properties_schema["properties"][name].setdefault("description", text)
-        return properties_schema
+        return super().model_schema(schema)
 
 
 def _schema(kind: Any) -> JsonSchemaValue:
-    return TypeAdapter(kind).json_schema(schema_generator=_WithDocstrings)
+    return TypeAdapter(kind).json_schema(schema_generator=_WithServers)
 
 
 def _without_names(schema: JsonSchemaValue) -> JsonSchemaValue:

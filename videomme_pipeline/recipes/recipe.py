@@ -21,7 +21,16 @@ from videomme_pipeline.scoring.scored_question import TRACKS, is_with_subtitles
 
 _FOLDER = Path(__file__).with_name("published")
 OVERALL = "overall"
-_SETTINGS = ("weights", "engine", "frames", "pixels", "prompt", "decoding", "reader", "denominator")
+_SETTINGS = (
+    "weights",
+    "engine",
+    "frames",
+    "pixels",
+    "prompt",
+    "generation",
+    "reader",
+    "denominator",
+)
 """The settings that a complete recipe has."""
 
 

@@ -18,7 +18,7 @@ Shares = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class PublishedComparison:
     """A published accuracy and ours, in percent. `part` is a value of a facet, or `overall`.
 
     `is_consistent` is True if the published value is in the 95% interval, and None without one.
@@ -48,7 +48,7 @@ class Reproduction:
     recipe: str
     track: str
     grade: str
-    values: tuple[Compared, ...]
+    values: tuple[PublishedComparison, ...]
     not_proven: tuple[str, ...]
     not_published: tuple[str, ...]
     contradicted_by: tuple[str, ...]
@@ -134,12 +134,12 @@ def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Shares:
     return mean.mean, mean.low, mean.high
 
 
-def _compare(part: str, published: float, shares: Shares) -> Compared:
+def _compare(part: str, published: float, shares: Shares) -> PublishedComparison:
     here, low, high = (None if share is None else 100 * share for share in shares)
     is_consistent = None
     if low is not None and high is not None:
         is_consistent = low - _ROUNDING_POINTS <= published <= high + _ROUNDING_POINTS
-    return Compared(
+    return PublishedComparison(
         part=part,
         published=published,
         here=here or 0.0,

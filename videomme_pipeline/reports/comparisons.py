@@ -14,9 +14,9 @@ from videomme_pipeline.scoring.statistics.compare import (
 )
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
-MOST_EVALUATIONS = 20
+MAX_EVALUATIONS = 20
 """All pairs of this many best evaluations are compared, others with the best one of their track."""
-MOST_PAIRS = 45
+MAX_PAIRS = 45
 """All pairs of ten evaluations. With more, only pairs with the best one of a track have subsets."""
 
 
@@ -30,15 +30,15 @@ def comparisons(
     """
     tracks = {index: evaluations[index].rows[0].track for index in reversed(ranking)}
     best = {track: index for index, track in tracks.items()}
-    pairs = {*combinations(ranking[:MOST_EVALUATIONS], 2)}
-    pairs |= {(best[tracks[other]], other) for other in ranking[MOST_EVALUATIONS:]}
+    pairs = {*combinations(ranking[:MAX_EVALUATIONS], 2)}
+    pairs |= {(best[tracks[other]], other) for other in ranking[MAX_EVALUATIONS:]}
     compared = []
     for a, b in sorted((min(pair), max(pair)) for pair in pairs):
         try:
             comparison = compare(evaluations[a].rows, evaluations[b].rows)
         except ScoringError:
             continue
-        by_subset = len(pairs) <= MOST_PAIRS or not {a, b}.isdisjoint(best.values())
+        by_subset = len(pairs) <= MAX_PAIRS or not {a, b}.isdisjoint(best.values())
         compared.append({"a": a, "b": b} | _comparison(comparison, titles if by_subset else None))
     return compared
 

@@ -2,7 +2,7 @@
 
 `page` collects the numbers and texts as JSON values. This module does not use stores, tables or
 scores. The document needs no network: the Content-Security-Policy allows only the document's style
-and script, by hash, and images and videos beside the document.
+and script, by hash, and the images and videos of its server.
 """
 
 import gzip
@@ -31,20 +31,13 @@ Json = dict[str, Any]
 _IMPORT = re.compile(r'^import [^;]*"\./([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=async |const |function |let )", re.MULTILINE)
 
-_BESIDE = "file: http: https:"
-_NONE = "'none'"
-
 
 def render(
-    summary: Mapping[str, Any],
-    details: Mapping[str, Any],
-    *,
-    images: bool = False,
-    videos: bool = False,
+    summary: Mapping[str, Any], details: Mapping[str, Any], *, is_served: bool = False
 ) -> str:
     """HTML document that shows `summary` (numbers) and `details` (texts).
 
-    `images` and `videos` allow such files beside the document.
+    `is_served` allows images and videos of the same server.
     """
     benchmarks = summary["benchmarks"]
     style, script = _style(), _script()
@@ -54,7 +47,7 @@ def render(
         summary=benchmarks[0]["summary"] if benchmarks else "No evaluation yet",
         share=summary["share"],
         benchmarks=benchmarks,
-        policy=content_policy(style, script, images=images, videos=videos),
+        policy=content_policy(style, script, is_served=is_served),
         style=Markup(style),
         script=Markup(script),
         summary_data=pack(summary),
@@ -133,18 +126,16 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def content_policy(style: str, script: str, *, images: bool = False, videos: bool = False) -> str:
-    """Content-Security-Policy that allows only this style and this script.
-
-    Files have no origin, so images and videos are allowed by scheme.
-    """
+def content_policy(style: str, script: str, *, is_served: bool = False) -> str:
+    """Content-Security-Policy that allows this style and script, and files of the page's server."""
+    files_beside = "'self'" if is_served else "'none'"
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src '{_digest(script)}'",
             f"style-src '{_digest(style)}'",
-            f"img-src {_BESIDE if images else _NONE}",
-            f"media-src {_BESIDE if videos else _NONE}",
+            f"img-src {files_beside}",
+            f"media-src {files_beside}",
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",

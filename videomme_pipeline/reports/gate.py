@@ -25,15 +25,16 @@ def markdown(gate: Gate, outcome: str) -> str:
 
 
 def summary(gate: Gate) -> str:
-    """Sentences with the margin, the failed questions and the detectable difference."""
+    """Sentences with the margin, the compared questions and the detectable difference."""
     detectable = (
         "With so few videos, no difference can be significant."
         if gate.detectable is None
         else f"Differences of {gate.detectable:.1f} points or more are detected in 80% of cases."
     )
+    same = " All answers are the same." if gate.same_answers else ""
     return (
-        f"Margin {gate.margin:g} points. {gate.failed:,} of {gate.questions:,} questions have no "
-        f"answer on one side. {detectable}"
+        f"Margin {gate.margin:g} points. {gate.compared:,} questions were compared; "
+        f"{gate.failed:,} of {gate.questions:,} have no answer on one side.{same} {detectable}"
     )
 
 

@@ -6,7 +6,6 @@ A shared page has no frames and no videos.
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,7 +19,7 @@ from videomme_pipeline.videos.probe import Video
 SHEET_COLUMNS = 8
 CELL_WIDTH, CELL_HEIGHT = 256, 144
 """Size of a frame in a sheet, in pixels. The question view cuts the sheet by these numbers."""
-MOST_PICTURES = 768
+MAX_PICTURES = 768
 """Frames in a sheet. The page shows further frames of a longer set as times only."""
 
 
@@ -37,14 +36,6 @@ class FramesKey:
         return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
 
 
-class Beside(IntEnum):
-    """The files beside the page."""
-
-    NOTHING = 0
-    SHEETS = 1
-    SHEETS_AND_VIDEOS = 2
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
     """Stored frame sets of one benchmark, by (video id, sampling name), and video files.
@@ -55,21 +46,16 @@ class Media:
     benchmark: str
     frames: Mapping[tuple[str, str], FramesKey]
     videos: Mapping[str, Path]
-    beside: Beside = Beside.NOTHING
-
-    @property
-    def sheets(self) -> dict[str, FramesKey]:
-        """The frame sets by the URL of the contact sheet."""
-        return {key.sheet: key for key in self.frames.values()}
+    is_served: bool = False
+    """True if the files are beside the page."""
 
     def sheet_beside(self, video_id: str, sampling: str) -> str | None:
         """URL of the contact sheet of stored frames, or None if the page has none beside it."""
-        return self.frames[video_id, sampling].sheet if self.beside >= Beside.SHEETS else None
+        return self.frames[video_id, sampling].sheet if self.is_served else None
 
     def video_beside(self, video_id: str) -> str | None:
         """URL of a video, or None if the page has no videos beside it."""
-        has_videos = self.beside is Beside.SHEETS_AND_VIDEOS
-        return self.video_url(video_id) if has_videos and video_id in self.videos else None
+        return self.video_url(video_id) if self.is_served and video_id in self.videos else None
 
     def video_url(self, video_id: str) -> str:
         """URL of a video."""
@@ -102,15 +88,15 @@ def stored_media(
 
 
 def contact_sheet(store: Store, key: FramesKey) -> bytes:
-    """A JPEG with the first `MOST_PICTURES` frames of a set, each in a cell of the same size.
+    """A JPEG with the first `MAX_PICTURES` frames of a set, each in a cell of the same size.
 
     Raises:
         FileNotFoundError: if the frames are no longer stored.
         DamagedFileError: if the file of the frames is damaged. The file is set aside.
     """
-    from PIL import Image, ImageOps  # noqa: PLC0415 - only pages with files need it
+    from PIL import Image, ImageOps  # noqa: PLC0415 - only a served page needs it
 
-    frames = read_frames(store, key.video_hash, key.settings).frames[:MOST_PICTURES]
+    frames = read_frames(store, key.video_hash, key.settings).frames[:MAX_PICTURES]
     rows = -(-len(frames) // SHEET_COLUMNS)
     sheet = Image.new("RGB", (SHEET_COLUMNS * CELL_WIDTH, rows * CELL_HEIGHT))
     for number, frame in enumerate(frames):

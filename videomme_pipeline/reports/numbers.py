@@ -28,7 +28,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import group_score, question_order
 from videomme_pipeline.warehouse.database import query
 
-MOST_PARTS = 4
+MAX_PARTS = 4
 """Facets with up to this many declared values have one number per value next to the score."""
 
 
@@ -188,7 +188,7 @@ class Numbers:
         return [
             facet
             for facet in self._benchmark.shown_facets
-            if facet.values is not None and len(facet.values) <= MOST_PARTS
+            if facet.values is not None and len(facet.values) <= MAX_PARTS
         ]
 
     def _parts(self) -> dict[str, Json]:

@@ -1,5 +1,5 @@
-"""The results page: one HTML file that works offline, a folder that also has frames and tables,
-or a document with the files that a local server needs.
+"""The results page: one HTML file that works offline, or a document with the files that a local
+server needs.
 
 This module chooses benchmarks and evaluations and combines `numbers` and `texts`. `document`
 renders the HTML from the files in `templates`.
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 from upath import UPath
 
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
@@ -30,7 +29,7 @@ from videomme_pipeline.reports.history import (
     last_runs,
     race_looks,
 )
-from videomme_pipeline.reports.media import Beside, FramesKey, Media, contact_sheet, stored_media
+from videomme_pipeline.reports.media import FramesKey, Media, stored_media
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,
@@ -99,37 +98,6 @@ def write_page(
     return path
 
 
-def write_folder(
-    store: Store,
-    folder: Path,
-    *,
-    benchmark: str | None = None,
-    evaluations: Sequence[str] | None = None,
-) -> Path:
-    """Write the page as `folder/index.html`, with all texts in full and pictures of the frames.
-
-    `folder/frames` contains a contact sheet per video and sampling; sheets that exist are kept.
-    `folder/numbers` contains the numbers of each benchmark as Parquet tables. For local use only,
-    because the folder contains frames.
-
-    Raises:
-        StorageError: if the folder cannot be written.
-        DamagedFileError: if stored frames are damaged.
-    """
-    pages = _collect(store, benchmark, evaluations)
-    served = _with_files(pages, Beside.SHEETS)
-    for page in pages:
-        for name, table in page.tables.items():
-            file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
-            publish(UPath(file), encode(table))
-    for url, key in served.sheets.items():
-        if not (folder / url).exists():
-            publish(UPath(folder / url), contact_sheet(store, key))
-    index = folder / "index.html"
-    publish(UPath(index), served.document.encode())
-    return index
-
-
 @dataclass(frozen=True, slots=True)
 class ServedPage:
     """The page with all texts in full, and the files beside the page, by URL."""
@@ -139,29 +107,25 @@ class ServedPage:
     videos: Mapping[str, Path]
 
 
-def served_page(store: Store, evaluations: Sequence[str] | None = None) -> ServedPage:
+def served_page(
+    store: Store, *, benchmark: str | None = None, evaluations: Sequence[str] | None = None
+) -> ServedPage:
     """The page for a server on this machine, with pictures of the frames and local videos.
 
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    return _with_files(_collect(store, None, evaluations), Beside.SHEETS_AND_VIDEOS)
-
-
-def _with_files(pages: "Sequence[_BenchmarkPage]", beside: Beside) -> ServedPage:
-    """The page that has all texts in full and shows the stored files of the kinds `beside`."""
-    media = [replace(page.media, beside=beside) for page in pages]
+    pages = _collect(store, benchmark, evaluations)
+    media = [replace(page.media, is_served=True) for page in pages]
     details = {
-        page.benchmark: page.details(page.texts(stored), None)
-        for page, stored in zip(pages, media, strict=True)
+        page.benchmark: page.details(page.texts(served), None)
+        for page, served in zip(pages, media, strict=True)
     }
     return ServedPage(
-        document=render(
-            _summary(pages), details, images=True, videos=beside is Beside.SHEETS_AND_VIDEOS
-        ),
-        sheets={url: key for stored in media for url, key in stored.sheets.items()},
+        document=render(_summary(pages), details, is_served=True),
+        sheets={key.sheet: key for served in media for key in served.frames.values()},
         videos={
-            stored.video_url(name): path for stored in media for name, path in stored.videos.items()
+            served.video_url(name): path for served in media for name, path in served.videos.items()
         },
     )
 
@@ -175,7 +139,6 @@ class _BenchmarkPage:
     questions: Sequence[Question]
     evaluations: Sequence[ScoredEvaluation]
     summary: Mapping[str, Any]
-    tables: Mapping[str, pa.Table]
     last_runs: Sequence[LastRun]
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations."""
@@ -269,7 +232,6 @@ def _benchmark_page(
         questions=questions,
         evaluations=evaluations,
         summary=summary,
-        tables=tables,
         last_runs=runs,
         across=numbers.view("across_benchmarks"),
     )

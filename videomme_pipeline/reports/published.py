@@ -40,7 +40,7 @@ def published_cells(benchmark: str) -> list[PublishedCell]:
     parts = [part for part, _ in leaderboard["parts"]]
     cells = [
         PublishedCell(
-            f"{row['model']} {row['parameters'] or ''} {track} subtitles",
+            f"{row['model']} {row.get('parameters') or ''} {track} subtitles",
             {part: 100 * row[part][track] for part in parts if row[part][track] is not None},
         )
         for row in leaderboard["rows"]
@@ -79,9 +79,9 @@ def _differences(recipe: Recipe, evaluation: ScoredEvaluation) -> Iterator[str]:
         "sampling": evaluation.rows[0].sampling,
         "prompt": (specification.get("template") or {}).get("name"),
         "reader": evaluation.rows[0].reader,
-        **(specification.get("decoding") or {}),
+        **(specification.get("generation") or {}),
     }
-    published = {**recipe.evaluation, **recipe.evaluation.get("decoding", {})}
+    published = {**recipe.evaluation, **recipe.evaluation.get("generation", {})}
     if "sampling" in published:
         published["sampling"] = parse_sampling(published["sampling"]).name
     for name, value in ours.items():

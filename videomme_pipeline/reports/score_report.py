@@ -16,9 +16,9 @@ from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
+from videomme_pipeline.judge.judge import JudgeSummary
 from videomme_pipeline.reports.terminal.console import PlainConsole
 from videomme_pipeline.reports.terminal.tables import at_least, show_rows
-from videomme_pipeline.scoring.readers.judge import JudgeSummary
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import TokenUsage
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 
 CHARACTERS_PER_TOKEN = 4
 """Characters of English text per token, by OpenAI's rule of thumb for its tokenizers."""
-SHORTEST_ANSWER_TOKENS = 5
-LONGEST_ANSWER_TOKENS = 1024
+MIN_ANSWER_TOKENS = 5
+MAX_ANSWER_TOKENS = 1024
 """Used if an evaluation sets no `max_tokens`."""
 
 
@@ -66,7 +66,7 @@ class CostEstimate:
 def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its requests
     evaluation: str,
     model: RemoteSpec,
-    decoding: Decoding,
+    generation: Generation,
     videos: Iterable[PendingVideo],
     *,
     questions: int,
@@ -80,8 +80,8 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
     certain = [video for video in pending if video.is_certain]
     requests = sum(video.requests for video in pending)
     requests_low = sum(video.requests for video in certain)
-    least = _usage(certain, SHORTEST_ANSWER_TOKENS)
-    most = _usage(pending, decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    least = _usage(certain, MIN_ANSWER_TOKENS)
+    most = _usage(pending, generation.max_tokens or MAX_ANSWER_TOKENS)
     dollars_low: float | None = None
     dollars_high: float | None = None
     if model.costs_money and least and most:

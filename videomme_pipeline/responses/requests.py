@@ -13,8 +13,8 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.models.video_llm import (
-    Decoding,
     FailureKind,
+    Generation,
     Reply,
     Request,
     ResponseFailure,
@@ -23,7 +23,7 @@ from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import Attempt, Response, Served
 
 FIRST_BACKOFF_SECONDS = 0.5
-LONGEST_BACKOFF_SECONDS = 60.0
+MAX_BACKOFF_SECONDS = 60.0
 RESPONSE_VERSION = 1
 """Part of every request's fingerprint. Increase it when the same request is sent differently."""
 
@@ -55,7 +55,7 @@ class RequestPlan:
     """
 
     evaluation: str
-    decoding: Decoding = field(default_factory=Decoding)
+    generation: Generation = field(default_factory=Generation)
     repeats: int = 1
     schedule: Schedule = Schedule.TOGETHER
     observation: str | None = None
@@ -83,7 +83,7 @@ def planned_requests(
     video_part = fingerprint(
         version=RESPONSE_VERSION,
         model=identity,
-        decoding=plan.decoding,
+        decoding=plan.generation,  # another name would ask every question again
         observation=plan.observation,
         frames=[*video.frame_digests, *filter(None, [video.error])] if needs_frames else [],
     )
@@ -92,7 +92,7 @@ def planned_requests(
             question=question,
             prompt=prompt,
             frames=NO_FRAMES,
-            decoding=plan.decoding,
+            generation=plan.generation,
             repeat=repeat,
             fingerprint=fingerprint(
                 video_part,
@@ -202,7 +202,7 @@ class PendingRequest:
         if failure.retry_after_seconds is not None:
             delay = failure.retry_after_seconds + 0.25 * chance
         else:
-            ceiling = min(FIRST_BACKOFF_SECONDS * 2.0 ** (attempts - 1), LONGEST_BACKOFF_SECONDS)
+            ceiling = min(FIRST_BACKOFF_SECONDS * 2.0 ** (attempts - 1), MAX_BACKOFF_SECONDS)
             delay = ceiling * (0.5 + 0.5 * chance)
         return None if self.deadline is not None and now + delay >= self.deadline else delay
 

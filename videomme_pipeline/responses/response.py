@@ -113,7 +113,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted:
+class AttemptRecord:
     """One attempt to get a response, and its result."""
 
     evaluation: str
@@ -143,7 +143,7 @@ class Attempted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRow(Attempted):
+class AttemptRow(AttemptRecord):
     """One row per attempt, for audit. Only the journal stores bodies."""
 
     benchmark: str
@@ -153,7 +153,7 @@ class AttemptRow(Attempted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt(Attempted):
+class Attempt(AttemptRecord):
     """An attempt in the journal."""
 
     request_fingerprint: str
@@ -165,6 +165,6 @@ class Attempt(Attempted):
 
     def row(self, response: Response) -> AttemptRow:
         """The row of this attempt in the table of attempts. `response` is its response."""
-        shared = {item.name: getattr(self, item.name) for item in fields(Attempted)}
+        shared = {item.name: getattr(self, item.name) for item in fields(AttemptRecord)}
         of_response = ("benchmark", "evaluation", "video_id", "question_id", "repeat")
         return AttemptRow(**shared | {name: getattr(response, name) for name in of_response})

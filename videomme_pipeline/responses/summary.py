@@ -47,7 +47,7 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
     )
     numbers = {
         "responses": len(rows),
-        "answered": len(answered),
+        "succeeded": len(answered),
         "failed": len(rows) - len(answered),
         "attempts": sum(row.served.attempts for row in rows),
         **to_values(sum((row.usage for row in rows), Usage())),

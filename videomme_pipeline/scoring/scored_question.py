@@ -104,7 +104,7 @@ class ScoredQuestion:
     """The same text for evaluations that differ only in their subtitles; None for rows of no
     evaluation file."""
     judge: str | None = None
-    """Model that reads the answers that `strict` cannot read, or None."""
+    """Model that reads the answers that `careful` cannot read, or None."""
     judge_output: str | None = None
     """Reply of the judge, if it was asked."""
     judge_error: str | None = None

@@ -23,7 +23,7 @@ from videomme_pipeline.serving.engines import LOOPBACK
 
 MAX_RESTARTS = 5
 """Restarts of one replica. A server that dies more often is broken."""
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 60.0
 """Time before a restart. It doubles with each restart."""
 STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.5
@@ -113,7 +113,7 @@ class Replica:
             return
         now = time.monotonic()
         if self._restart_at is None:
-            pause = min(FIRST_PAUSE_SECONDS * 2**self.restarts, LONGEST_PAUSE_SECONDS)
+            pause = min(FIRST_PAUSE_SECONDS * 2**self.restarts, MAX_PAUSE_SECONDS)
             self._restart_at = now + pause
             _log.warning("%s; starting it again in %g s", self.exit_report, pause)
         elif now >= self._restart_at:

@@ -70,7 +70,7 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         weights_hash=None if commit else _sampled_hash(_weight_files(folder)),
         chat_template_hash=_template_hash(folder),
         processor_hash=_hash_of_files([folder / name for name in _PROCESSOR_FILES]),
-        generation_config=_decoding_defaults(folder),
+        generation_config=_generation_defaults(folder),
         dtype=_text(
             config.get("dtype") or config.get("torch_dtype") or nested.get("dtype") or None
         ),
@@ -133,7 +133,7 @@ def _template_hash(folder: Path) -> str | None:
     return None if template is None else text_hash(json.dumps(template))
 
 
-def _decoding_defaults(folder: Path) -> str | None:
+def _generation_defaults(folder: Path) -> str | None:
     """The JSON of `generation_config.json` without the version of its writer, or None."""
     values = _json(folder / "generation_config.json")
     values.pop("transformers_version", None)

@@ -28,7 +28,7 @@ from videomme_pipeline.storage.tables import SET_ASIDE
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
 _ASCII_NAME = re.compile(r"[\w~-][\w.~-]*", re.ASCII)
-_KINDS = ("subtitles", "prompts", "responses", "attempts", "nightly_runs", "findings", "baselines")
+_KINDS = ("subtitles", "prompts", "responses", "attempts", "nightly_runs", "findings", "references")
 """The kinds of tables with one folder per track or evaluation."""
 
 
@@ -111,10 +111,10 @@ class Store:
         """One file per video content and frame settings, shared by all benchmarks."""
         return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
-    def decoding(self, name: str) -> UPath:
+    def decode_times(self, name: str) -> UPath:
         """The CPU time of the frames that one run decoded, which the files of frames do not have:
         two machines write the same bytes."""
-        return self.path("decoding", f"{name}.parquet")
+        return self.path("decode_times", f"{name}.parquet")
 
     def sound(self, video_hash: str, version: int) -> UPath:
         """One file per video content, shared by all benchmarks."""
@@ -143,9 +143,9 @@ class Store:
         """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
         return self.path(benchmark, "nightly_runs", evaluation, f"{date}.parquet")
 
-    def baseline_repeat(self, benchmark: str, evaluation: str, name: str) -> UPath:
-        """The scored questions of one repeat of the baseline of nightly runs."""
-        return self.path(benchmark, "baselines", evaluation, f"{name}.parquet")
+    def reference_repeat(self, benchmark: str, evaluation: str, name: str) -> UPath:
+        """The scored questions of one repeat of the reference of nightly runs."""
+        return self.path(benchmark, "references", evaluation, f"{name}.parquet")
 
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
@@ -223,12 +223,12 @@ class Store:
     def frame_files(self) -> list[UPath]:
         return self._files("frames", "*", "*.parquet")
 
-    def decoding_files(self) -> list[UPath]:
-        return self._files("decoding", "*.parquet")
+    def decode_times_files(self) -> list[UPath]:
+        return self._files("decode_times", "*.parquet")
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {"media", "nightly_runs", "findings", "baselines", "checkpoints", "races"}
+        kept = {"media", "nightly_runs", "findings", "references", "checkpoints", "races"}
         return [
             file
             for depth in range(4)
@@ -262,7 +262,7 @@ class Store:
             *self.video_files(),
             *self.packet_files(),
             *self.frame_files(),
-            *self.decoding_files(),
+            *self.decode_times_files(),
             *(file for kind in _KINDS for file in self.variant_files(kind)),
             *self.score_files(),
             *self.evaluated_video_files(),

@@ -17,7 +17,7 @@ from videomme_pipeline.storage.objects import (
 )
 
 NO_BENCHMARKS = (
-    *("checkpoints", "decoding", "failures", "frames", "packets", "races", "servers", "sound"),
+    *("checkpoints", "decode_times", "failures", "frames", "packets", "races", "servers", "sound"),
 )
 """The folders in a data folder that do not belong to one benchmark."""
 

@@ -33,7 +33,7 @@ from videomme_pipeline.fetch.release import VideoReference
 _Unused = Mapping[str, Sequence[MediaFile]]
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """The result of a check. FAILED prevents an evaluation, WARNING does not."""
 
     OK = "ok"
@@ -46,20 +46,20 @@ class Finding:
     """The result of one check, with a message that includes the next step if it failed."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckStatus
     message: str
 
     @classmethod
     def ok(cls, check: str, message: str) -> "Finding":
-        return cls(check=check, verdict=Verdict.OK, message=message)
+        return cls(check=check, verdict=CheckStatus.OK, message=message)
 
     @classmethod
     def warning(cls, check: str, message: str) -> "Finding":
-        return cls(check=check, verdict=Verdict.WARNING, message=message)
+        return cls(check=check, verdict=CheckStatus.WARNING, message=message)
 
     @classmethod
     def failed(cls, check: str, message: str) -> "Finding":
-        return cls(check=check, verdict=Verdict.FAILED, message=message)
+        return cls(check=check, verdict=CheckStatus.FAILED, message=message)
 
 
 def check_data(open_source: Callable[[], Source]) -> list[Finding]:
@@ -118,8 +118,8 @@ def _data_findings(source: Source) -> Iterator[Finding]:
     if annotated.problems:
         count = f"unusable rows, {len(annotated.problems):,}"
         message += f"; {count}: {annotated.listed(annotated.problems)}"
-    left_out = Verdict.WARNING if annotated.unmatched else Verdict.OK
-    verdict = Verdict.FAILED if annotated.problems else left_out
+    left_out = CheckStatus.WARNING if annotated.unmatched else CheckStatus.OK
+    verdict = CheckStatus.FAILED if annotated.problems else left_out
     yield Finding(check="annotations", verdict=verdict, message=message)
     unused = unused_files(media)
     yield _video_finding(source, videos, unused)
@@ -147,7 +147,7 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     others = _names(unused, missing, lambda name: not is_subtitle(name))
     if others:
         message += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
-    verdict = Verdict.WARNING if source.is_fetched else Verdict.FAILED
+    verdict = CheckStatus.WARNING if source.is_fetched else CheckStatus.FAILED
     return Finding(check="videos", verdict=verdict, message=message)
 
 
@@ -164,16 +164,16 @@ def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: 
         f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
         f"{', '.join(map(str, source.roots()))}"
     )
-    verdict = Verdict.OK
+    verdict = CheckStatus.OK
     if others:
-        verdict = Verdict.WARNING
+        verdict = CheckStatus.WARNING
         name = "<id>" if by_id else "<name of the video>"
         message += f"; not read: {others}; rename them to {name}{SUBTITLE_SUFFIXES[0]}"
         message += f" (or {', '.join(SUBTITLE_SUFFIXES[1:])})"
         if not by_id and not source.has_subtitles:
             message += ", and set `subtitles` in the declaration to their folder"
     elif len(missing) == len(videos) and source.has_subtitles:
-        verdict = Verdict.WARNING
+        verdict = CheckStatus.WARNING
         message += "; tracks with subtitles need them"
     return Finding(check="subtitles", verdict=verdict, message=message)
 

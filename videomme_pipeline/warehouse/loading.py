@@ -10,7 +10,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
-from videomme_pipeline.frames.cache import DecodedFrames
+from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
@@ -35,7 +35,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
     "videos": (Video, Store.video_files),
     "scored_questions": (ScoredQuestion, Store.score_files),
     "evaluated_videos": (EvaluatedVideo, Store.evaluated_video_files),
-    "decoding": (DecodedFrames, Store.decoding_files),
+    "decode_times": (DecodeTime, Store.decode_times_files),
     "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
     "nightly_runs": (ObservedQuestion, Store.observation_files),
     "checkpoints": (Checkpoint, Store.checkpoint_files),

@@ -11,7 +11,7 @@ from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.groups import GroupRule, group_score, linear_score
 
-_LONGEST_T_TABLE = 4_096
+_MAX_DEGREES = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
 
 
@@ -41,7 +41,7 @@ def benchmarks_table() -> pa.Table:
 
 
 def t_quantiles() -> pa.Table:
-    degrees = np.arange(1, _LONGEST_T_TABLE + 1)
+    degrees = np.arange(1, _MAX_DEGREES + 1)
     quantiles = scipy.special.stdtrit(degrees, 0.975)
     return pa.table({"degrees_of_freedom": pa.array(degrees), "t_975": pa.array(quantiles)})
 

@@ -83,7 +83,7 @@ def test_new_bytes_are_the_reason_of_everything_downstream(why: Why, copy: Copy)
         ),
         ({"model": "constant-D"}, "responses few|003", "changed setting: model.letter: A → D"),
         ({"repeats": 2}, "responses few|003", "changed setting: repeats: 1 → 2"),
-        ({"reader": "official_v1"}, "scores few", "changed setting: reader: strict → official_v1"),
+        ({"reader": "official_v1"}, "scores few", "changed setting: reader: careful → official_v1"),
     ],
 )
 def test_a_changed_setting_is_shown_with_both_values(
@@ -128,10 +128,10 @@ def test_a_changed_setting_without_the_earlier_value_is_named_as_that(
 def test_a_new_reader_version_is_the_reason_of_scores(
     why: Why, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = READERS[ReaderName.STRICT]
+    before = READERS[ReaderName.CAREFUL]
     newer = replace(before, version="99")
-    monkeypatch.setitem(cast("dict[ReaderName, Any]", READERS), ReaderName.STRICT, newer)
-    assert why("videomme/scores few") == [f"reader version: strict-{before.version} → strict-99"]
+    monkeypatch.setitem(cast("dict[ReaderName, Any]", READERS), ReaderName.CAREFUL, newer)
+    assert why("videomme/scores few") == [f"reader version: careful-{before.version} → careful-99"]
     assert why("videomme/responses few|003") == []
 
 

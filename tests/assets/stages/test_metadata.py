@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.projects import stage
 from videomme_pipeline.assets.stages.metadata import (
-    LARGEST_PICTURE_BYTES,
+    MAX_PICTURE_BYTES,
     chart_picture,
     fenced,
     picture,
@@ -25,7 +25,7 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.storage.tables import read_rows, stored_settings
 
-LARGEST_METADATA_BYTES = 100_000
+MAX_METADATA_BYTES = 100_000
 
 
 def events(instance: dg.DagsterInstance, asset: str) -> dict[str, dg.AssetMaterialization]:
@@ -157,13 +157,13 @@ def test_metadata_of_every_event_is_small(project: Project, instance: dg.Dagster
         assert stage(project, stage_name)
         for event in events(instance, f"videomme/{stage_name}").values():
             size = len(json.dumps(str(event.metadata)))
-            assert size <= LARGEST_METADATA_BYTES, (stage_name, event.partition, size)
+            assert size <= MAX_METADATA_BYTES, (stage_name, event.partition, size)
 
 
 def test_a_picture_that_is_too_large_is_replaced_by_a_note() -> None:
     small = picture(b"<svg/>", "image/svg+xml", "chart")
     assert str(small.value).startswith("![chart](data:image/svg+xml;base64,")
-    large = picture(b"x" * (LARGEST_PICTURE_BYTES + 1), "image/jpeg", "frames")
+    large = picture(b"x" * (MAX_PICTURE_BYTES + 1), "image/jpeg", "frames")
     assert str(large.value) == "frames: 60,001 bytes, too large to show here"
 
 

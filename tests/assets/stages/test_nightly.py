@@ -154,7 +154,7 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert len(alerts) == 1
     assert alerts[0]["title"] == "asked, 2026-11-04: accuracy"
     assert alerts[0]["type"] == "failure"
-    assert "points against the baseline" in alerts[0]["message"]
+    assert "points against the reference" in alerts[0]["message"]
     assert "This is a real change since 2026-11-04" in alerts[0]["message"]
     assert (
         "/assets/videomme/nightly_runs/asked?view=partitions&partition=2026-11-04"
@@ -224,7 +224,7 @@ def test_an_alert_names_one_of_several_projects(
 
 
 @pytest.mark.slow
-def test_without_a_baseline_no_request_is_sent(
+def test_without_a_reference_no_request_is_sent(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
     opened = project()
@@ -242,7 +242,7 @@ def test_without_a_baseline_no_request_is_sent(
 
 
 @pytest.mark.slow
-def test_a_subset_is_the_same_in_every_run_and_in_a_baseline(
+def test_a_subset_is_the_same_in_every_run_and_in_a_reference(
     project: Callable[..., Project], instance: dg.DagsterInstance
 ) -> None:
     opened = project(evaluations={"asked": {"videos": 4}})
@@ -254,20 +254,20 @@ def test_a_subset_is_the_same_in_every_run_and_in_a_baseline(
     ]
     assert len(videos[0]) == 4
     assert videos[0] == videos[1]
-    pinned = project(evaluations={"asked": {"videos": 4, "baseline": "2026-11-02"}})
+    pinned = project(evaluations={"asked": {"videos": 4, "reference": "2026-11-02"}})
     (tracked,) = tracked_evaluations(pinned)
-    assert tracked.baseline().name == "2026-11-02"
+    assert tracked.reference().name == "2026-11-02"
     report = tracked.assess("2026-11-03")
-    assert report.against_baseline is not None
-    assert report.against_baseline.accuracy.difference.mean == 0
+    assert report.against_reference is not None
+    assert report.against_reference.accuracy.difference.mean == 0
     assert report.detectable_drop is None, "4 videos cannot make a difference significant"
 
 
 @pytest.mark.slow
-def test_the_baseline_is_asked_again_before_the_first_nightly_run_only(
+def test_the_reference_is_asked_again_before_the_first_nightly_run_only(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
-    opened = project(evaluations={"asked": {"baseline_repeats": 3}})
+    opened = project(evaluations={"asked": {"reference_repeats": 3}})
     refresh_project(opened, instance, ["asked"])
     asked_once = server.request_count
     run_nightly(opened, instance, "2026-11-02")
@@ -275,7 +275,7 @@ def test_the_baseline_is_asked_again_before_the_first_nightly_run_only(
     run_nightly(opened, instance, "2026-11-03")
     assert server.request_count == 5 * asked_once
     (tracked,) = tracked_evaluations(opened)
-    files = opened.store.variant_files("baselines", "videomme", "asked")
+    files = opened.store.variant_files("references", "videomme", "asked")
     assert [len(read_rows(file, ObservedQuestion)) for file in files] == [asked_once] * 2
     first, second = tracked.assess("2026-11-02"), tracked.assess("2026-11-03")
     assert first.against_previous_run is None
@@ -283,9 +283,9 @@ def test_the_baseline_is_asked_again_before_the_first_nightly_run_only(
     with connect(opened.store) as connection:
         dates = query(connection, "select observation from accuracy_by_nightly_run order by all")
     assert [row["observation"] for row in dates] == ["2026-11-02", "2026-11-03"]
-    more = project(evaluations={"asked": {"baseline_repeats": 5}})
+    more = project(evaluations={"asked": {"reference_repeats": 5}})
     run_nightly(more, instance, "2026-11-04")
-    assert server.request_count == 6 * asked_once, "later answers are no baseline"
+    assert server.request_count == 6 * asked_once, "later answers are no reference"
 
 
 def test_mistakes_in_nightly_yaml_have_messages(project: Callable[..., Project]) -> None:

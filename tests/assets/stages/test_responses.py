@@ -73,14 +73,16 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
         (asked,) = requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
         return asked
 
-    native, images = requests(FramesAs.NATIVE), requests(FramesAs.IMAGES)
-    assert native.load_frames().source == copy.video("002")
+    native, images = requests(FramesAs.VIDEO_FILE), requests(FramesAs.IMAGES)
+    whole = native.load_frames().video
+    assert whole is not None
+    assert (whole.path, whole.sampling.name) == (copy.video("002"), "uniform_n-4")
     assert len(set(native.frame_digests)) == len(images.frame_digests) == 4
     project = write_served("http://localhost:1/v1")
     _store_again(project, "002", lambda frame: replace(frame, picture=frame.picture + b"\0"))
-    assert requests(FramesAs.NATIVE).frame_digests == native.frame_digests
+    assert requests(FramesAs.VIDEO_FILE).frame_digests == native.frame_digests
     assert set(requests(FramesAs.IMAGES).frame_digests).isdisjoint(images.frame_digests)
-    benchmark = write_served("http://localhost:1/v1", FramesAs.NATIVE).benchmarks["videomme"]
+    benchmark = write_served("http://localhost:1/v1", FramesAs.VIDEO_FILE).benchmarks["videomme"]
     assert benchmark.snapshot.videos
     copy.video("002").write_bytes(copy.video("003").read_bytes())
     with pytest.raises(VideoError, match="changed after"):
@@ -98,8 +100,7 @@ def test_requests_with_sound_depend_on_the_content_of_the_video(
     heard, seen = requests(audio=True), requests()
     assert set(heard.frame_digests).isdisjoint(seen.frame_digests)
     frames = heard.load_frames()
-    assert (frames.source, frames.sound) == (copy.video("002"), None), "it has no sound"
-    assert seen.load_frames().source is None
+    assert (frames.video, frames.sound) == (None, None), "it has no sound"
 
 
 def test_frame_times_change_requests_only_of_models_that_get_times(
@@ -110,11 +111,13 @@ def test_frame_times_change_requests_only_of_models_that_get_times(
         (asked,) = requests_of(Inputs(benchmark, "002", benchmark.evaluations["few"]))
         return asked.frame_digests
 
-    before = {frames_as: digests(frames_as) for frames_as in (FramesAs.IMAGES, FramesAs.VIDEO)}
+    before = {
+        frames_as: digests(frames_as) for frames_as in (FramesAs.IMAGES, FramesAs.FRAME_SEQUENCE)
+    }
     project = write_served("http://localhost:1/v1")
     _store_again(project, "002", lambda f: replace(f, pts_seconds=f.pts_seconds + 0.5))
     assert digests(FramesAs.IMAGES) == before[FramesAs.IMAGES]
-    assert set(digests(FramesAs.VIDEO)).isdisjoint(before[FramesAs.VIDEO])
+    assert set(digests(FramesAs.FRAME_SEQUENCE)).isdisjoint(before[FramesAs.FRAME_SEQUENCE])
 
 
 def test_a_run_in_which_nobody_answers_fails_with_the_reason(

@@ -44,7 +44,7 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     write_project(edited)
     changes = {asset: result.description for asset, result in tick(project, instance).items()}
     assert changes == {
-        "scores": "1 of 4 not fresh: changed setting: reader: strict → official_v1 (1)",
+        "scores": "1 of 4 not fresh: changed setting: reader: careful → official_v1 (1)",
         "warehouse": "1 of 1 not fresh: upstream (1)",
         "report_page": "1 of 1 not fresh: upstream (1)",
     }

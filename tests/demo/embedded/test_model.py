@@ -34,7 +34,7 @@ from videomme_pipeline.demo.smoke.drawing import draw_scene, draw_shapes
 from videomme_pipeline.demo.smoke.scripts import Scene, Script, scripts
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models.spec import Schedule
-from videomme_pipeline.models.video_llm import Decoding, Request, ResponseFailure
+from videomme_pipeline.models.video_llm import Generation, Request, ResponseFailure
 from videomme_pipeline.processes.children import Child
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
@@ -97,7 +97,7 @@ def request(question: Question, frames: FrameSet, spoken: tuple[str, ...] = ()) 
             subtitle_lines=len(spoken),
         ),
         frames=frames,
-        decoding=Decoding(),
+        generation=Generation(),
     )
 
 
@@ -207,7 +207,7 @@ def test_a_crash_costs_one_attempt_of_one_question(
     )
     plan = RequestPlan(
         evaluation="e",
-        decoding=Decoding(),
+        generation=Generation(),
         schedule=Schedule.TOGETHER,
         limits=EmbeddedSpec(name="embedded").limits,
     )

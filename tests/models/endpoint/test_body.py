@@ -111,7 +111,7 @@ def test_texts_between_frames_are_sent_in_their_order(before: str) -> None:
 
 def test_a_vllm_video_has_every_frame_with_its_real_time() -> None:
     example = request(frames=40)
-    body = sent(spec(profile="vllm", frames_as="video"), example)
+    body = sent(spec(profile="vllm", frames_as="frame_sequence"), example)
     content = body["messages"][0]["content"]
     assert [part["type"] for part in content] == ["video_url", "text"]
     frames = content[0]["video_url"]["url"].removeprefix("data:video/jpeg;base64,").split(",")
@@ -127,7 +127,9 @@ def test_text_between_frames_that_are_sent_as_video_is_an_error() -> None:
     for texts in ({"after_frame": ("hello", "")}, {"before_frames": "hello"}):
         prompt = replace(example.prompt, **texts)
         with pytest.raises(ModelError, match="frames_as: images"):
-            request_body(spec(profile="vllm", frames_as="video"), replace(example, prompt=prompt))
+            request_body(
+                spec(profile="vllm", frames_as="frame_sequence"), replace(example, prompt=prompt)
+            )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,9 @@ def test_audio_is_part_of_the_identity_and_needs_a_profile_that_takes_it() -> No
 def test_a_question_without_frames_is_only_text() -> None:
     example = request(frames=0)
     assert frame_set(1, 0) == example.frames
-    content = sent(spec(profile="vllm", frames_as="video"), example)["messages"][0]["content"]
+    content = sent(spec(profile="vllm", frames_as="frame_sequence"), example)["messages"][0][
+        "content"
+    ]
     assert [part["type"] for part in content] == ["text"]
 
 
@@ -236,7 +240,7 @@ def test_questions_of_one_video_share_the_encoded_frames() -> None:
         question=second.question,
         prompt=second.prompt,
         frames=first.frames,
-        decoding=second.decoding,
+        generation=second.generation,
     )
     part = recent.part_of(SPEC, first)
     assert recent.part_of(SPEC, same_video) is part

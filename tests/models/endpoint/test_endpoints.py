@@ -39,7 +39,11 @@ def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
     assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (960, 540)) == 258 * 6
     assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160 + 2
     video = frame_tokens(
-        Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280), 7, frames_as=FramesAs.VIDEO
+        Profile.VLLM,
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        (448, 280),
+        7,
+        frames_as=FramesAs.FRAME_SEQUENCE,
     )
     assert video == 4 * 160 + 2, "a video has one start and one end"
 
@@ -47,7 +51,7 @@ def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
 def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
     model, size = "Qwen/Qwen3-VL-8B-Instruct", (480, 270)
     for frames, tokens in [(8, 4 * 15 * 8), (256, 128 * 13 * 7)]:
-        as_video = frame_tokens(Profile.VLLM, model, size, frames, frames_as=FramesAs.NATIVE)
+        as_video = frame_tokens(Profile.VLLM, model, size, frames, frames_as=FramesAs.VIDEO_FILE)
         assert as_video == tokens + frames // 2 * TIME_TOKENS + 2
         assert frame_tokens(Profile.VLLM, model, size, frames) == frames * (120 + 2)
 
@@ -55,7 +59,7 @@ def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
 def test_a_request_can_limit_the_pixels_of_a_video() -> None:
     small = Patches(side=32, per_video=True, min_pixels=4096, max_pixels=8 * 256 * 256)
     tokens = frame_tokens(
-        Profile.VLLM, "qwen3-vl-8b", (1280, 720), 8, frames_as=FramesAs.NATIVE, limits=small
+        Profile.VLLM, "qwen3-vl-8b", (1280, 720), 8, frames_as=FramesAs.VIDEO_FILE, limits=small
     )
     assert tokens == 4 * (10 * 6 + TIME_TOKENS) + 2
 

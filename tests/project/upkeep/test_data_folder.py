@@ -15,7 +15,7 @@ from videomme_pipeline.assets.planning.freshness import Freshness, plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.upkeep.data_folder import DataFolder, Shelf, remove
+from videomme_pipeline.project.upkeep.data_folder import CacheEntry, DataFolder, remove
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.videos.sound import SOUND_VERSION
 
@@ -28,7 +28,7 @@ def kinds(project: Project, *samplings: str) -> Counter[str]:
     return Counter(item.why.split()[0] for item in DataFolder(project).garbage(samplings))
 
 
-def shelf(project: Project, name: str) -> Shelf:
+def shelf(project: Project, name: str) -> CacheEntry:
     (only,) = [shelf for shelf in DataFolder(project).shelves() if shelf.name == name]
     return only
 

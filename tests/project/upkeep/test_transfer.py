@@ -121,10 +121,15 @@ def test_the_commands_copy_and_verify(
     assert videomme("store", "pull", str(source.root)).status == 0
     pushed = videomme("store", "push", str(tmp_path / "target"))
     assert (pushed.status, "Copied 3 files" in pushed.err) == (0, True), pushed.err
-    assert "3 tables are intact" in videomme("store", "verify", str(tmp_path / "target")).err
-    for command, title in (("push", "target"), ("pull", "source"), ("verify", "store")):
-        refused = videomme("store", command, "unknown://bucket").failed_with
+    assert "3 tables are intact" in videomme("cache", "verify", str(tmp_path / "target")).err
+    commands = {
+        "target": ("store", "push"),
+        "source": ("store", "pull"),
+        "store": ("cache", "verify"),
+    }
+    for title, command in commands.items():
+        refused = videomme(*command, "unknown://bucket").failed_with
         assert refused.startswith(f"{title} unknown://bucket: ")
     (tmp_path / "target" / "smoke" / "questions.parquet").write_bytes(b"PAR1")
-    verified = videomme("store", "verify", str(tmp_path / "target"))
+    verified = videomme("cache", "verify", str(tmp_path / "target"))
     assert (verified.status, "1 are not" in verified.err) == (1, True)

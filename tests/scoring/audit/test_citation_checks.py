@@ -154,7 +154,7 @@ def test_a_stored_warning_is_a_finding_and_blocks_if_it_is_about_frames(
 
 
 def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> None:
-    native = {"model": {"frames_as": "native"}}
+    native = {"model": {"frames_as": "video_file"}}
     proven = [answer(asked, text_tokens=100) for asked in QUESTIONS]
     counted = replace(evidence(proven), specification=native)
     assert found(CitationCheck.FRAMES, counted).status is Status.OK

@@ -133,7 +133,7 @@ def scored(question: Question, text: str | None) -> ScoredQuestion:
     return score_question(
         question,
         response,
-        ReaderName.STRICT,
+        ReaderName.CAREFUL,
         example_id=example_ids([question])[question.question_id],
         evaluation_fingerprint="f",
         sampling="uniform_n-8",

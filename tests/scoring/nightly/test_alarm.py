@@ -63,11 +63,11 @@ def test_slow_parts_of_scipy_are_imported_on_first_use() -> None:
 
 def test_the_first_run_is_the_sign_flip_test() -> None:
     generator = np.random.default_rng(1)
-    baseline, run = generator.integers(0, 4, (2, 60))
-    run = np.maximum(run, baseline - 1)
-    values = np.stack([baseline, run])
-    two_sided = sign_flip_test(run - baseline).p_value
-    if (run - baseline).sum() > 0:
+    reference, run = generator.integers(0, 4, (2, 60))
+    run = np.maximum(run, reference - 1)
+    values = np.stack([reference, run])
+    two_sided = sign_flip_test(run - reference).p_value
+    if (run - reference).sum() > 0:
         result = exchangeability_test(values, np.ones_like(values, bool))
         assert result.p_value == pytest.approx(two_sided / 2)
     else:
@@ -83,7 +83,7 @@ def test_the_distribution_of_a_sum_is_a_convolution() -> None:
 
 
 def evidence_of(p_values: NDArray[np.float64]) -> list[float]:
-    """The evidence after each run, with one run more in the reference each time."""
+    """The evidence after each run, with one run more in the pool each time."""
     evidence = DropEvidence()
     totals = []
     for run, p_value in enumerate(p_values, start=1):
@@ -184,7 +184,7 @@ def test_an_alarm_lasts_as_long_as_the_drop_and_ends_with_it() -> None:
     assert in_alarm[-1] < 24
     assert [run for run, state in enumerate(states, start=1) if state.is_new] == [12]
     assert states[14].since in (11, 12)
-    assert not set(states[25].reference) & set(in_alarm), "runs in alarm are not in the reference"
+    assert not set(states[25].pool) & set(in_alarm), "runs in alarm are not in the pool"
 
 
 def test_a_run_without_answers_does_not_end_an_alarm() -> None:
@@ -198,22 +198,22 @@ def test_a_run_without_answers_does_not_end_an_alarm() -> None:
     assert [run for run, state in enumerate(states, start=1) if state.is_new] == [12]
 
 
-def test_repeats_of_the_baseline_are_the_reference_of_the_first_nightly_run() -> None:
+def test_repeats_of_the_reference_are_the_reference_of_the_first_nightly_run() -> None:
     wrong = (np.random.default_rng(12).random((5, 300)) < 0.3).astype(np.int64)
-    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60, baselines=3)
+    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60, references=3)
     assert [state.alarm_at for state in states] == [threshold_for(60, run) for run in (1, 2, 1, 2)]
-    assert states[2].reference == (0, 1, 2)
+    assert states[2].pool == (0, 1, 2)
     alone = DropEvidence(FIRST_WEIGHT)
     test = exchangeability_test(wrong[:4], np.ones((4, 300), bool))
     alone.add(3, test.mid_p_value, 3)
     assert states[2].evidence == alone.total, "the evidence of the repeats does not count"
 
 
-def test_a_baseline_that_its_own_repeats_contradict_is_reported_in_the_first_nightly_run() -> None:
+def test_a_reference_that_its_own_repeats_contradict_is_reported_in_the_first_nightly_run() -> None:
     generator = np.random.default_rng(13)
     wrong = (generator.random((5, 300)) < 0.3).astype(np.int64)
     wrong[1:] = (generator.random((4, 300)) < 0.6).astype(np.int64)
-    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60, baselines=3)
+    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60, references=3)
     assert [state.in_alarm for state in states] == [True] * 4
     assert [state.is_new for state in states] == [True, False, True, False]
 
@@ -228,7 +228,7 @@ def test_a_drop_in_the_first_run_has_more_weight_but_no_earlier_date() -> None:
 
 
 @pytest.mark.slow
-def test_a_drop_from_the_first_run_is_found_almost_as_often_as_three_baselines_allow() -> None:
+def test_a_drop_from_the_first_run_is_found_almost_as_often_as_three_references_allow() -> None:
     benchmark = SimulatedBenchmark(videos=100)
     result = simulate_alarms(
         benchmark,
@@ -238,9 +238,9 @@ def test_a_drop_from_the_first_run_is_found_almost_as_often_as_three_baselines_a
         histories=100,
         budget=75,
         seed=2,
-        baselines=3,
+        references=3,
     )
-    optimum = optimal_power(benchmark, drop=0.02, runs=21, budget=60, baselines=3)
+    optimum = optimal_power(benchmark, drop=0.02, runs=21, budget=60, references=3)
     assert result.power >= 0.82 * optimum
 
 

@@ -77,12 +77,12 @@ def test_a_run_like_the_others_fails_no_check() -> None:
     assert report.against_previous_run is not None
 
 
-def test_a_baseline_is_no_previous_run() -> None:
+def test_a_reference_is_no_previous_run() -> None:
     runs = list(runs_of(V1, 4, seed=1))
     assert assess(runs[:2], AlarmSpec()).against_previous_run is None
     assert assess(runs[:3], AlarmSpec()).against_previous_run is not None
-    assert assess(runs[:3], AlarmSpec(), baselines=2).against_previous_run is None
-    assert assess(runs, AlarmSpec(), baselines=2).against_previous_run is not None
+    assert assess(runs[:3], AlarmSpec(), references=2).against_previous_run is None
+    assert assess(runs, AlarmSpec(), references=2).against_previous_run is not None
 
 
 def test_a_drop_in_one_task_type_is_reported() -> None:
@@ -106,7 +106,7 @@ def test_a_drop_in_group_scores_fails_the_group_score_check() -> None:
     report = assess([*observations[:-1], Observation(name="current", rows=firsts)], AlarmSpec())
     by_check = {finding.check: finding for finding in report.findings}
     assert not by_check[NightlyCheck.GROUP_SCORE].passed
-    assert "points against the baseline" in by_check[NightlyCheck.GROUP_SCORE].summary
+    assert "points against the reference" in by_check[NightlyCheck.GROUP_SCORE].summary
 
 
 def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
@@ -123,7 +123,7 @@ def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
 
 
 def test_limits_apply_to_rates_and_ratios() -> None:
-    baseline = Observation(name="baseline", rows=V1)
+    reference = Observation(name="reference", rows=V1)
     served = Served(latency_seconds=9.0, cost_dollars=0.01)
     slow = [
         replace(row, served=served, outcome=Outcome.FAILED)
@@ -131,11 +131,11 @@ def test_limits_apply_to_rates_and_ratios() -> None:
         else replace(row, served=served)
         for number, row in enumerate(V1)
     ]
-    report = assess([baseline, Observation(name="current", rows=slow)], AlarmSpec())
+    report = assess([reference, Observation(name="current", rows=slow)], AlarmSpec())
     failed = {finding.check for finding in report.findings if not finding.passed}
     assert failed == {NightlyCheck.FAILED, NightlyCheck.LATENCY, NightlyCheck.COST}
     again = assess(
-        [baseline, Observation(name="one", rows=slow), Observation(name="two", rows=slow)],
+        [reference, Observation(name="one", rows=slow), Observation(name="two", rows=slow)],
         AlarmSpec(),
     )
     assert again.new_findings == [], "the run before had failed the same checks"
@@ -145,10 +145,10 @@ def test_a_run_without_answers_fails_only_the_failed_check() -> None:
     errors = ["no free memory", *["no such model"] * (len(V1_FAILED) - 1)]
     rows = [replace(row, error=error) for row, error in zip(V1_FAILED, errors, strict=True)]
     report = assess(
-        [Observation(name="baseline", rows=V1), Observation(name="current", rows=rows)],
+        [Observation(name="reference", rows=V1), Observation(name="current", rows=rows)],
         AlarmSpec(),
     )
-    assert report.against_baseline is None
+    assert report.against_reference is None
     (finding,) = [finding for finding in report.findings if not finding.passed]
     assert finding.check is NightlyCheck.FAILED
     assert finding.summary == ("100.0% of the questions got no answer (limit 2.0%): no such model")
@@ -186,10 +186,10 @@ def test_a_run_without_flips_detects_no_drop_that_the_exact_test_accepts() -> No
     assert report.detectable_drop == 6 / len(V1)
     few = [row for row in V1 if row.video_id <= "005"]
     assert detectable_difference(few, few) is None, "5 videos cannot make a difference significant"
-    compared = report.against_baseline
+    compared = report.against_reference
     assert compared is not None
     assert compared.accuracy.difference.low == pytest.approx(-(1 - 0.05 ** (1 / 90)))
-    assert "points against the baseline (95% CI -3.3 to +3.3" in report.findings[0].summary
+    assert "points against the reference (95% CI -3.3 to +3.3" in report.findings[0].summary
 
 
 def test_the_shares_of_the_budget_add_up() -> None:
@@ -285,10 +285,12 @@ def test_no_facet_is_tested_without_a_complete_video(
     assert marginal_tests(history_of(runs), [0], 1, 0.05) == ()
 
 
-def test_an_assessment_needs_a_baseline() -> None:
-    with pytest.raises(ScoringError, match=r"^a nightly run needs a baseline .* evaluation first$"):
+def test_an_assessment_needs_a_reference() -> None:
+    with pytest.raises(
+        ScoringError, match=r"^a nightly run needs a reference .* evaluation first$"
+    ):
         assess([Observation(name="current", rows=V1)], AlarmSpec())
-    with pytest.raises(ScoringError, match="baseline"):
+    with pytest.raises(ScoringError, match="reference"):
         assess([Observation(name="b", rows=[]), Observation(name="t", rows=V1)], AlarmSpec())
 
 

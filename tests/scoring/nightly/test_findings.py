@@ -12,7 +12,7 @@ from videomme_pipeline.storage.layout import Store
 
 def test_findings_are_stored_with_the_version_of_the_rules(tmp_path: Path) -> None:
     store, rows = Store.at(tmp_path), v1_evaluation(1)
-    runs = [Observation(name=name, rows=rows) for name in ("baseline", "2026-11-20")]
+    runs = [Observation(name=name, rows=rows) for name in ("reference", "2026-11-20")]
     write_findings(store, "videomme", assess(runs, AlarmSpec()), "f")
     stored = read_findings(store, "videomme", "made-up", "2026-11-20")
     assert stored

@@ -78,13 +78,13 @@ def test_a_group_is_whole_if_all_its_repeats_were_answered() -> None:
     assert not history_of(RUNS).has_groups
 
 
-def test_a_video_may_be_missing_in_the_baseline() -> None:
+def test_a_video_may_be_missing_in_the_reference() -> None:
     history = history_of([run("AAA")[:2], run("AAA")])
     assert np.array_equal(history.complete, [[True, False], [True, True]])
 
 
-def test_a_history_needs_a_baseline() -> None:
+def test_a_history_needs_a_reference() -> None:
     without: list[list[list[ScoredQuestion]]] = [[], [[]], [[], run("AAA")]]
     for runs in without:
-        with pytest.raises(ScoringError, match=r"^a nightly run needs a baseline .* first$"):
+        with pytest.raises(ScoringError, match=r"^a nightly run needs a reference .* first$"):
             history_of(runs)

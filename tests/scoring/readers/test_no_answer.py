@@ -1,9 +1,9 @@
-"""Responses without an answer, in which `strict` reads no letter."""
+"""Responses without an answer, in which `careful` reads no letter."""
 
 import pytest
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.strict import read_strict
+from videomme_pipeline.scoring.readers.careful import read_careful
 
 WITHOUT_OPTIONS = r"""
 I can not help with identifying person B in this video.
@@ -197,7 +197,7 @@ Team A | Team B => I cannot tell who wins. Team B is better dressed.
 @pytest.mark.parametrize("response", WITHOUT_OPTIONS.strip().splitlines())
 def test_no_letter_is_read_from_a_response_without_an_answer(response: str) -> None:
     text = response.replace(r"\n", "\n")
-    assert read_strict(text, tuple(Letter)[:4], ()).letter is None
+    assert read_careful(text, tuple(Letter)[:4], ()).letter is None
 
 
 @pytest.mark.parametrize("line", WITH_OPTIONS.strip().splitlines())
@@ -205,4 +205,4 @@ def test_no_option_is_read_from_a_response_that_only_mentions_it(line: str) -> N
     given, _, response = line.partition(" => ")
     options = given.split(" | ")
     text = response.replace(r"\n", "\n")
-    assert read_strict(text, tuple(Letter)[: len(options)], options).letter is None
+    assert read_careful(text, tuple(Letter)[: len(options)], options).letter is None

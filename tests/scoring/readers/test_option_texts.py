@@ -103,7 +103,7 @@ OPTIONS = st.lists(
 
 def read(response: str, options: Sequence[str]) -> Reading:
     letters = tuple(Letter)[: len(options) or 4]
-    return read_answer(ReaderName.STRICT, response, letters=letters, options=options)
+    return read_answer(ReaderName.CAREFUL, response, letters=letters, options=options)
 
 
 def check_every_form(texts: list[str], ending: str, published: bool, index: int) -> None:
@@ -344,7 +344,7 @@ def test_a_variable_with_a_subscript_or_a_power_is_no_option(
 def test_values_in_three_languages_are_read_without_a_false_letter() -> None:
     rows = labelled_responses(GOLDEN / "value_forms.jsonl")
     assert len(rows) == 300
-    agreement = counts((letter_read(ReaderName.STRICT, row), row["intended"]) for row in rows)
+    agreement = counts((letter_read(ReaderName.CAREFUL, row), row["intended"]) for row in rows)
     assert agreement == {"right": 300, "false": 0, "wrong": 0, "missed": 0}
 
 

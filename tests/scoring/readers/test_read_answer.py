@@ -1,4 +1,4 @@
-"""The published readers equal their evaluators, and `strict` reads the intended letters.
+"""The published readers equal their evaluators, and `careful` reads the intended letters.
 
 `tests/golden/extraction.jsonl` contains made-up responses. Each has the letters that the published
 evaluators read (recorded by running them), and the letters that a careful person reads with four
@@ -122,8 +122,8 @@ def test_lmms_eval_reads_with_the_quirks_of_that_evaluator(response: str, read: 
 
 
 @pytest.mark.parametrize(("column", "letters"), [("intended_4", FOUR), ("intended_8", EIGHT)])
-def test_strict_reads_the_intended_letters(column: str, letters: tuple[Letter, ...]) -> None:
-    read = [(row[column], letter(ReaderName.STRICT, row["response"], letters)) for row in ROWS]
+def test_careful_reads_the_intended_letters(column: str, letters: tuple[Letter, ...]) -> None:
+    read = [(row[column], letter(ReaderName.CAREFUL, row["response"], letters)) for row in ROWS]
     false_letters = sum(1 for intended, got in read if got and got != intended)
     missed_letters = sum(1 for intended, got in read if intended and not got)
     assert false_letters == 0
@@ -138,11 +138,11 @@ FALSE_LETTERS = {"E. coli"}
 """Known errors: the name of a species looks like option E."""
 
 
-def test_strict_reads_forms_that_were_written_without_looking_at_its_rules() -> None:
+def test_careful_reads_forms_that_were_written_without_looking_at_its_rules() -> None:
     false, missed = set(), set()
     for form in FORMS:
         read = read_answer(
-            ReaderName.STRICT,
+            ReaderName.CAREFUL,
             form["response"],
             letters=[Letter(letter) for letter in form.get("letters", "ABCD")],
             options=form.get("options", ()),
@@ -161,12 +161,12 @@ OPTION_FORMS = [
 """414 responses with the options of their question."""
 
 
-def test_strict_reads_responses_that_repeat_options() -> None:
+def test_careful_reads_responses_that_repeat_options() -> None:
     false, missed = set(), set()
     for form in OPTION_FORMS:
         options = form["options"]
         read = read_answer(
-            ReaderName.STRICT, form["response"], letters=ALL[: len(options)], options=options
+            ReaderName.CAREFUL, form["response"], letters=ALL[: len(options)], options=options
         ).letter
         if read and read != form["intended"]:
             false.add(form["response"])
@@ -207,7 +207,7 @@ OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
     ],
 )
 def test_the_text_of_an_option_is_read_without_its_letter(response: str, read: str) -> None:
-    reading = read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
+    reading = read_answer(ReaderName.CAREFUL, response, letters=FOUR, options=OPTIONS)
     assert (reading.letter or "") == read
     if read and reading.rule == "option_text":
         assert reading.span is not None
@@ -216,14 +216,14 @@ def test_the_text_of_an_option_is_read_without_its_letter(response: str, read: s
 
 def test_an_option_text_that_occurs_twice_is_not_read() -> None:
     reading = read_answer(
-        ReaderName.STRICT, "Gray", letters=FOUR, options=("A. Gray", "B. Gray", "C. Red", "D. Tan")
+        ReaderName.CAREFUL, "Gray", letters=FOUR, options=("A. Gray", "B. Gray", "C. Red", "D. Tan")
     )
     assert reading.letter is None
 
 
 def test_options_in_another_script_are_recognized() -> None:
     options = ("A. 跑步", "B. 游泳", "C. 睡觉", "D. 吃饭")
-    reading = read_answer(ReaderName.STRICT, "他在游泳。", letters=FOUR, options=options)
+    reading = read_answer(ReaderName.CAREFUL, "他在游泳。", letters=FOUR, options=options)
     assert (reading.letter, reading.span) == (Letter.B, (2, 4))
 
 
@@ -248,7 +248,7 @@ def test_options_in_another_script_are_recognized() -> None:
     ],
 )
 def test_a_reading_has_a_rule_and_a_span(response: str, rule: str, text: str | None) -> None:
-    reading = read_answer(ReaderName.STRICT, response, letters=FOUR)
+    reading = read_answer(ReaderName.CAREFUL, response, letters=FOUR)
     assert reading.rule == rule
     if text is not None:
         assert reading.span is not None
@@ -276,8 +276,8 @@ def test_a_reading_has_a_rule_and_a_span(response: str, rule: str, text: str | N
         ("I or J", ""),
     ],
 )
-def test_strict_reads_up_to_fourteen_letters(response: str, read: str) -> None:
-    assert letter(ReaderName.STRICT, response, ALL) == read
+def test_careful_reads_up_to_fourteen_letters(response: str, read: str) -> None:
+    assert letter(ReaderName.CAREFUL, response, ALL) == read
 
 
 def test_every_reader_is_registered() -> None:
@@ -304,12 +304,12 @@ def test_any_text_is_read_as_an_offered_letter_or_none_with_a_valid_span(
 ) -> None:
     letters = ALL[:offered]
     reading = read_answer(reader, response, letters=letters, options=options)
-    if reader in (ReaderName.STRICT, ReaderName.LMMS_EVAL):
+    if reader in (ReaderName.CAREFUL, ReaderName.LMMS_EVAL):
         assert reading.letter is None or reading.letter in letters
     if reading.span is not None:
         start, end = reading.span
         assert 0 <= start <= end <= len(response)
-    if reading.letter and reader is not ReaderName.STRICT:
+    if reading.letter and reader is not ReaderName.CAREFUL:
         assert reading.span is not None
         assert response[slice(*reading.span)] == reading.letter
 
@@ -326,12 +326,12 @@ def test_wrapping_a_clear_answer_does_not_change_it(
     intended: Letter, form: str, space: str, wrapper: str
 ) -> None:
     response = space + wrapper.format(form.format(intended)) + space
-    assert letter(ReaderName.STRICT, response) == intended
+    assert letter(ReaderName.CAREFUL, response) == intended
 
 
 @given(st.text(alphabet="abcdefgh ABCD.,\n", max_size=80), st.sampled_from(FOUR))
 def test_closed_reasoning_never_changes_the_letter(thought: str, intended: Letter) -> None:
-    assert letter(ReaderName.STRICT, f"<think>{thought}</think>{intended}") == intended
+    assert letter(ReaderName.CAREFUL, f"<think>{thought}</think>{intended}") == intended
 
 
 _UNITS = [
@@ -363,7 +363,7 @@ def test_reading_takes_linear_cpu_time(unit: str) -> None:
     def seconds(length: int) -> float:
         response = unit * (length // len(unit)) + "!"
         started = time.thread_time()
-        read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
+        read_answer(ReaderName.CAREFUL, response, letters=FOUR, options=OPTIONS)
         return time.thread_time() - started
 
     assert min(seconds(12_000) for _ in range(3)) < 10 * seconds(3_000) + 0.05
@@ -374,7 +374,7 @@ def test_reading_takes_linear_cpu_time(unit: str) -> None:
 def test_a_megabyte_of_any_text_is_read_in_seconds_of_cpu_time(unit: str) -> None:
     response = unit * (1_000_000 // len(unit)) + "!"
     started = time.process_time()
-    read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
+    read_answer(ReaderName.CAREFUL, response, letters=FOUR, options=OPTIONS)
     assert time.process_time() - started < 15
 
 
@@ -389,7 +389,7 @@ def test_lines_are_returned_with_letter_rule_and_span() -> None:
         '{"response": null}',
         '{"response": "Swimming", "options": ["A. Walking.", "B. Swimming."]}',
     ]
-    assert list(read_lines(lines, ReaderName.STRICT, FOUR)) == [
+    assert list(read_lines(lines, ReaderName.CAREFUL, FOUR)) == [
         {
             "response": "The answer is B.",
             "question_id": "001-1",
@@ -418,7 +418,7 @@ def test_the_options_of_a_line_decide_its_letters() -> None:
         json.dumps({"response": "F"}),
         json.dumps({"response": "A", "options": options * 3}),
     ]
-    *read, error = read_lines(lines, ReaderName.STRICT, FOUR)
+    *read, error = read_lines(lines, ReaderName.CAREFUL, FOUR)
     assert [item["letter"] for item in read] == ["F", "B", "", ""]
     assert error["error"] == "line 5 has 18 `options`, but there are 14 letters"
 
@@ -426,7 +426,7 @@ def test_the_options_of_a_line_decide_its_letters() -> None:
 def test_an_unusable_line_is_reported_and_the_others_are_read() -> None:
     lines = ['{"response": "A"}', "{broken", "[]", '{"answer": "A"}', '{"response": 3}']
     lines += ['{"response": "A", "options": "A"}', '{"response": "B"}']
-    read = list(read_lines(lines, ReaderName.STRICT, FOUR))
+    read = list(read_lines(lines, ReaderName.CAREFUL, FOUR))
     assert [item.get("letter") for item in read] == ["A", None, None, None, None, None, "B"]
     assert [item["line"] for item in read[1:-1]] == [2, 3, 4, 5, 6]
     assert read[1]["error"].startswith("line 2 is not JSON")

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
@@ -183,9 +184,31 @@ def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
     assert comparison.changed_settings == (ChangedSetting(key="seed", a="1", b="2"),)
 
 
+def test_the_test_of_any_declared_groups_is_exact() -> None:
+    """Sevenths of the full score are no multiples of the units of Video-MME-v2."""
+    grouping = Grouping(size=7, scores=tuple(100 * right / 7 for right in range(8)))
+    changes = {"name": "own", "grouping": grouping}
+    rows = [
+        scored(f"{group:03d}-{number}", benchmark="own")
+        for group in range(20)
+        for number in range(1, 8)
+    ]
+    worse = [
+        replace(row, outcome=Outcome.INCORRECT, is_correct=False)
+        if row.question_id.endswith("-1")
+        else row
+        for row in rows
+    ]
+    with registered(find_benchmark("videomme").model_copy(update=changes)):
+        group_score = compare(rows, worse).group_score
+    assert group_score is not None
+    assert group_score.exact
+    assert group_score.p_value == pytest.approx(2 / 2**20)
+
+
 def test_changed_settings_have_dotted_keys() -> None:
-    a = {"model": {"name": "m", "seed": 1}, "reader": "strict", "alignment": None}
-    b = {"model": {"name": "m", "seed": 2}, "reader": "strict", "alignment": {"policy": "full"}}
+    a = {"model": {"name": "m", "seed": 1}, "reader": "careful", "alignment": None}
+    b = {"model": {"name": "m", "seed": 2}, "reader": "careful", "alignment": {"policy": "full"}}
     changed = {setting.key: (setting.a, setting.b) for setting in changed_settings(a, b)}
     assert changed == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from tests.support.paths import GOLDEN
 from videomme_pipeline.scoring.statistics.estimates import (
-    LEAST_P_VALUE,
+    MIN_P_VALUE,
     IntervalKind,
     accuracy_interval,
     adjusted_p_values,
@@ -220,7 +220,7 @@ def test_small_p_values_are_written_with_their_order_of_magnitude(
 
 
 def test_no_p_value_is_below_the_rounding_error() -> None:
-    assert sign_flip_test([1] * 900).p_value == LEAST_P_VALUE
+    assert sign_flip_test([1] * 900).p_value == MIN_P_VALUE
 
 
 def test_sign_flips_of_single_questions_equal_mcnemar() -> None:

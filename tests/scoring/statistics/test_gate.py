@@ -49,6 +49,8 @@ def test_the_same_answers_are_equivalent_and_few_of_them_are_undecided() -> None
     detectable = detectable_difference(few, few)
     assert detectable is not None
     assert gate.detectable == 100 * detectable
+    assert gate.same_answers
+    assert not decide(BASELINE, worse_by(0.2), margin=2).same_answers
 
 
 def test_a_significant_difference_within_the_margin_is_equivalent() -> None:
@@ -106,6 +108,32 @@ def test_too_many_failed_questions_and_unknown_facets_are_refused() -> None:
     assert decide(rows, failed, margin=2, max_failed=0.3).failed == 5
     with pytest.raises(ScoringError, match="no facet `weather`"):
         decide(BASELINE, BASELINE, margin=2, facets=["weather"])
+
+
+def test_questions_of_one_side_only_have_no_answer() -> None:
+    answered = [
+        replace(row, evaluation="candidate")
+        for row in BASELINE
+        if row.outcome is not Outcome.FAILED
+    ]
+    part = [row for row in answered if row.video_id <= "100"]
+    for candidate in (part, [row for row in answered if row.is_correct]):
+        counts = f"{900 - len(candidate)} of 900 questions .* only {len(candidate)} can be compared"
+        for pair in ((BASELINE, candidate), (candidate, BASELINE)):
+            with pytest.raises(ScoringError, match=counts):
+                decide(*pair, margin=2, max_failed=0.1)
+        asked = {row.question_id for row in candidate}
+        gate = decide(BASELINE, candidate, margin=2, asked=asked, max_failed=0.1)
+        assert (gate.questions, gate.compared, gate.failed) == (len(candidate), len(candidate), 0)
+
+
+def test_the_detectable_difference_is_that_of_the_compared_questions() -> None:
+    few = [replace(row, evaluation="candidate") for row in BASELINE if row.video_id <= "020"]
+    asked = {row.question_id for row in few}
+    of_few = decide(BASELINE, few, margin=2, asked=asked).detectable
+    assert decide(BASELINE, few, margin=2).detectable == of_few
+    assert of_few is not None
+    assert of_few > 5
 
 
 def simulated(chance: np.random.Generator, *, drop: float, margin: float) -> Gate:

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from videomme_pipeline.processes.cores import usable_cores
 
-_MOST_CHILDREN = 4
+_MAX_CHILDREN = 4
 """Each child needs about 300 MB of memory."""
 EMBEDDED_VERSION = 1
 """Increase this when a change of the code can change an answer."""
@@ -17,7 +17,7 @@ NOT_INSTALLED = "not installed"
 
 def children_at_once() -> int:
     """The number of child processes of the model, which is that of questions at the same time."""
-    return min(usable_cores(), _MOST_CHILDREN)
+    return min(usable_cores(), _MAX_CHILDREN)
 
 
 def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]:

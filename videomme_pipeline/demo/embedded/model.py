@@ -8,7 +8,6 @@ OCR and llama.cpp run in a child process, so that a crash in them costs one atte
 """
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -155,10 +154,8 @@ class EmbeddedModel:
 
     def _stored_facts(self, path: Path, frames: Sequence[Frame]) -> tuple[PictureFacts, ...]:
         # Without a file, or with a damaged one, the pictures are read again.
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            stored = json.loads(path.read_bytes())
-            if fingerprint(stored["facts"]) == stored["checksum"]:
-                return _FACTS.validate_python(stored["facts"])
+        with suppress(OSError, ValueError):
+            return _FACTS.validate_json(path.read_bytes())
         pictures = distinct(
             [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
         )
@@ -169,9 +166,7 @@ class EmbeddedModel:
                 lambda child, share: self._run(child, read_pictures, share), self._children, shares
             )
             facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
-        values = _FACTS.dump_python(facts)
-        content = {"facts": values, "checksum": fingerprint(values)}
-        publish(UPath(path), json.dumps(content).encode())
+        publish(UPath(path), _FACTS.dump_json(facts))
         return facts
 
 

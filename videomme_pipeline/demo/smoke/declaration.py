@@ -15,7 +15,7 @@ from itertools import chain
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.source import Annotated, OnProgress, Source
+from videomme_pipeline.benchmarks.source import AnnotationContent, OnProgress, Source
 from videomme_pipeline.demo.smoke.questions import PUBLISHED_AS, SIZES, questions
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
@@ -36,8 +36,8 @@ class SmokeSource(Source):
     def questions(self) -> Sequence[Question]:
         return self.settings.select(questions(self.name))
 
-    def stored_questions(self) -> Annotated:
-        return Annotated(questions=questions(self.name))
+    def stored_questions(self) -> AnnotationContent:
+        return AnnotationContent(questions=questions(self.name))
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         from videomme_pipeline.demo.smoke.media import is_drawn, make_video

@@ -21,8 +21,8 @@ from upath import UPath
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, constrained_to, video_sampling
-from videomme_pipeline.models.endpoint.native import form_of, video_file
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.video_file import form_of, video_file
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import publish
 
@@ -198,14 +198,14 @@ def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
 
 
 def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
-    decoding, profile = request.decoding, spec.endpoint_profile
-    seed = None if decoding.seed is None else decoding.seed + request.repeat
+    generation, profile = request.generation, spec.endpoint_profile
+    seed = None if generation.seed is None else generation.seed + request.repeat
     optional = {
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        profile.token_limit_parameter: decoding.max_tokens,
+        "temperature": generation.temperature,
+        "top_p": generation.top_p,
+        profile.token_limit_parameter: generation.max_tokens,
         "seed": seed,
-        "reasoning_effort": decoding.reasoning_effort,
+        "reasoning_effort": generation.reasoning_effort,
         "service_tier": spec.service_tier,
     }
     fields: dict[str, Any] = {"model": spec.served_name}
@@ -216,7 +216,7 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
         )
     if spec.cache_breakpoint:
         fields["prompt_cache_options"] = {"mode": "explicit"}
-    if decoding.constrain_answer:
+    if generation.constrain_answer:
         if profile.answer_constraint is None:
             raise ModelError(
                 f"model {spec.name}: profile {spec.profile.value} cannot constrain answers; set "
@@ -225,9 +225,9 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
         letters = [letter.value for letter in request.question.letters]
         fields |= constrained_to(profile.answer_constraint, letters)
     frames = request.frames.frames
-    if spec.sends_frames_as is FramesAs.VIDEO and frames:
+    if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE and frames:
         fields |= video_sampling(request.frames)
-    elif spec.sends_frames_as is FramesAs.NATIVE and frames:
+    elif spec.sends_frames_as is FramesAs.VIDEO_FILE and frames:
         fields |= form_of(spec, request).in_body
     return fields | spec.extra_body
 
@@ -236,16 +236,16 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
     frames, (before, *after_frame) = request.frames.frames, _texts(request)
     if not frames:
         return
-    if spec.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE):
+    if spec.sends_frames_as in (FramesAs.FRAME_SEQUENCE, FramesAs.VIDEO_FILE):
         if before or any(after_frame):
             raise ModelError(
                 f"model {spec.name}: prompt {request.prompt.template} has text between frames, "
                 "which is impossible with frames sent as one video; set `frames_as: images`"
             )
-        if spec.sends_frames_as is FramesAs.VIDEO:
+        if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE:
             yield from _video_pieces(request.frames, spec.cache_breakpoint)
         else:
-            yield from _native_pieces(spec, request)
+            yield from _video_file_pieces(spec, request)
         return
     detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
     prefix = b'{"type":"image_url","image_url":{"url":"'
@@ -275,7 +275,7 @@ def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Ba
     yield b'"}' + _breakpoint(has_breakpoint) + b"},"
 
 
-def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
+def _video_file_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
     """The part with the video itself: a path in the shared folder, or a data URL."""
     form, file = form_of(spec, request), video_file(spec, request)
     yield b'{"type":"%b","%b":{"url":"' % (form.type.encode(), form.type.encode())

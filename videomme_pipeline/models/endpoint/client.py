@@ -19,12 +19,12 @@ from videomme_pipeline.models.endpoint.body import (
 )
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
-from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections, HttpResponse
+from videomme_pipeline.models.endpoint.video_file import share_video
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
 UPLOADS_AT_ONCE = 32

@@ -38,12 +38,17 @@ class FramesAs(StrEnum):
 
     IMAGES = "images"
     """One `image_url` part per frame, with a JPEG data URL."""
-    VIDEO = "video"
+    FRAME_SEQUENCE = "frame_sequence"
     """One `video_url` part: JPEG frames in one data URL, and their real times in a parameter."""
     FILES = "files"
     """One `image_url` part per frame, with a `file://` path that the endpoint can read."""
-    NATIVE = "native"
-    """One part with the video itself, from which the endpoint takes the frames (see `native`)."""
+    VIDEO_FILE = "video_file"
+    """One part with the video itself, from which the endpoint takes the frames."""
+
+    @property
+    def in_fingerprints(self) -> str:
+        """The word in request fingerprints. With another word, every question is asked again."""
+        return {"frame_sequence": "video", "video_file": "native"}.get(self, self.value)
 
 
 class AnswerConstraint(StrEnum):

@@ -65,14 +65,14 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     if profile in (Profile.OPENAI, Profile.AZURE):
         tokens = _openai_image_tokens(name, width, height, image_detail)
         return None if tokens is None else frames * tokens
-    if profile is Profile.GEMINI and frames_as is FramesAs.NATIVE:
+    if profile is Profile.GEMINI and frames_as is FramesAs.VIDEO_FILE:
         return frames * (70 if name.startswith("gemini-3") else 258)
     if profile is Profile.GEMINI:
         return frames * _gemini_image_tokens(name, width, height)
     family = _family_of(model)
     if family is None:
         return None
-    if frames_as not in (FramesAs.VIDEO, FramesAs.NATIVE):
+    if frames_as not in (FramesAs.FRAME_SEQUENCE, FramesAs.VIDEO_FILE):
         return frames * (_patches(family.picture, width, height) + _MARKS)
     sizes = family.video
     if limits is not None and limits.min_pixels and limits.max_pixels:

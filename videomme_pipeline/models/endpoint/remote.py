@@ -8,7 +8,6 @@ from pydantic import PrivateAttr
 
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.frames.picture import PictureSpec
-from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.models.pricing import Tariff
@@ -58,9 +57,8 @@ class RemoteSpec(ModelSpec, ABC):
         shown = frames.frames
         if not shown:
             return 0
-        if self.reads_video and frames.video_size is not None:
-            picture = parse_sampling(frames.sampling).picture
-            return self.frame_tokens(frames.video_size, len(shown), picture)
+        if self.reads_video and (video := frames.video) is not None:
+            return self.frame_tokens(video.size, len(shown), video.sampling.picture)
         return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
 
     def frame_times(self, _seconds: Sequence[float]) -> Sequence[str]:

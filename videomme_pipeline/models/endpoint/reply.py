@@ -22,7 +22,7 @@ from videomme_pipeline.models.endpoint.reported_errors import (
 )
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, OTHER_FRAMES, seen_frames
+from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES, seen_frames
 from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
@@ -107,7 +107,7 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     profile = spec.endpoint_profile
     text, thought = split_reasoning(message.text, choice.finish_reason)
     constraint = profile.answer_constraint
-    if request.decoding.constrain_answer and constraint is AnswerConstraint.JSON_SCHEMA:
+    if request.generation.constrain_answer and constraint is AnswerConstraint.JSON_SCHEMA:
         text = _constrained_letter(text)
     fields = (getattr(message, field) for field in profile.reasoning_fields)
     reply = Reply(
@@ -186,11 +186,12 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         others = (
             text + count * _OTHER_FRAME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
         )
-        fits = expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others
+        fits = expected * MIN_TOKEN_SHARE <= reported <= expected / MIN_TOKEN_SHARE + others
         rule = f"{expected:,} tokens"
     if fits:
         return None
-    width, height = request.frames.video_size or (frames[0].width, frames[0].height)
+    video, size = request.frames.video, (frames[0].width, frames[0].height)
+    width, height = size if video is None else video.size
     of_text = "" if text_tokens is None else f", {text_tokens:,} of them for the text"
     return (
         f"model {spec.name}: {count} frames of {width} × {height} pixels need {rule}, "

@@ -22,7 +22,7 @@ from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
 MAX_MESSAGE_CHARACTERS = 500
-LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+MAX_RETRY_AFTER_SECONDS = 86_400.0
 """A longer Retry-After is a mistake of the endpoint and is ignored."""
 
 
@@ -134,7 +134,7 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
 
 
 def _plausible(seconds: float) -> float | None:
-    is_plausible = isfinite(seconds) and seconds <= LONGEST_RETRY_AFTER_SECONDS
+    is_plausible = isfinite(seconds) and seconds <= MAX_RETRY_AFTER_SECONDS
     return max(seconds, 0.0) if is_plausible else None
 
 

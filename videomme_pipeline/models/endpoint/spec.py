@@ -101,7 +101,7 @@ class EndpointSpec(RemoteSpec):
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, sent unchanged."""
     shared_folder: Path | None = None
-    """With `frames_as: files` or `native`: a folder that the endpoint can read too."""
+    """With `frames_as: files` or `video_file`: a folder that the endpoint can read too."""
     schedule: Schedule | None = None
     """Order of the questions of one video. Default: the profile's."""
     service_tier: Literal["flex"] | None = None
@@ -156,7 +156,7 @@ class EndpointSpec(RemoteSpec):
             "model": self.model or self.name,
             "revision": self.revision,
             "profile": self.profile.value,
-            "frames_as": self.sends_frames_as.value,
+            "frames_as": self.sends_frames_as.in_fingerprints,
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
             "audio": self.audio,
@@ -263,11 +263,11 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def sees_frame_times(self) -> bool:
-        return self.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE)
+        return self.sends_frames_as in (FramesAs.FRAME_SEQUENCE, FramesAs.VIDEO_FILE)
 
     @property
     def reads_video(self) -> bool:
-        return self.sends_frames_as is FramesAs.NATIVE
+        return self.sends_frames_as is FramesAs.VIDEO_FILE
 
     @property
     def hears_audio(self) -> bool:

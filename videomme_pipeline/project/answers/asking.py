@@ -8,13 +8,13 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength
-from videomme_pipeline.models.endpoint.native import NATIVE_VERSION
+from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength, WholeVideo
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.video_file import VIDEO_FILE_VERSION
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
@@ -67,32 +67,44 @@ def _load(inputs: Inputs, source: Path | None, part: str | None) -> FrameSet:
     frames, benchmark = inputs.load_frames(part), inputs.benchmark
     if not frames.frames:
         return frames
-    video, model = benchmark.snapshot.videos[inputs.video_id], inputs.evaluation.model
+    video = benchmark.snapshot.videos[inputs.video_id]
+    model, sampling = inputs.evaluation.model, inputs.evaluation.sampling
     if model.sees_frame_times:
         timing = video.timing
         length = VideoLength(frames=timing.frame_count, seconds=timing.duration_seconds)
         frames = replace(frames, length=length)
-    if source is None:
-        return frames
-    sound = None
-    if model.hears_audio and video.has_audio:
+    if source is not None and model.reads_video and sampling is not None:
+        chosen = sampling.for_duration(inputs.questions[0].duration)
+        whole = WholeVideo(path=source, size=video.stream.size, sampling=chosen)
+        frames = replace(frames, video=whole)
+    if source is not None and model.hears_audio and video.has_audio:
         sound = sound_of(benchmark.store, frames.video_hash, source, inputs.video_id)
-    return replace(frames, source=source, video_size=video.stream.size, sound=sound)
+        frames = replace(frames, sound=sound)
+    return frames
 
 
 def _digest(inputs: Inputs, frame: ShownFrame) -> str:
+    content = inputs.benchmark.snapshot.versions.video(inputs.video_id)
+    return frame_digest(frame, inputs.evaluation, content, inputs.questions[0].duration)
+
+
+def frame_digest(
+    frame: ShownFrame, evaluation: Evaluation, content: str, duration: Duration | None
+) -> str:
     """The digest of a frame as the model sees the frame, with the sound if the model hears it.
 
-    A model that reads the video file chooses the frames itself, so the digest depends on the
-    content of the file and on the sampling, not on the size and encoding of our frames.
+    `content` is the hash of the video file, `duration` the video's duration class. A model that
+    reads the video file chooses the frames itself, so the digest depends on the content of the file
+    and on the sampling, not on the size and encoding of our frames.
     """
-    model, sampling = inputs.evaluation.model, inputs.evaluation.sampling
-    content = inputs.benchmark.snapshot.versions.video(inputs.video_id)
+    model, sampling = evaluation.model, evaluation.sampling
     digest = fingerprint(frame) if model.sees_frame_times else frame.digest
     if model.reads_video and sampling is not None:
-        chosen = sampling.for_duration(inputs.questions[0].duration)
+        chosen = sampling.for_duration(duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
-        digest = fingerprint("video", NATIVE_VERSION, content, rule, frame.index, frame.pts_seconds)
+        digest = fingerprint(
+            "video", VIDEO_FILE_VERSION, content, rule, frame.index, frame.pts_seconds
+        )
     if model.hears_audio:
         digest = fingerprint(digest, "sound", content, SOUND_VERSION)
     return digest
@@ -126,7 +138,7 @@ def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPl
     """
     return RequestPlan(
         evaluation=evaluation.name,
-        decoding=evaluation.decoding,
+        generation=evaluation.generation,
         repeats=evaluation.repeats,
         schedule=evaluation.model.request_schedule,
         observation=observation,
@@ -229,19 +241,23 @@ def _has_unsettled(
 def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
     """Hold the locks of the cost limits and of all endpoints of `spec` within the block.
 
-    All runs take the locks in the same order, so that no two runs block each other. Cost limits are
-    shared only if several processes may spend at the same time. Servers that this run starts are
-    locked until the run ends, so their endpoints need no lock.
+    All runs take the locks in the same order, so that no two runs block each other. Servers that
+    this run starts are locked until the run ends, so their endpoints need no lock.
     """
     locks, limits = project.locks, spec.limits
     urls: list[str] = []
     if isinstance(spec, RemoteSpec) and not _starts_servers(spec):
         urls = sorted(member.endpoint for member in spec.members)
     resources = [endpoint(url, limits.concurrent_runs) for url in urls]
-    if spec.costs_money and locks.spans_processes:
+    if spec.costs_money:
         spending = project.spending
         of_run = [] if spending.max_dollars is None else [cost_limit(f"run {spending.run_id}")]
         of_model = [] if limits.max_cost_dollars is None else [cost_limit(plan.evaluation)]
+        if of_model and not locks.spans_machines:
+            project.on_message(
+                f"The limit of ${limits.max_cost_dollars:,.2f} for {plan.evaluation} counts the "
+                "requests of this machine only. Machines that use one PostgreSQL share a limit."
+            )
         resources = [*of_run, *of_model, *resources]
     with ExitStack() as stack:
         for resource in resources:

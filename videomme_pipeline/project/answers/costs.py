@@ -10,6 +10,7 @@ import numpy as np
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.judge.judge import RULE, Judge, is_left_to_judge, judge_requests
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -18,14 +19,13 @@ from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
-    LONGEST_ANSWER_TOKENS,
+    MAX_ANSWER_TOKENS,
     CostEstimate,
     PendingVideo,
     estimate_cost,
 )
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
-from videomme_pipeline.scoring.readers.judge import RULE, Judge, is_left_to_judge, judge_requests
 from videomme_pipeline.videos.packets import FrameTimes
 
 
@@ -68,7 +68,7 @@ def _estimate(
     return estimate_cost(
         evaluation.name,
         model,
-        evaluation.decoding,
+        evaluation.generation,
         _pending_videos(benchmark, evaluation, video_ids),
         questions=questions * evaluation.repeats,
         context_tokens=model.context_tokens(),
@@ -133,7 +133,7 @@ def _estimate_judge(
     """
     unread: list[tuple[Question, str]] = []
     missing: list[tuple[Question, str]] = []
-    longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    longest = CHARACTERS_PER_TOKEN * (evaluation.generation.max_tokens or MAX_ANSWER_TOKENS)
     selected = benchmark.snapshot.questions_of(evaluation)
     for video_id, questions in selected.items():
         responses = Inputs(benchmark, video_id, evaluation).responses()
@@ -152,7 +152,7 @@ def _estimate_judge(
     return estimate_cost(
         f"{evaluation.name}@{RULE}",
         judge.model,
-        judge.decoding,
+        judge.generation,
         [_without_frames(certain), _without_frames(possible, is_certain=False)],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
     )

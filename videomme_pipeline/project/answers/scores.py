@@ -11,6 +11,7 @@ from videomme_pipeline.errors import ConfigurationError, DamagedFileError, Stora
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_STORED_FRAMES, StoredFrames, read_stored
+from videomme_pipeline.judge.judge import ask_judge, judge_rows
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -21,7 +22,6 @@ from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
-from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.videos.probe import Video
@@ -33,7 +33,7 @@ def score_evaluation(
     """One row per question and repeat, in the order of the benchmark.
 
     Questions without an answer are rows with the outcome `failed` and the reason. If the
-    evaluation has a judge, it is asked about every response that `strict` cannot read.
+    evaluation has a judge, it is asked about every response that `careful` cannot read.
     """
     reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
     pairing = evaluation.pairing

@@ -21,6 +21,7 @@ from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMME
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.judge.judge import without_judge
 from videomme_pipeline.project.answers.asking import (
     ask_model,
     open_journal,
@@ -38,22 +39,21 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
-from videomme_pipeline.scoring.readers.judge import without_judge
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
 
 NIGHTLY_FILE = "nightly.yaml"
 
 
-class Tracked(Spec):
+class TrackingSpec(Spec):
     """The entry of one tracked evaluation."""
 
     videos: int | None = Field(default=None, ge=2)
     """The number of videos, or None for all. The stratified selection is the same in every run."""
-    baseline: date | None = None
+    reference: date | None = None
     """The nightly run that others are compared with; None means the ordinary scores."""
-    baseline_repeats: int = Field(default=1, ge=1, le=10)
-    """The number of times that the baseline is asked. The first nightly run asks the repeats."""
+    reference_repeats: int = Field(default=1, ge=1, le=10)
+    """The number of times that the reference is asked. The first nightly run asks the repeats."""
 
 
 class NightlySpec(Spec):
@@ -65,7 +65,7 @@ class NightlySpec(Spec):
     """The date of the first possible nightly run."""
     fresh_within_hours: float = Field(default=36.0, gt=0)
     """The age in hours, from the begin of its date, from which the newest run is overdue."""
-    evaluations: dict[str, Tracked] = Field(default_factory=dict)
+    evaluations: dict[str, TrackingSpec] = Field(default_factory=dict)
     """The tracked evaluations. An empty entry has the default settings."""
     alarm: AlarmSpec = Field(default_factory=AlarmSpec)
 
@@ -118,7 +118,7 @@ class TrackedEvaluation:
         return self.project.benchmarks[self.evaluation.benchmark]
 
     @property
-    def tracked(self) -> Tracked:
+    def tracked(self) -> TrackingSpec:
         return self.nightly.evaluations[self.evaluation.name]
 
     @cached_property
@@ -145,13 +145,13 @@ class TrackedEvaluation:
         """
         return self._observe(self.path(date), date)
 
-    def repeat_baseline(self, date: str) -> None:
-        """Ask the repeats of the baseline that are not stored yet, before the run of `date`.
+    def repeat_reference(self, date: str) -> None:
+        """Ask the repeats of the reference that are not stored yet, before the run of `date`.
 
         After the first nightly run with the current settings, no repeats are asked, because the
-        model may have changed since the baseline.
+        model may have changed since the reference.
         """
-        missing = [path for path in self._baseline_repeats() if _is_missing(path)]
+        missing = [path for path in self._reference_repeats() if _is_missing(path)]
         if missing and not self._runs_before(date) and _is_missing(self.path(date)):
             for path in missing:
                 self._observe(path, path.stem)
@@ -177,31 +177,31 @@ class TrackedEvaluation:
         return rows
 
     def assess(self, date: str) -> Assessment:
-        """Compare a stored nightly run with its baseline and with the nightly runs in between.
+        """Compare a stored nightly run with its reference and with the nightly runs in between.
 
         Raises:
-            NotReadyError: if there is no baseline with the current settings.
+            NotReadyError: if there is no reference with the current settings.
             ScoringError: if nothing can be compared.
         """
         rows = read_rows(self.path(date), ObservedQuestion)
         repeats = [
-            Observation(name=f"baseline repeat {number}", rows=self._tracked_rows(path))
-            for number, path in enumerate(self._baseline_repeats(), start=2)
+            Observation(name=f"reference repeat {number}", rows=self._tracked_rows(path))
+            for number, path in enumerate(self._reference_repeats(), start=2)
             if path.exists()
         ]
         return assess(
             [
-                self.baseline(),
+                self.reference(),
                 *repeats,
                 *self._runs_before(date),
                 Observation(name=date, rows=rows),
             ],
             self.nightly.alarm,
             tracked=len(self.nightly.evaluations),
-            baselines=1 + len(repeats),
+            references=1 + len(repeats),
         )
 
-    def baseline(self) -> Observation:
+    def reference(self) -> Observation:
         """The rows that nightly runs are compared with: the ordinary scores, or the pinned run.
 
         Nightly runs use no judge, so the letters that a judge read are removed from the ordinary
@@ -210,7 +210,7 @@ class TrackedEvaluation:
         Raises:
             NotReadyError: if the rows are missing, or were built with other settings.
         """
-        evaluation, pinned = self.evaluation, self.tracked.baseline
+        evaluation, pinned = self.evaluation, self.tracked.reference
         path = (
             self.project.store.scores(self.benchmark.name, evaluation.name)
             if pinned is None
@@ -220,26 +220,27 @@ class TrackedEvaluation:
             stored = read_rows(path, ScoredQuestion)
         except FileNotFoundError:
             raise NotReadyError(
-                f"{evaluation.name}: its baseline {path} does not exist; "
+                f"{evaluation.name}: its reference {path} does not exist; "
                 f"run the evaluation once: videomme run {evaluation.name}"
             ) from None
         rows = [without_judge(row) for row in stored if row.video_id in set(self.videos)]
         if not rows or rows[0].evaluation_fingerprint != evaluation.fingerprint:
             raise NotReadyError(
-                f"{evaluation.name}: its baseline was built with other settings; "
-                f"run it again (videomme run {evaluation.name}), or pin a nightly run as `baseline`"
+                f"{evaluation.name}: its reference was built with other settings; "
+                f"run it again (videomme run {evaluation.name}), or pin a nightly run as "
+                "`reference`"
             )
-        return Observation(name="baseline" if pinned is None else pinned.isoformat(), rows=rows)
+        return Observation(name="reference" if pinned is None else pinned.isoformat(), rows=rows)
 
-    def _baseline_repeats(self) -> list[UPath]:
-        """The files of the repeats of the current baseline."""
-        pinned, evaluation = self.tracked.baseline, self.evaluation
+    def _reference_repeats(self) -> list[UPath]:
+        """The files of the repeats of the current reference."""
+        pinned, evaluation = self.tracked.reference, self.evaluation
         name = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
         return [
-            self.project.store.baseline_repeat(
+            self.project.store.reference_repeat(
                 self.benchmark.name, evaluation.name, f"{name}-{number}"
             )
-            for number in range(2, self.tracked.baseline_repeats + 1)
+            for number in range(2, self.tracked.reference_repeats + 1)
         ]
 
     def _tracked_rows(self, path: UPath) -> list[ObservedQuestion]:
@@ -247,8 +248,8 @@ class TrackedEvaluation:
         return [row for row in read_rows(path, ObservedQuestion) if row.video_id in tracked]
 
     def _runs_before(self, date: str) -> list[Observation]:
-        """The nightly runs between the baseline and a date that have the current settings."""
-        pinned = self.tracked.baseline
+        """The nightly runs between the reference and a date that have the current settings."""
+        pinned = self.tracked.reference
         first = "" if pinned is None else pinned.isoformat()
         stored = self.project.store.observation_files(self.benchmark.name, self.evaluation.name)
         return [

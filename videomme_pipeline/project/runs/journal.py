@@ -32,13 +32,13 @@ def journal_of(store: Store) -> JournalDatabase:
     if url and is_here:
         raise ConfigurationError(
             f"{file}: the journal contains paid answers, but {POSTGRES_VARIABLE} is set, so it "
-            f"belongs into PostgreSQL; run `videomme store journal {shlex.quote(str(file))}`, "
+            f"belongs into PostgreSQL; run `videomme cache journal {shlex.quote(str(file))}`, "
             "which copies and verifies it"
         )
     if not url and is_copied and not is_here:
         raise ConfigurationError(
             f"{copied}: the journal was copied to PostgreSQL, but {POSTGRES_VARIABLE} is not set; "
-            "set it, or copy the journal back with `videomme store journal URL`"
+            "set it, or copy the journal back with `videomme cache journal URL`"
         )
     return _place(store)
 

@@ -45,7 +45,7 @@ def this_machine() -> Resource:
     return Resource(title="this machine", file_stem=_stem("machine", platform.node()))
 
 
-def servers_here() -> Resource:
+def local_gpus() -> Resource:
     """The GPUs of this machine, for the servers that a run starts."""
     return Resource(title="the GPUs of this machine", file_stem=_stem("servers", platform.node()))
 
@@ -84,8 +84,8 @@ class Locks(ABC):
     It is no part of the deadline of a question, which begins with its first request.
     """
 
-    spans_processes: bool
-    """True if processes on several machines, or several processes of one run, share these locks."""
+    spans_machines: bool
+    """True if processes on several machines share these locks."""
 
     def __init__(self, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._run = run
@@ -174,7 +174,7 @@ def shared_locks(url: str, *, run: str, on_wait: Callable[[str], None]) -> Locks
 class FileLocks(Locks):
     """Locks of files, among all processes that use the same folder."""
 
-    spans_processes = False
+    spans_machines = False
 
     def __init__(self, folder: Path, *, run: str, on_wait: Callable[[str], None]) -> None:
         super().__init__(run=run, on_wait=on_wait)

@@ -17,7 +17,7 @@ from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
-from videomme_pipeline.project.runs.locks import Locks, servers_here
+from videomme_pipeline.project.runs.locks import Locks, local_gpus
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.responses.response import Response
@@ -78,7 +78,7 @@ class ModelServers:
             ModelError: if `member` reports another server. If the model has one endpoint, the new
                 server is recorded, so that the next run asks it every question.
         """
-        self.check_running()
+        self._check_running()
         running = self._running
         identity = _identity(member, None if running is None else running.servers.weights)
         if identity is None:
@@ -158,14 +158,14 @@ class ModelServers:
                 )
             )
 
-        self._lock.enter_context(self._locks.using(servers_here()))
+        self._lock.enter_context(self._locks.using(local_gpus()))
         try:
             return serve.start(spec.served_name, self._store.server_logs, show)
         except BaseException:
             self._lock.close()
             raise
 
-    def check_running(self) -> None:
+    def _check_running(self) -> None:
         """Check that at least one of the servers that were started runs or is started again.
 
         Raises:

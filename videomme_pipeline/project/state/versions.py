@@ -141,7 +141,7 @@ class Versions:
         )
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
-        """Version of the responses about a video: model, server, decoding, prompts and frames."""
+        """Version of the responses about a video: model, server, generation, prompts and frames."""
         if evaluation.name not in self._models:
             self._models[evaluation.name] = self.with_server(evaluation.model).fingerprint
         model = self._models[evaluation.name]
@@ -151,7 +151,7 @@ class Versions:
                 "responses",
                 *CODE_VERSIONS["responses"],
                 model,
-                evaluation.decoding.fingerprint,
+                evaluation.generation.fingerprint,
                 evaluation.repeats,
                 self.prompts(video_id, evaluation),
                 self.sent_frames(video_id, evaluation),

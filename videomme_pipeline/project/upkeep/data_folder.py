@@ -31,14 +31,20 @@ _VARIANT_STAGES = {
     "scores": Dimension.EVALUATION,
     "evaluated_videos": Dimension.EVALUATION,
     "nightly_runs": Dimension.EVALUATION,
-    "baselines": Dimension.EVALUATION,
+    "references": Dimension.EVALUATION,
 }
-_ONE_FILE_OF_ALL_VIDEOS = ("decoding", "scores", "evaluated_videos", "nightly_runs", "baselines")
+_ONE_FILE_OF_ALL_VIDEOS = (
+    "decode_times",
+    "scores",
+    "evaluated_videos",
+    "nightly_runs",
+    "references",
+)
 _REBUILT_FOR_FREE = ("subtitles", "prompts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class CacheEntry:
     """The stored files of one kind and name, such as the frames of a sampling.
 
     `named_by` contains the evaluations that use the files. `offered` is True if samplings.yaml
@@ -64,7 +70,7 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameFile:
+class CachedFrames:
     """One file of the frame cache."""
 
     path: UPath
@@ -88,7 +94,7 @@ class DataFolder:
         self._project = project
         self._store = project.store
 
-    def shelves(self) -> list[Shelf]:
+    def shelves(self) -> list[CacheEntry]:
         """Everything that is stored, by kind and name."""
         configuration = self._project.configuration
         users, offered = defaultdict[str, list[str]](list), set[str]()
@@ -96,11 +102,11 @@ class DataFolder:
             users[evaluation.sampling_name].append(evaluation.name)
         for benchmark in configuration.benchmarks:
             offered.update(s.name for s in configuration.samplings.get(benchmark, ()))
-        by_sampling: dict[str, list[FrameFile]] = defaultdict(list)
+        by_sampling: dict[str, list[CachedFrames]] = defaultdict(list)
         for file in self.frames:
             by_sampling[file.sampling].append(file)
         frames = [
-            Shelf(
+            CacheEntry(
                 kind="frames",
                 name=sampling,
                 videos=len({file.video_hash for file in files}),
@@ -112,7 +118,7 @@ class DataFolder:
             for sampling, files in sorted(by_sampling.items())
         ]
         shared = {
-            "decoding": self._store.decoding_files(),
+            "decode_times": self._store.decode_times_files(),
             "packets": self._store.packet_files(),
             "sound": self._store.sound_files(),
         }
@@ -154,13 +160,13 @@ class DataFolder:
         ]
 
     @cached_property
-    def frames(self) -> list[FrameFile]:
+    def frames(self) -> list[CachedFrames]:
         names = dict(self._named)
         files = []
         for path in self._store.frame_files():
             if path.stem not in names:
                 names[path.stem] = stored_sampling(path) or "unreadable"
-            files.append(FrameFile(path, names[path.stem], _size(path)))
+            files.append(CachedFrames(path, names[path.stem], _size(path)))
         return files
 
     @cached_property
@@ -214,7 +220,7 @@ class DataFolder:
                     if name not in self._users(benchmark, kind):
                         yield from _garbage(files, f"{kind} of {name}, which no evaluation uses")
 
-    def _of_benchmark(self, benchmark: str) -> Iterator[Shelf]:
+    def _of_benchmark(self, benchmark: str) -> Iterator[CacheEntry]:
         videos = self._store.video_files(benchmark)
         if videos:
             yield _shelf("videos", benchmark, videos)
@@ -267,8 +273,8 @@ def remove(garbage: Iterable[Garbage]) -> None:
             folder.rmdir()
 
 
-def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] = ()) -> Shelf:
-    return Shelf(
+def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] = ()) -> CacheEntry:
+    return CacheEntry(
         kind=kind,
         name=name,
         videos=0 if kind in _ONE_FILE_OF_ALL_VIDEOS else len(files),

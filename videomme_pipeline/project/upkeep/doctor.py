@@ -20,7 +20,7 @@ from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.storage.publish import publish
-from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
+from videomme_pipeline.videos.integrity import CheckStatus, Finding, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
 DECODERS = ("h264", "hevc", "vp9", "av1", "mpeg2video")
@@ -99,12 +99,12 @@ def _disk(project: Project) -> Finding:
     except OSError as error:
         message = f"{folder}: {error.strerror}; set VIDEOMME_DATA to a writable folder"
         return Finding.failed("disk", message)
-    message, verdict = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", Verdict.OK
+    message, verdict = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", CheckStatus.OK
     if not os.access(folder, os.W_OK):
-        verdict = Verdict.FAILED
+        verdict = CheckStatus.FAILED
         message += ", not writable; set VIDEOMME_DATA to a writable folder"
     elif free < FREE_BYTES_WANTED:
-        verdict = Verdict.WARNING
+        verdict = CheckStatus.WARNING
         message += (
             "; the frames of a benchmark need a few GiB per sampling, and its videos about 100 GiB"
         )
@@ -144,7 +144,7 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
         message = f"the cluster of {CLUSTER_FILE} has no worker; start some"
         yield Finding.warning("cluster", message)
     for address, problem in problems.items():
-        verdict = Verdict.FAILED if problem else Verdict.OK
+        verdict = CheckStatus.FAILED if problem else CheckStatus.OK
         message = problem or "has the versions of this machine and finds the tasks of runs"
         yield Finding(check=f"worker {address}", verdict=verdict, message=message)
 
@@ -179,7 +179,7 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
 def _endpoint(model: RemoteSpec) -> Finding:
     """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
-    verdict, name = Verdict.OK, model.served_name
+    verdict, name = CheckStatus.OK, model.served_name
     try:
         if model.managed is not None:
             return Finding(check=check, verdict=verdict, message=model.managed.check())
@@ -188,6 +188,6 @@ def _endpoint(model: RemoteSpec) -> Finding:
         return Finding.failed(check, str(error))
     message = f"{model.endpoint} serves {name}"
     if served is not None and name not in served:
-        verdict = Verdict.WARNING
+        verdict = CheckStatus.WARNING
         message = f"{model.endpoint} serves {', '.join(served[:5])}, not {name}"
     return Finding(check=check, verdict=verdict, message=message)

@@ -43,7 +43,7 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
         f"in A, {len(comparison.won):,} correct only in B, {percent(flips.mean)} with different "
         f"letters; {len(comparison.failed):,} failed in A or B"
     )
-    if not comparison.different and not comparison.only_a and not comparison.only_b:
+    if comparison.same_answers:
         lines.append("A and B have the same answers")
     if comparison.only_a or comparison.only_b:
         lines.append(

@@ -1,14 +1,14 @@
 """Rows as a table: aligned and colored on a terminal, tab-separated lines elsewhere."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement, measure_renderables
 from rich.table import Table
+from rich.text import Text
 
 from videomme_pipeline.reports.terminal.console import printable
 
@@ -16,9 +16,10 @@ Row = Mapping[str, Any]
 
 _NUMBER = re.compile(r"|(≥ )?[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
 """A cell that is right-aligned: nothing, a number, a percentage or an interval."""
-_LEAST_TEXT = 14
+_MIN_TEXT_WIDTH = 14
 """Texts are not wrapped to fewer characters, because numbers with units and short names are read as
 a whole."""
+_ENDLESS = 100_000
 
 
 def show_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str] = {}) -> None:
@@ -31,82 +32,51 @@ def show_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str] =
     """
     if not rows:
         return
-    names = list(rows[0])
-    columns = [[_text(row.get(name)) for row in rows] for name in names]
+    columns = {name: [_text(row.get(name)) for row in rows] for name in rows[0]}
     if not console.is_terminal:
         # `console.print` would replace the tabs with spaces.
-        for line in ([printable(name) for name in names], *zip(*columns, strict=True)):
+        for line in (map(printable, columns), *zip(*columns.values(), strict=True)):
             console.file.write("\t".join(map(_on_one_line, line)) + "\n")
         return
-    shown = [
-        _Column(titles.get(name, name), cells)
-        for name, cells in zip(names, columns, strict=True)
-        if any(cells)
-    ]
-    shared: list[_Column] = []
-    if len(rows) > 1 and _width(shown, _Column.full_width) > console.width:
-        shared = [column for column in shown if len(set(column.cells)) == 1]
-        shown = [column for column in shown if column not in shared]
-    for block in _blocks(shown, console.width):
-        _print_table(console, block)
+    shown = {titles.get(name, name): cells for name, cells in columns.items() if any(cells)}
+    shared: dict[str, list[str]] = {}
+    if len(rows) > 1 and _width(console, shown).maximum > console.width:
+        shared = {title: cells for title, cells in shown.items() if len(set(cells)) == 1}
+        shown = {title: cells for title, cells in shown.items() if title not in shared}
+    named = [title for title, cells in shown.items() if len(set(cells)) == len(rows)]
+    block: dict[str, list[str]] = {}
+    for title, cells in shown.items():
+        if len(block) > 1 and _width(console, {**block, title: cells}).minimum > console.width:
+            console.print(_table(console, block))
+            block = {key: shown[key] for key in [*named, *shown][:1]}
+        block[title] = cells
+    console.print(_table(console, block))
     if shared:
-        values = ", ".join(f"{column.title} {column.cells[0]}" for column in shared)
+        values = ", ".join(f"{title} {cells[0]}" for title, cells in shared.items())
         show_line(console, f"In all rows: {values}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """The title and the texts of one column on a terminal."""
-
-    title: str
-    cells: Sequence[str]
-
-    def full_width(self) -> int:
-        """The width of the longest line."""
-        return max(cell_len(line) for text in self._texts() for line in text.split("\n"))
-
-    def least_width(self) -> int:
-        """The width to which texts can be wrapped: the longest word, and no narrow column."""
-        words = [word for text in self._texts() for word in text.split()]
-        longest = max(map(cell_len, words), default=0)
-        return max(longest, min(self.full_width(), _LEAST_TEXT))
-
-    def is_numeric(self) -> bool:
-        return all(map(_NUMBER.fullmatch, self.cells))
-
-    def _texts(self) -> Sequence[str]:
-        return [self.title, *self.cells]
-
-
-def _width(columns: Sequence[_Column], width_of: Callable[[_Column], int]) -> int:
-    """The width of a table with two spaces between its columns."""
-    return sum(map(width_of, columns)) + 2 * (len(columns) - 1)
-
-
-def _blocks(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
-    """Yield the columns in tables that fit into `width`.
-
-    Further tables begin with the first column that names the rows: all values of it differ.
-    """
-    named = [column for column in columns if len(set(column.cells)) == len(column.cells)]
-    block: list[_Column] = []
-    for column in columns:
-        if len(block) > 1 and _width([*block, column], _Column.least_width) > width:
-            yield block
-            block = [*named, *columns][:1]
-        block.append(column)
-    yield block
-
-
-def _print_table(console: Console, columns: Sequence[_Column]) -> None:
+def _table(console: Console, columns: Mapping[str, Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        justify: JustifyMethod = "right" if column.is_numeric() else "left"
-        least = min(column.least_width(), console.width)
-        table.add_column(escape(column.title), justify=justify, overflow="fold", min_width=least)
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(escape, cells))
-    console.print(table)
+    for title, cells in columns.items():
+        # Without a least width, rich breaks words before it wraps other columns.
+        size = measure_renderables(console, console.options, [*map(Text, (title, *cells))])
+        table.add_column(
+            escape(title),
+            justify="right" if all(map(_NUMBER.fullmatch, cells)) else "left",
+            overflow="fold",
+            min_width=max(size.minimum, min(size.maximum, _MIN_TEXT_WIDTH)),
+        )
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(escape, row))
+    return table
+
+
+def _width(console: Console, columns: Mapping[str, Sequence[str]]) -> Measurement:
+    """The width of a table on an endless line, and with the longest word of each text on a line."""
+    return Measurement.get(
+        console, console.options.update(width=_ENDLESS), _table(console, columns)
+    )
 
 
 def show_line(console: Console, text: str, label: str = "", style: str = "") -> None:

@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import listed
-from videomme_pipeline.models.frame_proof import LEAST_TOKEN_SHARE, OTHER_FRAMES, seen_frames
+from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES, seen_frames
 from videomme_pipeline.scoring.audit.letters import compare_letters
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 from videomme_pipeline.videos.probe import Video
@@ -163,7 +163,7 @@ class CitationEvidence:
     def takes_frames_itself(self) -> bool:
         """True if the endpoint gets videos and takes the frames from them."""
         model = self.specification.get("model")
-        return isinstance(model, Mapping) and model.get("frames_as") == "native"
+        return isinstance(model, Mapping) and model.get("frames_as") == "video_file"
 
     def video_of(self, row: Answer) -> EvaluatedVideo | None:
         """The data with the frames of `row`, or None if they are not stored."""
@@ -322,8 +322,8 @@ def _took_planned_frames(evidence: CitationEvidence) -> CheckResult:
             Status.UNKNOWN,
             f"the endpoint took the frames from the videos itself, and nothing shows how many "
             f"for {uncounted:,} of {len(answered):,} requests",
-            "send frames (without `frames_as: native`), or use an engine and a model whose token "
-            "counts are known (docs/engines.md)",
+            "send frames (without `frames_as: video_file`), or use an engine and a model whose "
+            "token counts are known (docs/engines.md)",
         )
     return CheckResult(
         Status.OK,
@@ -357,7 +357,7 @@ def counted_frame_tokens(evidence: CitationEvidence) -> CheckResult | None:
             f"{len(other):,} of {len(rows):,} requests have the prompt tokens of another number "
             f"of frames: {listed(other)}",
             "the endpoint dropped, added or resized frames; compare the sampling with the engine "
-            f"(videomme probe, docs/engines.md), and {evidence.run_again}",
+            f"(videomme doctor MODEL --probe, docs/engines.md), and {evidence.run_again}",
         )
     few = [
         f"{row.question_id} ({row.prompt_tokens:,} of {_least_tokens(video):,})"
@@ -396,7 +396,8 @@ def has_no_warnings(evidence: CitationEvidence) -> CheckResult:
     summary = f"{len(warnings):,} of {answered} have a warning: {(of_frames or warnings)[0]}"
     if not of_frames:
         return CheckResult(Status.WARNING, summary, "state the warning beside the score")
-    advice = "compare the sampling with the engine (videomme probe, docs/engines.md), and "
+    advice = "compare the sampling with the engine (videomme doctor MODEL --probe, "
+    advice += "docs/engines.md), and "
     return CheckResult(Status.BLOCKED, summary, advice + evidence.run_again)
 
 
@@ -404,7 +405,7 @@ def _least_tokens(video: EvaluatedVideo) -> int:
     """The smallest plausible number of prompt tokens of a request about `video`."""
     if video.frame_tokens is None:
         return video.planned_frames or 0
-    return round(LEAST_TOKEN_SHARE * video.frame_tokens)
+    return round(MIN_TOKEN_SHARE * video.frame_tokens)
 
 
 def covers_subtitles(evidence: CitationEvidence) -> CheckResult | None:

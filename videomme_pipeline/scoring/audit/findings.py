@@ -26,7 +26,7 @@ from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answe
 from videomme_pipeline.scoring.score import outcome_of
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
-from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE, paired_difference
+from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE, paired_difference
 
 _FAILURE = re.compile(
     r"\s*(?:(?:none|null|nan|n/a|undefined)[.!]?\s*$|(?:all )?\d+ attempts failed"
@@ -44,7 +44,7 @@ _CANNOT = (
 _REFUSAL = re.compile(rf"\W*([A-N])[.:),\s]+(?:{_CANNOT})", re.IGNORECASE)
 _REFUSING_OPTION = re.compile(rf"\b(?:{_CANNOT})", re.IGNORECASE)
 _SUBTITLES = re.compile(r"subtitles? (?:are|is) (?:listed|shown|below)|subtitles?:\s*\S", re.I)
-_FEW_AT_LIMIT, _LEAST_LIMIT = 5, 8
+_FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
 """Fewer answers may all be one letter without an error of the model."""
@@ -79,7 +79,7 @@ class Finding:
         """`chance` as text, "" if it is None."""
         if self.chance is None:
             return ""
-        return f"p {self.chance:.2g}" if self.chance >= LEAST_P_VALUE else f"p < {LEAST_P_VALUE}"
+        return f"p {self.chance:.2g}" if self.chance >= MIN_P_VALUE else f"p < {MIN_P_VALUE}"
 
 
 Key = tuple[str, int]
@@ -325,7 +325,7 @@ def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
         r.usage.completion_tokens for r, _ in run.texts if r.usage.completion_tokens
     )
     limit = max(by_tokens, default=0) or 0
-    at_limit = by_tokens[limit] if limit >= _LEAST_LIMIT else 0
+    at_limit = by_tokens[limit] if limit >= _MIN_LIMIT else 0
     if at_limit < max(_FEW_AT_LIMIT, 0.005 * len(run.texts)) or at_limit > 0.9 * len(run.texts):
         at_limit = 0
     reported = sum(row.finish_reason in ("length", "max_tokens") for row, _ in run.texts)

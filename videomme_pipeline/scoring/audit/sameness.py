@@ -3,7 +3,7 @@
 Two evaluations of one model agree on most answers for a good reason: both are right. What shows
 that the settings had an effect is the rest, the informative answers: those to questions that at
 least one of the two got wrong, and that were asked with different requests. Different frames,
-subtitles or prompts change at least `LEAST_CHANGED_SHARE` of them. A pair is the same if it has
+subtitles or prompts change at least `MIN_CHANGED_SHARE` of them. A pair is the same if it has
 so few different informative answers that this share would produce as few, or fewer, with a
 probability below `SAME_P_VALUE`. So 341 informative answers without a difference are not enough,
 and 342 are.
@@ -26,7 +26,7 @@ from videomme_pipeline.scoring.audit.citation_checks import (
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 
-LEAST_CHANGED_SHARE = 0.02
+MIN_CHANGED_SHARE = 0.02
 """Share of the informative answers that settings with an effect change at least."""
 SAME_P_VALUE = 0.001
 """A pair of evaluations is the same if the differences of the pair are less probable than this."""
@@ -52,7 +52,7 @@ class Sameness:
     @property
     def p_value(self) -> float:
         """The probability of so few differences, or fewer, if the settings had an effect."""
-        return float(scipy.special.bdtr(self.different, self.informative, LEAST_CHANGED_SHARE))
+        return float(scipy.special.bdtr(self.different, self.informative, MIN_CHANGED_SHARE))
 
     @property
     def is_same(self) -> bool:
@@ -165,7 +165,7 @@ class _AnswerTable:
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """Yield the pairs with few different letters. No other pair can be the same."""
-        most = LEAST_CHANGED_SHARE * self._letters.shape[1]
+        most = MIN_CHANGED_SHARE * self._letters.shape[1]
         for a, letters in enumerate(self._letters[:-1]):
             others = self._letters[a + 1 :]
             both = (letters != _NO_ANSWER) & (others != _NO_ANSWER)

@@ -1,1 +1,1 @@
-"""Nightly runs: one scheduled re-evaluation compared with its baseline and its history."""
+"""Nightly runs: one scheduled re-evaluation compared with its reference and its history."""

@@ -1,6 +1,6 @@
 """A test of every nightly run against the earlier ones, with a budget of false alarms.
 
-Run 0 is the baseline; every later run repeats the same evaluation. As long as nothing changed,
+Run 0 is the reference; every later run repeats the same evaluation. As long as nothing changed,
 every order of the runs of a video is equally likely. The test has two steps (`docs/nightly.md`).
 
 1. The p-value of a run. Given the observations of each video without their order, the total of
@@ -10,7 +10,7 @@ every order of the runs of a video is equally likely. The test has two steps (`d
    numbers and the ordinary one is too large on average.
 2. The alarm. The evidence is a sum of likelihood ratios, one for every run at which the model may
    have changed. Each ratio bets on a lasting drop that began in this run. Runs of an unnoticed
-   drop are part of the reference: with r runs before the drop among the k runs of the reference,
+   drop are part of the pool of earlier runs: with r runs before the drop among the k runs of it,
    a drop by d standard errors of one run shifts the normal score of the p-value by
    d × r / sqrt(k × (k + 1)). If nothing changed, the distribution of the evidence does not depend
    on the data, so the threshold gives each run the same probability of a false alarm.
@@ -25,15 +25,15 @@ import numpy as np
 import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
-from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE
+from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE
 
 DROPS = (0.5, 1.0, 2.0, 3.0)
 """Drops that the evidence bets on in equal parts, in standard errors of one run."""
 
 FIRST_WEIGHT = 20.0
 """The weight of the bets that the drop began in the first nightly run, against 1 for any other run.
-More can have changed since the baseline than between two nightly runs, and only the baseline shows
-such a drop, so that its evidence grows slowly."""
+More can have changed since the reference than between two nightly runs, and only the reference
+shows such a drop, so that its evidence grows slowly."""
 
 UNNOTICED_RUNS = 60
 """The latest runs at which an unnoticed change may have begun."""
@@ -50,11 +50,11 @@ THRESHOLDS: Mapping[float, Sequence[float]] = {
 """The evidence that raises an alarm in the runs `THRESHOLD_RUNS`, by the mean number of runs to a
 false alarm. Each threshold is a quantile of the evidence in 30,000 simulated histories without an
 earlier alarm, smoothed over neighboring runs (`python -m perf.alarm --thresholds`). It is the
-larger of two quantiles: for a reference of 1 run and of 40 runs at the beginning."""
+larger of two quantiles: for a pool of 1 run and of 40 runs at the beginning."""
 
 ALARMS_IN_A_ROW = 1.25
 """The mean number of false alarms that come together. A false alarm removes bad runs from the
-reference, so that later runs look worse (`python -m perf.alarm`)."""
+pool, so that later runs look worse (`python -m perf.alarm`)."""
 
 RECOVERED_ABOVE = 0.2
 """An alarm ends with the first run that has answers and a p-value above this."""
@@ -76,8 +76,8 @@ class AlarmState:
     `p_value` is the probability that a run of an unchanged model is at least as bad as this run.
     `evidence` is the sum of the likelihood ratios. An evidence of `alarm_at` raises an alarm. While
     `in_alarm`, `since` is the run at which the change most likely began. `is_new` is True for the
-    run that raised the alarm, and for the first nightly run if a repeat of the baseline raised it.
-    `reference` has the earlier runs that this run was compared with.
+    run that raised the alarm, and for the first nightly run if a repeat of the reference raised it.
+    `pool` has the earlier runs that this run was compared with.
     """
 
     p_value: float
@@ -86,7 +86,7 @@ class AlarmState:
     in_alarm: bool
     is_new: bool
     since: int | None
-    reference: tuple[int, ...]
+    pool: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,8 @@ def exchangeability_test(values: Counts, valid: Mask) -> ExchangeabilityTest:
     total = int(steps[-1].sum())
     worse = float(totals[total + 1 :].sum())
     return ExchangeabilityTest(
-        p_value=float(np.clip(worse + totals[total], LEAST_P_VALUE, 1)),
-        mid_p_value=float(np.clip(worse + totals[total] / 2, LEAST_P_VALUE, 1 - LEAST_P_VALUE)),
+        p_value=float(np.clip(worse + totals[total], MIN_P_VALUE, 1)),
+        mid_p_value=float(np.clip(worse + totals[total] / 2, MIN_P_VALUE, 1 - MIN_P_VALUE)),
     )
 
 
@@ -199,24 +199,24 @@ class DropEvidence:
 
 
 def watch(
-    measure: RunCounts, valid: Mask, budget: float, *, baselines: int = 1
+    measure: RunCounts, valid: Mask, budget: float, *, references: int = 1
 ) -> list[AlarmState]:
-    """The state after each run but the first. `valid` has a row per run, the `baselines` first.
+    """The state after each run but the first. `valid` has a row per run, the `references` first.
 
-    `budget` is the mean number of runs to a false alarm. Repeats of the baseline are tested like
+    `budget` is the mean number of runs to a false alarm. Repeats of the reference are tested like
     nightly runs. The evidence of the nightly runs then starts from zero, so that a drop that begins
     in the first of them is compared with all repeats, and needs no more evidence than without them.
 
-    Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
+    Runs that belong to an alarm are removed from the pool, so that a lasting drop is compared
     with the runs before it. After an alarm has ended, the evidence starts from zero.
     """
-    reference, evidence, states = [0], DropEvidence(FIRST_WEIGHT), list[AlarmState]()
+    pool, evidence, states = [0], DropEvidence(FIRST_WEIGHT), list[AlarmState]()
     since: int | None = None
     for run in range(1, len(valid)):
-        is_first = run == baselines
+        is_first = run == references
         evidence = DropEvidence(FIRST_WEIGHT) if is_first else evidence
-        alarm_at = threshold_for(budget, run - baselines + 1 if run >= baselines else run)
-        before = tuple(reference)
+        alarm_at = threshold_for(budget, run - references + 1 if run >= references else run)
+        before = tuple(pool)
         runs = [*before, run]
         test = exchangeability_test(measure(runs), valid[runs])
         was_in_alarm = since is not None
@@ -224,11 +224,11 @@ def watch(
             evidence.add(run, test.mid_p_value, len(before))
             if evidence.total >= alarm_at:
                 since = evidence.likeliest_start
-                reference = [earlier for earlier in reference if earlier < since]
+                pool = [earlier for earlier in pool if earlier < since]
         elif valid[run].any() and test.p_value > RECOVERED_ABOVE:
             evidence, since = DropEvidence(), None
         if since is None:
-            reference.append(run)
+            pool.append(run)
         states.append(
             AlarmState(
                 p_value=test.p_value,
@@ -237,7 +237,7 @@ def watch(
                 in_alarm=since is not None,
                 is_new=since is not None and (is_first or not was_in_alarm),
                 since=since,
-                reference=before,
+                pool=before,
             )
         )
     return states

@@ -57,14 +57,14 @@ class Assessment:
     """The results of all checks of one nightly run.
 
     The comparisons are this run minus the other one, or None if no question was answered in
-    both. `detectable_drop` is the `detectable_difference` of such a run and the baseline, at a
+    both. `detectable_drop` is the `detectable_difference` of such a run and the reference, at a
     level of 5%, which is less strict than that of an alarm.
     """
 
     evaluation: str
     date: str
     findings: tuple[NightlyFinding, ...]
-    against_baseline: Comparison | None
+    against_reference: Comparison | None
     against_previous_run: Comparison | None
     detectable_drop: float | None
 
@@ -82,24 +82,24 @@ class _Rates(NamedTuple):
 
 
 def assess(
-    observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int = 1, baselines: int = 1
+    observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int = 1, references: int = 1
 ) -> Assessment:
-    """The assessment of the last of `observations`. The first `baselines` runs are baselines.
+    """The assessment of the last of `observations`. The first `references` runs are references.
 
-    All runs are compared with each other. "The baseline" in a comparison is the first run.
+    All runs are compared with each other. "The reference" in a comparison is the first run.
     `tracked` is the number of evaluations that share the budget of false alarms.
 
     Raises:
-        ScoringError: if there is no baseline with rows, or no nightly run.
+        ScoringError: if there is no reference with rows, or no nightly run.
     """
     if len(observations) < 2:
-        raise ScoringError("a nightly run needs a baseline before it; run the evaluation first")
-    baseline, previous, current = observations[0], observations[-2], observations[-1]
+        raise ScoringError("a nightly run needs a reference before it; run the evaluation first")
+    reference, previous, current = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
-    against_baseline = _compared(current, baseline)
+    against_reference = _compared(current, reference)
     budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]
-    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budgets, baselines)
+    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budgets, references)
     findings: list[NightlyFinding] = []
     for check in NightlyCheck:
         if not _applies(check, spec, history):
@@ -113,21 +113,21 @@ def assess(
             states = (
                 accuracy_states
                 if check is NightlyCheck.ACCURACY
-                else watch_check(check, history, budgets, baselines)
+                else watch_check(check, history, budgets, references)
             )
             budget = budgets[check]
             findings.append(
-                _test_finding(check, history, states, budget, dates, against_baseline, severity)
+                _test_finding(check, history, states, budget, dates, against_reference, severity)
             )
     return Assessment(
-        evaluation=current.rows[0].evaluation if current.rows else baseline.rows[0].evaluation,
+        evaluation=current.rows[0].evaluation if current.rows else reference.rows[0].evaluation,
         date=current.name,
         findings=tuple(findings),
-        against_baseline=against_baseline,
+        against_reference=against_reference,
         against_previous_run=(
-            _compared(current, previous) if len(observations) > baselines + 1 else None
+            _compared(current, previous) if len(observations) > references + 1 else None
         ),
-        detectable_drop=detectable_difference(current.rows, baseline.rows),
+        detectable_drop=detectable_difference(current.rows, reference.rows),
     )
 
 
@@ -137,7 +137,7 @@ def runs_per_false_alarm(
     """The runs per false alarm allowed to each test so that all tests stay within the budget.
 
     Tests that do not apply or are `off` have no share. The accuracy test always has a threshold,
-    because marginals use its reference.
+    because marginals use its pool.
     """
     applied = [check for check in BUDGET_SHARES if _applies(check, spec, history)]
     shares = sum(BUDGET_SHARES[check] for check in applied)
@@ -148,10 +148,13 @@ def runs_per_false_alarm(
 
 
 def watch_check(
-    check: NightlyCheck, history: History, budgets: Mapping[NightlyCheck, float], baselines: int = 1
+    check: NightlyCheck,
+    history: History,
+    budgets: Mapping[NightlyCheck, float],
+    references: int = 1,
 ) -> list[AlarmState]:
     """The states of one test for every run but the first, within the budget of that test."""
-    return watch(*_measure(check, history), budgets[check], baselines=baselines)
+    return watch(*_measure(check, history), budgets[check], references=references)
 
 
 def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:
@@ -182,7 +185,7 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
 ) -> NightlyFinding:
     state, run = states[-1], len(states)
     measure, valid = _measure(check, history)
-    runs = [*state.reference, run]
+    runs = [*state.pool, run]
     rates = _rates(measure(runs), valid[runs], history, check)
     if rates is None:
         summary = "no video was answered completely, so there is nothing to compare"
@@ -223,7 +226,7 @@ def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return (
-        f"; {estimate.mean * points:+.1f} points against the baseline (95% CI "
+        f"; {estimate.mean * points:+.1f} points against the reference (95% CI "
         f"{estimate.low * points:+.1f} to {estimate.high * points:+.1f}, clustered by video)"
     )
 
@@ -258,8 +261,8 @@ def _limit_finding(
         NightlyCheck.LATENCY: spec.max_latency_ratio,
         NightlyCheck.COST: spec.max_cost_ratio,
     }
-    limit, baseline = limits[check], observations[0].rows
-    previous, current = (_limited(check, run.rows, baseline) for run in observations[-2:])
+    limit, reference = limits[check], observations[0].rows
+    previous, current = (_limited(check, run.rows, reference) for run in observations[-2:])
     passed = current is None or current <= limit
     if current is None:
         summary = f"{_TITLES[check]} is unknown"
@@ -269,7 +272,7 @@ def _limit_finding(
         if errors and not passed:
             summary += f": {errors.most_common(1)[0][0]}"
     else:
-        summary = f"{_TITLES[check]} is {current:.2f} times the baseline's (limit {limit:g})"
+        summary = f"{_TITLES[check]} is {current:.2f} times the reference's (limit {limit:g})"
     return NightlyFinding(
         check=check,
         severity=spec.severity[check],
@@ -281,16 +284,16 @@ def _limit_finding(
 
 
 def _limited(
-    check: NightlyCheck, rows: Sequence[ScoredQuestion], baseline: Sequence[ScoredQuestion]
+    check: NightlyCheck, rows: Sequence[ScoredQuestion], reference: Sequence[ScoredQuestion]
 ) -> float | None:
-    """The number that a limit applies to: the rate of failures, or a ratio to the baseline."""
+    """The number that a limit applies to: the rate of failures, or a ratio to the reference."""
     if check is NightlyCheck.FAILED:
         return fmean(row.outcome is Outcome.FAILED for row in rows) if rows else None
     column = "latency_seconds" if check is NightlyCheck.LATENCY else "cost_dollars"
     average = median if check is NightlyCheck.LATENCY else fmean
     values, usual = (
         [value for row in group if (value := getattr(row.served, column)) is not None]
-        for group in (rows, baseline)
+        for group in (rows, reference)
     )
     if not values or not usual or not average(usual):
         return None

@@ -1,4 +1,4 @@
-"""The runs of one evaluation as arrays: a row per run, the baseline first."""
+"""The runs of one evaluation as arrays: a row per run, the reference first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _LETTERS = 1 + len(_LETTER_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All runs of one evaluation. The arrays have one row per run, the baseline first.
+    """All runs of one evaluation. The arrays have one row per run, the reference first.
 
     `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
     is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
@@ -85,14 +85,14 @@ class History:
 
 
 def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
-    """The history of one evaluation from the rows of its baseline and of each nightly run.
+    """The history of one evaluation from the rows of its reference and of each nightly run.
 
     Raises:
-        ScoringError: if the baseline has no rows.
+        ScoringError: if the reference has no rows.
     """
     if not runs or not runs[0]:
         raise ScoringError(
-            "a nightly run needs a baseline to be compared with; run the evaluation first"
+            "a nightly run needs a reference to be compared with; run the evaluation first"
         )
     benchmark = find_benchmark(runs[0][0].benchmark)
     units = benchmark.grouping.units if benchmark.grouping else 1

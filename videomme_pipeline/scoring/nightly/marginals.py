@@ -28,15 +28,15 @@ class MarginalTest:
 
 
 def marginal_tests(
-    history: History, reference: Sequence[int], run: int, rate: float
+    history: History, pool: Sequence[int], run: int, rate: float
 ) -> tuple[MarginalTest, ...]:
-    """One test per value of each facet: is `run` worse than the runs of `reference`?
+    """One test per value of each facet: is `run` worse than the runs of `pool`?
 
     The Benjamini–Hochberg correction covers all of these tests: if nothing changed, the probability
     that any of them is significant is at most `rate`. As in `compare`, groups are compared if there
     are any, and questions otherwise.
     """
-    runs = [*reference, run]
+    runs = [*pool, run]
     cells = []
     measure = Measure.GROUP_SCORE if history.has_groups else Measure.ACCURACY
     for column, labels in history.labels[measure].items():
@@ -72,7 +72,7 @@ def worse_marginals(
 ) -> tuple[list[MarginalTest], bool]:
     """The significant tests of `run` by p-value, and True if one was not significant a run earlier.
 
-    Each run is compared with the reference of the accuracy test (`accuracy_states`). Noise alone
+    Each run is compared with the pool of the accuracy test (`accuracy_states`). Noise alone
     causes a significant test once in `budget` runs.
     """
     worse = _significant(history, accuracy_states, run, budget)
@@ -84,7 +84,7 @@ def worse_marginals(
 def _significant(
     history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
 ) -> list[MarginalTest]:
-    tests = marginal_tests(history, accuracy_states[run - 1].reference, run, 1 / budget)
+    tests = marginal_tests(history, accuracy_states[run - 1].pool, run, 1 / budget)
     return sorted((t for t in tests if t.significant), key=lambda test: test.adjusted_p_value)
 
 

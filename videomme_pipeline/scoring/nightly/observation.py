@@ -25,7 +25,7 @@ class ObservedQuestion(ScoredQuestion):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All rows of one run: the baseline or a nightly run."""
+    """All rows of one run: the reference or a nightly run."""
 
     name: str
     rows: Sequence[ScoredQuestion]

@@ -63,9 +63,9 @@ class AlarmSpec(Spec):
     """Severity by check. The budget is divided among the tests that are not `off`."""
     max_failed_rate: float = Field(default=0.02, ge=0, le=1)
     max_latency_ratio: float = Field(default=2.0, gt=0)
-    """Limit of the median latency of a request, as a multiple of the baseline's."""
+    """Limit of the median latency of a request, as a multiple of the reference's."""
     max_cost_ratio: float = Field(default=1.5, gt=0)
-    """Limit of the mean US dollars per question, as a multiple of the baseline's."""
+    """Limit of the mean US dollars per question, as a multiple of the reference's."""
 
     @field_validator("severity")
     @classmethod

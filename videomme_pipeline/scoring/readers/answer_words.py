@@ -1,6 +1,6 @@
 """Words and patterns that determine the role of a letter, in the languages of model answers.
 
-`strict` applies them. Add a word if a language or a phrase is missing, not to fix the reading of
+`careful` applies them. Add a word if a language or a phrase is missing, not to fix the reading of
 one response.
 """
 

@@ -24,7 +24,7 @@ _ANSWER_MARK = re.compile(r"\s*A[ \t]*:")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
-_LONGEST_GAP = 12
+_MAX_GAP_CHARACTERS = 12
 """The number of marks and spaces that may be between a letter and its text."""
 _WORDS_OF_ONE_LETTER = frozenset("AEIOUYaeiouy")
 
@@ -145,7 +145,7 @@ def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts
     """
     start, end = span
     gap = _SPACES.match(text, label.end())
-    if start - label.end() > _LONGEST_GAP:
+    if start - label.end() > _MAX_GAP_CHARACTERS:
         return False
     if gap is None or gap.end() < start:
         return True
@@ -153,5 +153,5 @@ def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts
         return False
     if label[0].isupper() and label[0] not in _WORDS_OF_ONE_LETTER:
         return True
-    before = text[max(0, label.start() - _LONGEST_GAP) : label.start()]
+    before = text[max(0, label.start() - _MAX_GAP_CHARACTERS) : label.start()]
     return bool(_LINE_START.search(before) and _LINE_END.match(text, end))

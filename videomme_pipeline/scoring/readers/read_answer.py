@@ -8,6 +8,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.readers.careful import read_careful
 from videomme_pipeline.scoring.readers.published import (
     OFFICIAL_V1,
     OFFICIAL_V1_FIRST_RELEASE,
@@ -16,13 +17,12 @@ from videomme_pipeline.scoring.readers.published import (
     read_vlmevalkit,
 )
 from videomme_pipeline.scoring.readers.reading import Reader, Reading
-from videomme_pipeline.scoring.readers.strict import read_strict
 
 
 class ReaderName(StrEnum):
-    """A reader: `strict` is our own, the others reproduce published evaluators and their quirks."""
+    """A reader. `careful` is our own, the others reproduce published evaluators with quirks."""
 
-    STRICT = "strict"
+    CAREFUL = "careful"
     OFFICIAL_V1 = "official_v1"
     OFFICIAL_V1_FIRST_RELEASE = "official_v1_first_release"
     OFFICIAL_V2 = "official_v2"
@@ -43,7 +43,7 @@ class RegisteredReader:
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.STRICT: RegisteredReader(read_strict, version="20"),
+    ReaderName.CAREFUL: RegisteredReader(read_careful, version="20"),
     ReaderName.OFFICIAL_V1: RegisteredReader(OFFICIAL_V1, version="1"),
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(OFFICIAL_V1_FIRST_RELEASE, version="1"),
     ReaderName.OFFICIAL_V2: RegisteredReader(OFFICIAL_V2, version="1"),
@@ -60,7 +60,7 @@ def read_answer(
     Args:
         letters: the letters that the question offers, in order.
         options: the texts of the options in the same order, with or without their letter
-            ("A. Apples." or "Apples."). `strict` uses them to recognize an option that is
+            ("A. Apples." or "Apples."). `careful` uses them to recognize an option that is
             repeated without its letter; the published readers ignore them.
     """
     return READERS[reader].read(response, letters, options)

@@ -64,7 +64,7 @@ _LOOK_ALIKES = dict(zip("АВСЕНΑΒϹΕΗ", "ABCEH" * 2, strict=True))
 _LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
 
 
-def set_reasoning_aside(text: str) -> str:
+def blank_reasoning(text: str) -> str:
     """`text` with reasoning blanked: tagged blocks, reasoning channels, reasoning JSON fields.
 
     A block that is never closed, or only at the end of the text, extends to the line "answer" or

@@ -17,7 +17,7 @@ from videomme_pipeline.scoring.readers.option_texts import (
 from videomme_pipeline.scoring.readers.reading import Reading
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, set_markup_aside
 
-_LONGEST_READ = 3_000
+_MAX_READ_CHARACTERS = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
@@ -72,7 +72,7 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The only option that a short statement, or one sentence of an explanation, states."""
-    if not texts or len(answer.strip()) > _LONGEST_READ:
+    if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
     statement = set_markup_aside(answer).rstrip()
     if any(len(text.core[0]) == 1 for text in texts.values() if text.core):  # "A is closer"

@@ -26,9 +26,6 @@ from videomme_pipeline.scoring.statistics.estimates import (
 )
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
-_GROUP_UNIT = 100 / 240
-"""Every group score (a multiple of 100/16, 100/12 or 10) is a whole multiple of this."""
-
 FALSE_DISCOVERY_RATE = 0.05
 
 
@@ -91,6 +88,16 @@ class Comparison:
     only_b: tuple[str, ...]
     changed_settings: tuple[ChangedSetting, ...]
 
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """The questions without an answer on one side: `failed`, `only_a` and `only_b`."""
+        return frozenset((*self.failed, *self.only_a, *self.only_b))
+
+    @property
+    def same_answers(self) -> bool:
+        """True if both have the same questions, and the same letter or failure for each."""
+        return not (self.different or self.only_a or self.only_b)
+
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
@@ -101,6 +108,14 @@ class _Unit:
     labels: Mapping[str, str]
     a: float
     b: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    """Every score of a unit is a multiple of `unit`, and at most `largest`."""
+
+    unit: float = 1.0
+    largest: float = 1.0
 
 
 def compare(
@@ -142,6 +157,9 @@ def compare(
     lost = _question_ids(pair for pair in answered if pair[0].is_correct and not pair[1].is_correct)
     benchmark = find_benchmark(rows_a[0].benchmark)
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
+    scale = _Scale()
+    if groups and benchmark.grouping:
+        scale = _Scale(unit=100 / benchmark.grouping.units, largest=100.0)
     tested = benchmark.tested_facets(Measure.ACCURACY)
     units = groups or [
         _Unit(
@@ -161,11 +179,11 @@ def compare(
         accuracy_a=_accuracy(right_a, videos, questions),
         accuracy_b=_accuracy(right_b, videos, questions),
         accuracy=paired_difference(right_b, right_a, videos),
-        group_score=_difference(groups, are_groups=True) if groups else None,
+        group_score=_difference(groups, scale) if groups else None,
         mean_over=_mean_over(answered, benchmark.mean_of),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
         flip_rate=clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
-        marginals=_marginals(units, are_groups=bool(groups)),
+        marginals=_marginals(units, scale),
         won=won,
         lost=lost,
         different=_question_ids(pair for pair in pairs if _answer(pair[0]) != _answer(pair[1])),
@@ -212,7 +230,7 @@ def _require_one_benchmark(
         raise ScoringError(
             f"{rows_a[0].evaluation} is of {rows_a[0].benchmark} and {rows_b[0].evaluation} of "
             f"{rows_b[0].benchmark}: the questions of different benchmarks or splits are "
-            f"others{metric}; compare evaluations of one benchmark (`videomme leaderboard` shows "
+            f"others{metric}; compare evaluations of one benchmark (`videomme scores` shows "
             "several benchmarks side by side)"
         )
 
@@ -294,12 +312,12 @@ def _group_units(
     ]
 
 
-def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, ...]:
+def _marginals(units: Sequence[_Unit], scale: _Scale) -> tuple[Marginal, ...]:
     by_value: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
     for unit in units:
         for column, value in unit.labels.items():
             by_value[column, value].append(unit)
-    differences = [_difference(group, are_groups=are_groups) for group in by_value.values()]
+    differences = [_difference(group, scale) for group in by_value.values()]
     adjusted = adjusted_p_values([test.p_value for test in differences])
     return tuple(
         Marginal(
@@ -318,13 +336,13 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
     )
 
 
-def _difference(units: Sequence[_Unit], *, are_groups: bool) -> PairedDifference:
+def _difference(units: Sequence[_Unit], scale: _Scale) -> PairedDifference:
     return paired_difference(
         [compared.b for compared in units],
         [compared.a for compared in units],
         [compared.video_id for compared in units],
-        unit=_GROUP_UNIT if are_groups else 1.0,
-        largest=100.0 if are_groups else 1.0,
+        unit=scale.unit,
+        largest=scale.largest,
     )
 
 

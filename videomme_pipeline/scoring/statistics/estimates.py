@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 CONFIDENCE = 0.95
 SMALL_CELL_CLUSTERS = 10
 """With fewer clusters, Student's t with a clustered error is too imprecise for an accuracy."""
-LEAST_GROUP_SCORE_ERROR = 1e-6
+MIN_GROUP_SCORE_ERROR = 1e-6
 """A standard error of a group score (0 to 100) below this is a rounding error of 0."""
 
-LEAST_P_VALUE = 1e-12
+MIN_P_VALUE = 1e-12
 """Smaller p-values are below the rounding error of the exact tests."""
 FEW_DIFFERENCES = 3
 """With fewer videos that differ, the interval of a paired difference contains the exact one."""
@@ -32,7 +32,7 @@ FEW_DIFFERENCES = 3
 _ROUNDING = 1e-9
 """Differences below this are rounding errors of 0."""
 
-_MOST_ENUMERATED = 16
+_MAX_ENUMERATED = 16
 """The number of clusters up to which all sign patterns are enumerated if values share no unit."""
 
 
@@ -171,7 +171,7 @@ def sign_flip_test(
     if np.allclose(multiples * unit, sums, rtol=0, atol=1e-6 * unit):
         return SignFlip(p_value=_exact_tail(multiples.astype(int), observed / unit), exact=True)
     far = observed - 1e-9 * max(1.0, observed)
-    if sums.size <= _MOST_ENUMERATED:
+    if sums.size <= _MAX_ENUMERATED:
         patterns = (np.arange(2**sums.size)[:, None] >> np.arange(sums.size)) & 1
         totals = np.abs((2 * patterns - 1) @ sums)
         return SignFlip(p_value=float(np.mean(totals >= far)), exact=True)
@@ -249,7 +249,7 @@ def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
     error = estimate.standard_error
     if estimate.low is None or estimate.high is None or error is None:
         return None
-    if error < LEAST_GROUP_SCORE_ERROR:
+    if error < MIN_GROUP_SCORE_ERROR:
         return None
     return ScoreInterval(
         low=max(0.0, estimate.low), high=min(100.0, estimate.high), kind=IntervalKind.CLUSTERED_T
@@ -258,8 +258,8 @@ def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
 
 def p_value_text(p_value: float) -> str:
     """A p-value for people: "0.0031", "2.5e-07", "< 1e-12"."""
-    if p_value <= LEAST_P_VALUE:
-        return f"< {LEAST_P_VALUE:.0e}"
+    if p_value <= MIN_P_VALUE:
+        return f"< {MIN_P_VALUE:.0e}"
     return f"{p_value:.4f}" if p_value >= 0.001 else f"{p_value:.1e}"
 
 
@@ -330,4 +330,4 @@ def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
     mass = np.fft.irfft(characteristic, points)
     totals = np.arange(points)
     distance = np.minimum(totals, points - totals)
-    return float(np.clip(mass[distance >= round(observed)].sum(), LEAST_P_VALUE, 1.0))
+    return float(np.clip(mass[distance >= round(observed)].sum(), MIN_P_VALUE, 1.0))

@@ -5,7 +5,7 @@ tests (Schuirmann, 1987): the difference is significantly above -margin and sign
 margin. Otherwise, `better` and `worse` need a significant sign-flip test, as in `compare`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -83,7 +83,8 @@ class Gate:
     """The decision. The first of `checks` is that of the headline metric, the others of facets.
 
     `detectable` is the smallest difference, in points, that this comparison detects with 80% power,
-    or None with too few videos for any. `failed` questions have no answer on one side.
+    or None with too few videos for any. `questions` were to be answered on both sides, `compared`
+    were, and `failed` have no answer on one side. `same_answers` is True if no answer differs.
     """
 
     baseline: str
@@ -92,7 +93,9 @@ class Gate:
     checks: tuple[GateCheck, ...]
     detectable: float | None
     questions: int
+    compared: int
     failed: int
+    same_answers: bool
 
     @property
     def verdict(self) -> Verdict:
@@ -105,12 +108,13 @@ class Gate:
         return self.verdict in _FAILING[fail_if]
 
 
-def decide(
+def decide(  # noqa: PLR0913 - the options of a gate
     baseline: Sequence[ScoredQuestion],
     candidate: Sequence[ScoredQuestion],
     *,
     margin: float,
     facets: Collection[str] = (),
+    asked: Set[str] | None = None,
     max_failed: float = 1.0,
 ) -> Gate:
     """Compare `candidate` with `baseline`, question by question.
@@ -119,16 +123,21 @@ def decide(
         margin: the largest difference, in points of 100, that is no difference in practice.
         facets: the facets whose values are tested, too. A facet value can only be better, worse or
             undecided.
-        max_failed: the largest share of questions without an answer on one side.
+        asked: the ids of the questions that both sides were to answer, or None for all questions
+            of both sides. No other question is compared.
+        max_failed: the largest share of `asked` without an answer on one side.
 
     Raises:
         ScoringError: if the two cannot be compared, if too many questions have no answer, or if
             there is no such facet.
     """
+    if asked is None:
+        asked = {row.question_id for row in (*baseline, *candidate)}
+    baseline = [row for row in baseline if row.question_id in asked]
+    candidate = [row for row in candidate if row.question_id in asked]
     comparison = compare(baseline, candidate)
     _check_facets(comparison, facets)
-    questions = len({row.question_id for row in (*baseline, *candidate)})
-    require_answers(comparison, questions, max_failed)
+    require_answers(comparison, len(asked), max_failed)
     detectable = detectable_difference(baseline, candidate)
     return Gate(
         baseline=comparison.evaluation_a,
@@ -148,18 +157,22 @@ def decide(
             ),
         ),
         detectable=None if detectable is None else 100 * detectable,
-        questions=questions,
-        failed=len(comparison.failed),
+        questions=len(asked),
+        compared=comparison.n,
+        failed=len(comparison.unanswered),
+        same_answers=comparison.same_answers,
     )
 
 
-def require_answers(comparison: Comparison, questions: int, max_failed: float) -> None:
+def require_answers(comparison: Comparison, asked: int, max_failed: float) -> None:
     """Raise ScoringError if more than a share of `max_failed` of the questions have no answer."""
-    if len(comparison.failed) > max_failed * questions:
+    failed = len(comparison.unanswered)
+    if failed > max_failed * asked:
         raise ScoringError(
-            f"{len(comparison.failed):,} of {questions:,} questions have no answer in "
+            f"{failed:,} of {asked:,} questions have no answer in "
             f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
-            f"{max_failed:.0%}; run the evaluation again, or raise --max-failed"
+            f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
+            "again, or raise --max-failed"
         )
 
 

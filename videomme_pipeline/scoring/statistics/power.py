@@ -77,9 +77,7 @@ def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> N
     Raises:
         ScoringError: if no question was answered in both.
     """
-    others = {_key(row): row for row in b}
-    pairs = [(row, others[_key(row)]) for row in a if _key(row) in others]
-    answered = [pair for pair in pairs if Outcome.FAILED not in (pair[0].outcome, pair[1].outcome)]
+    answered = _answered_in_both(a, b)
     if not answered:
         raise ScoringError(
             "no question was answered in both evaluations; compare evaluations of the same "
@@ -103,20 +101,24 @@ def detectable_difference(
     """The difference that a comparison of two such evaluations detects, as a fraction of 1.
 
     The test has 80% power at a level of 5%. Discordance and correlation are measured between the
-    two. If no question was answered in both, the largest usual discordance and the usual
-    correlation are assumed. Repeats of a question are one question, whose mean has less noise. The
-    result is None with too few videos for any significant difference.
+    two, and only questions that both answered count. If there are none, the questions of `rows`,
+    the largest usual discordance and the usual correlation are assumed. Repeats of a question are
+    one question, whose mean has less noise. The result is None with too few videos for any
+    significant difference.
     """
-    try:
-        noise = measure_noise(rows, others)
-    except ScoringError:
-        noise = Noise(discordance=USUAL_DISCORDANCES[-1], correlation=USUAL_CORRELATION)
+    compared = [row for row, _ in _answered_in_both(rows, others)]
+    noise = (
+        measure_noise(rows, others)
+        if compared
+        else Noise(discordance=USUAL_DISCORDANCES[-1], correlation=USUAL_CORRELATION)
+    )
+    compared = compared or list(rows)
     discordance = noise.discordance - _removed_by_repeats(rows) - _removed_by_repeats(others)
-    videos = len({row.video_id for row in rows})
+    videos = len({row.video_id for row in compared})
     if videos < least_significant_videos(LEVEL):
         return None
     return PowerAnalysis(
-        questions=len({row.question_id for row in rows}),
+        questions=len({row.question_id for row in compared}),
         videos=videos,
         discordance=max(0.0, discordance),
         correlation=noise.correlation,
@@ -157,5 +159,13 @@ def as_repeats(runs: Sequence[Sequence[ScoredQuestion]]) -> list[ScoredQuestion]
     return rows
 
 
-def _key(row: ScoredQuestion) -> tuple[str, int]:
-    return (row.question_id, row.repeat)
+def _answered_in_both(
+    a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]
+) -> list[tuple[ScoredQuestion, ScoredQuestion]]:
+    """The pairs of answers to the same question and repeat."""
+    others = {(row.question_id, row.repeat): row for row in b if row.outcome is not Outcome.FAILED}
+    return [
+        (row, others[key])
+        for row in a
+        if row.outcome is not Outcome.FAILED and (key := (row.question_id, row.repeat)) in others
+    ]

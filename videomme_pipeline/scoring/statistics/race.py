@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.statistics.power import (
 from videomme_pipeline.scoring.statistics.sequential import boundaries, two_sided_levels
 
 LOOKS = 9
-LEAST_POWER = 0.1
+MIN_POWER = 0.1
 """A race stops if every verdict is less likely than this, even if what it needs is true."""
 
 
@@ -101,7 +101,7 @@ def stop_after(
         return Stop.ALL_VIDEOS
     if check.standard_error:
         power = _most_power(check, margin, max(margin, detectable or 0.0), looks)
-        return Stop.FUTILE if power < LEAST_POWER else None
+        return Stop.FUTILE if power < MIN_POWER else None
     return None
 
 

@@ -1,7 +1,9 @@
 -- grain: one row per (benchmark, question_id)
--- Inputs of a model before frames are sampled and subtitles are aligned. `subtitles` are the raw timed
--- segments in order of time, or null for a video without a subtitle file. Both `subtitles` and
--- `video_path` are null for a video that is not read yet. `subcategory` is the dataset's `sub_category`.
+-- The input record of the benchmark contract, with the contract's names: `example_id`, `video_path`,
+-- `subcategory` and `task_type`. It has the inputs of a model before frames are sampled and subtitles are
+-- aligned. `subtitles` are the raw timed segments in order of time, or null for a video without a subtitle
+-- file. Both `subtitles` and `video_path` are null for a video that is not read yet. `subcategory` is the
+-- dataset's `sub_category`.
 -- `task_type` has the values of the contract (perception, reasoning, temporal) if the benchmark has the facet
 -- `skill`, and `task_category` has those of the dataset's `task_type`.
 with timed as (

@@ -1,7 +1,7 @@
 -- grain: one row per (benchmark, evaluation)
 -- `group_score` is null without groups. `complete` is true if every question of the benchmark was asked.
 -- Do not cite a score whose `citation` is blocked. `judge_letters` counts the letters
--- that a judge read because `strict` could not. These letters count in `accuracy`, but not in
+-- that a judge read because `careful` could not. These letters count in `accuracy`, but not in
 -- `accuracy_without_judge`. `cost_dollars` does not include the cost of the judge. `servers` are the
 -- reports of the servers that answered, as JSON. A value that no server reports is unknown.
 with usage as (

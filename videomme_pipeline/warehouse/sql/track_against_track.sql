@@ -1,5 +1,5 @@
 -- grain: one row per (benchmark, evaluation with subtitles, evaluation without, duration or all)
--- The two evaluations of a pair differ only in their subtitles: model, sampling, prompt, decoding,
+-- The two evaluations of a pair differ only in their subtitles: model, sampling, prompt, generation,
 -- repeats and reader are the same. Only questions that both have answered are compared; `failed`
 -- counts the questions that failed in an evaluation.
 with paired as (

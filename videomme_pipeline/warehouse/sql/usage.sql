@@ -5,7 +5,7 @@
 -- none. The visual tokens of a prompt are known if the endpoint reports the tokens of its text.
 with decoded as (
     select video_hash, frames_fingerprint, avg(decode_cpu_seconds) as decode_cpu_seconds
-    from decoding group by all
+    from decode_times group by all
 ), frames as (
     select benchmark, evaluation,
            sum(frame_bytes * asked) / nullif(sum(asked) filter (frame_bytes is not null), 0)
@@ -23,7 +23,7 @@ with decoded as (
 )
 select benchmark, evaluation,
        count(*) as responses,
-       count(*) filter (outcome <> 'failed') as answered,
+       count(*) filter (outcome <> 'failed') as succeeded,
        count(*) filter (outcome = 'failed') as failed,
        sum(attempts)::bigint as attempts,
        sum(prompt_tokens)::bigint as prompt_tokens,

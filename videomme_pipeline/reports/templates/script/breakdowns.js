@@ -150,7 +150,7 @@ function breakdownSection(benchmark, breakdown, shown, order) {
   const measure = breakdown.measure === "accuracy" ? "Accuracy" : "Group score";
   const rows = ordered(orderRows(breakdown.rows, shown, order), isOfOneVideo, false);
   const single = rows.filter(isOfOneVideo).length;
-  const folded = single > MOST_UNFOLDED ? single : 0;
+  const folded = single > MAX_UNFOLDED ? single : 0;
   const blind = bestBaseline(benchmark);
   const references = (row) => [
     { value: chanceOf(benchmark, breakdown.measure), class: "chance" },
@@ -220,7 +220,7 @@ const firstCell = (row) => row.cells.find(Boolean);
 const sizeOf = (row) => firstCell(row)?.n;
 const isOfOneVideo = (row) => Number(firstCell(row)?.videos === 1);
 /** More rows of one video than these are folded: their intervals say little. */
-const MOST_UNFOLDED = 3;
+const MAX_UNFOLDED = 3;
 
 function cellMark(cell, series) {
   return cell ? { value: cell.value, low: cell.low, high: cell.high, series } : null;

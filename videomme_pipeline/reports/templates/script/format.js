@@ -2,7 +2,7 @@
 
 export const NONE = "–";
 /** Smaller p-values are below the rounding error of the exact tests. */
-const LEAST_PROBABILITY = 1e-12;
+const MIN_PROBABILITY = 1e-12;
 const numbers = new Intl.NumberFormat("en");
 const shortNumbers = new Intl.NumberFormat("en", {
   notation: "compact",
@@ -42,7 +42,7 @@ export function points(value) {
 
 export function probability(value) {
   if (!known(value)) return NONE;
-  if (value <= LEAST_PROBABILITY) return "< 1e-12";
+  if (value <= MIN_PROBABILITY) return "< 1e-12";
   return value < 0.001 ? value.toExponential(1) : value.toFixed(4);
 }
 

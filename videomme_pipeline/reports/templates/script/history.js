@@ -193,7 +193,7 @@ function lastRunSentence(benchmark, item) {
   ];
 }
 
-/** What the nightly check of the score found, against all earlier runs and the baseline. */
+/** What the nightly check of the score found, against all earlier runs and the reference. */
 function assessed(benchmark, item) {
   const { assessment } = benchmark.last_runs.find((entry) => entry.evaluation === item.index);
   return known(assessment) ? h("small", { class: "below" }, `Nightly check: ${assessment}.`) : null;

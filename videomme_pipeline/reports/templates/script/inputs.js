@@ -6,7 +6,7 @@ import { clock, count, known, plural } from "./format.js";
 // `reports/media.py` writes contact sheets with these numbers.
 const SHEET_COLUMNS = 8;
 const CELL = { width: 256, height: 144 };
-const MOST_PICTURES = 768;
+const MAX_PICTURES = 768;
 
 const FIRST_FRAMES = 64;
 const FIRST_LINES = 40;
@@ -69,7 +69,7 @@ function filmstrip(times, sheet, video, lines) {
     h(
       "li",
       {},
-      sheet && number < MOST_PICTURES ? picture(sheet, times.length, number, seconds) : null,
+      sheet && number < MAX_PICTURES ? picture(sheet, times.length, number, seconds) : null,
       player
         ? h(
             "button",
@@ -86,7 +86,7 @@ function filmstrip(times, sheet, video, lines) {
 /** One cell of a contact sheet. */
 function picture(sheet, total, number, seconds) {
   const { width, height } = CELL;
-  const rows = Math.ceil(Math.min(total, MOST_PICTURES) / SHEET_COLUMNS);
+  const rows = Math.ceil(Math.min(total, MAX_PICTURES) / SHEET_COLUMNS);
   const [x, y] = [number % SHEET_COLUMNS, Math.floor(number / SHEET_COLUMNS)];
   return h(
     "svg",

@@ -13,14 +13,15 @@ from tests.support.made_up_requests import request
 from tests.support.model_server import ModelServer
 from tests.support.video_requests import rejection, video_of
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.body import request_body
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.native import video_form
 from videomme_pipeline.models.endpoint.reply import frames_warning
 from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.video_file import video_form
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
 SENT = [
@@ -47,13 +48,16 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spec(profile: str, **values: object) -> EndpointSpec:
-    entry = {"name": "served", "profile": profile, "frames_as": "native", **values}
+    entry = {"name": "served", "profile": profile, "frames_as": "video_file", **values}
     return EndpointSpec.model_validate(entry).on_server(SERVER)
 
 
 def with_video(video: Path, sampling: str, **values: Any) -> Request:
     example = request(**values)
-    return replace(example, frames=replace(example.frames, source=video, sampling=sampling))
+    first = example.frames.frames[0]
+    size = first.width, first.height
+    whole = WholeVideo(path=video, size=size, sampling=parse_sampling(sampling))
+    return replace(example, frames=replace(example.frames, video=whole))
 
 
 async def ask(entry: EndpointSpec, example: Request) -> Reply:

@@ -1,6 +1,6 @@
-"""An optional second reader: a model that reads the responses that `strict` could not read.
+"""An optional second reader: a model that reads the responses that `careful` could not read.
 
-The judge is never asked about errors, refusals or responses that `strict` read, and never sees
+The judge is never asked about errors, refusals or responses that `careful` read, and never sees
 the right answer. The journal stores its replies, so no request is sent again after a reply. A
 failed request is reported as a failure of the judge. The letters of a judge have the rule `judge`,
 so that every score with a judge can be shown beside the score without it.
@@ -22,27 +22,27 @@ from videomme_pipeline.frames.cache import NO_FRAMES
 from videomme_pipeline.models.catalog import Catalog, build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec, WithServer
-from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.readers.strict import read_strict
+from videomme_pipeline.scoring.readers.careful import read_careful
 from videomme_pipeline.scoring.score import outcome_of
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 TEMPLATE = resources.files(__package__).joinpath("judge_prompt.txt").read_text("utf-8")
 
 ASKED_ABOUT = frozenset(("no_letter", "several_letters"))
-"""The rules of `strict` for the responses that a judge is asked about."""
+"""The rules of `careful` for the responses that a judge is asked about."""
 JUDGE_VERSION = 1
 """Part of the fingerprint of every judged score. Raise it if the judge is asked about other
 responses, sees more or less of them, or if its replies are read differently."""
 RULE = "judge"
 """The rule of a letter that a judge read."""
-LONGEST_RESPONSE_SHOWN = 4_000
+MAX_RESPONSE_CHARACTERS = 4_000
 """Number of characters of the response that the judge sees, counted from its end."""
 
 
@@ -51,14 +51,14 @@ class JudgeSpec(Spec):
 
     model: str
     """The name of a model in models.yaml."""
-    decoding: Decoding = Decoding()
+    generation: Generation = Generation()
 
-    @field_validator("decoding")
+    @field_validator("generation")
     @classmethod
-    def _can_say_none(cls, decoding: Decoding) -> Decoding:
-        if decoding.constrain_answer:
+    def _can_say_none(cls, generation: Generation) -> Generation:
+        if generation.constrain_answer:
             raise ValueError("a judge must be able to say NONE; leave `constrain_answer` out")
-        return decoding
+        return generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Judge:
     """A model that reads answers. Scores depend on it; nothing upstream of them does."""
 
     model: RemoteSpec
-    decoding: Decoding
+    generation: Generation
 
     @classmethod
     def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
@@ -82,7 +82,7 @@ class Judge:
                 f"judge {model.name}: it can only answer questions about videos; name a model of "
                 "models.yaml that has an endpoint"
             )
-        return cls(model=model, decoding=spec.decoding)
+        return cls(model=model, generation=spec.generation)
 
     def served_by(self, with_server: WithServer) -> "Judge":
         """This judge, with the current server of its model."""
@@ -94,13 +94,13 @@ class Judge:
         return {
             "model": dict(self.model.identity),
             "template": TEMPLATE,
-            "decoding": self.decoding.model_dump(mode="json"),
+            "generation": self.generation.model_dump(mode="json"),
         }
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the model's identity, the prompt and the decoding."""
-        return fingerprint(self.model.fingerprint, JUDGE_VERSION, TEMPLATE, self.decoding)
+        """Hash of the model's identity, the prompt and the generation."""
+        return fingerprint(self.model.fingerprint, JUDGE_VERSION, TEMPLATE, self.generation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ def ask_judge(
         return []
     spec = judge.model
     plan = RequestPlan(
-        evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits
+        evaluation=f"{evaluation}@{RULE}", generation=judge.generation, limits=spec.limits
     )
     requests = judge_requests(judge, pairs)
     replies: dict[str, Response] = {}
@@ -197,7 +197,7 @@ def ask_judge(
 
 def is_left_to_judge(question: Question, response: str) -> bool:
     """True if a judge is asked about this response to `question`."""
-    return read_strict(response, question.letters, question.options).rule in ASKED_ABOUT
+    return read_careful(response, question.letters, question.options).rule in ASKED_ABOUT
 
 
 def judge_requests(
@@ -207,7 +207,7 @@ def judge_requests(
 
     Equal responses to one question have the same fingerprint.
     """
-    plan = RequestPlan(evaluation="", decoding=judge.decoding)  # fingerprints do not contain it
+    plan = RequestPlan(evaluation="", generation=judge.generation)  # fingerprints do not contain it
     requests = [
         VideoRequests(
             video_id=question.video_id,
@@ -309,7 +309,7 @@ def _judgment(response: Response | None, letters: Sequence[Letter], reason: str)
     output, cost = response.raw_output, response.served.cost_dollars
     if output is None:
         return Judgment(letter=None, output=None, error=response.error, cost_dollars=cost)
-    letter = read_strict(output, letters, ()).letter
+    letter = read_careful(output, letters, ()).letter
     return Judgment(letter=letter, output=output, error=None, cost_dollars=cost)
 
 
@@ -329,7 +329,7 @@ def _prompt(question: Question, response: str) -> Prompt:
             options="\n".join(
                 f"{letter}. {question.option_text(letter)}" for letter in question.letters
             ),
-            response=response[-LONGEST_RESPONSE_SHOWN:],
+            response=response[-MAX_RESPONSE_CHARACTERS:],
         ),
         after_frame=(),
         num_frames=0,

@@ -3,7 +3,7 @@
 import pytest
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.strict import read_strict
+from videomme_pipeline.scoring.readers.careful import read_careful
 
 LETTERS = tuple(Letter)[:4]
 OPTIONS = ("A. Apples", "B. Bananas", "C. Berries", "D. Dates")
@@ -60,7 +60,7 @@ WORDS = "x " * 1_100
 def test_a_reading_has_its_rule_and_its_characters(
     response: str, letter: str | None, rule: str, characters: str | None
 ) -> None:
-    reading = read_strict(response, LETTERS, OPTIONS)
+    reading = read_careful(response, LETTERS, OPTIONS)
     assert (reading.letter, reading.rule) == (letter, rule)
     decisive = None if reading.span is None else response[slice(*reading.span)]
     assert decisive == characters

@@ -14,7 +14,7 @@ FOUR = tuple(Letter)[:4]
 
 
 def letter(response: str) -> str:
-    return read_answer(ReaderName.STRICT, response, letters=FOUR).letter or ""
+    return read_answer(ReaderName.CAREFUL, response, letters=FOUR).letter or ""
 
 
 def forms(text: str) -> list[tuple[str, str]]:
@@ -1578,7 +1578,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_strict_reads_the_expected_letters(table: str) -> None:
+def test_careful_reads_the_expected_letters(table: str) -> None:
     differing = [
         (response, expected, letter(response))
         for expected, response in forms(TABLES[table])

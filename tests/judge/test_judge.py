@@ -1,4 +1,4 @@
-"""The judge reads only responses that `strict` could not read, and is reported separately."""
+"""The judge reads only responses that `careful` could not read, and is reported separately."""
 
 import json
 from collections.abc import Sequence
@@ -13,13 +13,7 @@ from tests.support.scored_rows import scored as made_up
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
-from videomme_pipeline.models.catalog import Catalog
-from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.pricing import Prices
-from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Decoding
-from videomme_pipeline.reports.score_report import ReportKind, as_json, render
-from videomme_pipeline.scoring.readers.judge import (
+from videomme_pipeline.judge.judge import (
     Judge,
     JudgeSpec,
     Judgment,
@@ -29,6 +23,12 @@ from videomme_pipeline.scoring.readers.judge import (
     summarize_judge,
     without_judge,
 )
+from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.pricing import Prices
+from videomme_pipeline.models.spec import Limits
+from videomme_pipeline.models.video_llm import Generation
+from videomme_pipeline.reports.score_report import ReportKind, as_json, render
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
 from videomme_pipeline.scoring.scored_question import Outcome
 
@@ -110,9 +110,9 @@ def test_a_judge_sees_the_end_of_a_long_response(tmp_path: Path) -> None:
     assert request.question == ASKED.replace(OPEN, "x" * (4_000 - len(OPEN)) + OPEN)
 
 
-def test_a_judge_is_asked_with_its_own_decoding(tmp_path: Path) -> None:
+def test_a_judge_is_asked_with_its_own_settings(tmp_path: Path) -> None:
     with ModelServer(answer=lambda _: "B") as server:
-        own = replace(judge(server), decoding=Decoding(seed=7))
+        own = replace(judge(server), generation=Generation(seed=7))
         ask_judge(own, tmp_path / "journal.sqlite", "mine", [(question(), OPEN)])
         (request,) = server.requests
     assert request.body["seed"] == 7
@@ -252,7 +252,7 @@ def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
     ]
     with ModelServer(answer=lambda _: "The reply chooses B.") as server:
         ask = partial(ask_judge, judge(server), tmp_path / "journal.sqlite", "read")
-        rows = list(judge_lines(read_lines(lines, ReaderName.STRICT, FOUR), ask))
+        rows = list(judge_lines(read_lines(lines, ReaderName.CAREFUL, FOUR), ask))
         prompts = {request.question for request in server.requests}
     judged, read, left_out, without_question = rows
     assert prompts == {ASKED, ASKED.replace("What happens?", "(not given)")}
@@ -278,13 +278,13 @@ def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
     }
 
 
-def test_the_fingerprint_depends_on_judge_and_decoding() -> None:
+def test_the_fingerprint_depends_on_judge_and_generation() -> None:
     small, large = (EndpointSpec(name=name) for name in ("small", "large"))
     catalog = Catalog(models=(small, large))
     specs = [
         {"model": "small"},
         {"model": "large"},
-        {"model": "small", "decoding": {"seed": 1}},
+        {"model": "small", "generation": {"seed": 1}},
     ]
     judges = [Judge.of(JudgeSpec.model_validate(spec), catalog) for spec in specs]
     assert len({judge.fingerprint for judge in judges}) == 3
@@ -299,4 +299,4 @@ def test_a_baseline_cannot_be_a_judge() -> None:
 
 def test_a_judge_must_be_able_to_say_none() -> None:
     with pytest.raises(ValueError, match="NONE"):
-        JudgeSpec.model_validate({"model": "small", "decoding": {"constrain_answer": True}})
+        JudgeSpec.model_validate({"model": "small", "generation": {"constrain_answer": True}})

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import WholeVideo
 from videomme_pipeline.frames.sampling import (
     FpsBased,
     Placement,
@@ -34,7 +35,6 @@ from videomme_pipeline.frames.sampling import (
     Sampling,
     UniformN,
 )
-from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
@@ -42,12 +42,12 @@ from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
 
-NATIVE_VERSION = 2
+VIDEO_FILE_VERSION = 2
 """Part of the fingerprint of requests with a video. Increase it when a form changes so that an
 endpoint takes other frames."""
 MAX_INLINE_BYTES = 64 << 20
 """Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
-_MOST_FRAMES, _MOST_FPS = 768, 30
+_MAX_FRAMES, _MAX_FPS = 768, 30
 """Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
 
 
@@ -73,7 +73,8 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
     if form is None:
         raise ModelError(
             f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {_EXAMPLES[profile]}, or send frames (without `frames_as: native`)"
+            f"of a video; use {_EXAMPLES[profile]}, or send frames (without "
+            "`frames_as: video_file`)"
         )
     return form
 
@@ -84,8 +85,7 @@ def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
     Raises:
         ModelError: if the request has no video, or the endpoint no parameters for its sampling.
     """
-    _source(spec, request)
-    return video_form(spec.profile, parse_sampling(request.frames.sampling), spec.video_server)
+    return video_form(spec.profile, _video(spec, request).sampling, spec.video_server)
 
 
 def video_file(spec: EndpointSpec, request: Request) -> Path:
@@ -95,7 +95,7 @@ def video_file(spec: EndpointSpec, request: Request) -> Path:
         ModelError: if the request has no video.
         ResponseFailure: if the video is too large for a data URL.
     """
-    source = _source(spec, request)
+    source = _video(spec, request).path
     if spec.shared_folder is not None:
         return _shared(source, spec.shared_folder, request.frames.video_hash)
     limit = spec.max_body_bytes or spec.endpoint_profile.max_body_bytes or MAX_INLINE_BYTES
@@ -112,7 +112,7 @@ def video_file(spec: EndpointSpec, request: Request) -> Path:
 
 def share_video(spec: EndpointSpec, request: Request) -> None:
     """Put the video of `request` into the shared folder, if the folder does not contain it."""
-    target, source = video_file(spec, request), _source(spec, request)
+    target, source = video_file(spec, request), _video(spec, request).path
     if target.exists():
         return
     with writing(target), scratch_folder(target) as scratch:
@@ -124,13 +124,13 @@ def share_video(spec: EndpointSpec, request: Request) -> None:
         put_in_place(copy, target)
 
 
-def _source(spec: EndpointSpec, request: Request) -> Path:
-    if request.frames.source is None:
+def _video(spec: EndpointSpec, request: Request) -> WholeVideo:
+    if request.frames.video is None:
         raise ModelError(
             f"model {spec.name}: the request has frames without their video, which "
-            "`frames_as: native` needs; use an entry without it"
+            "`frames_as: video_file` needs; use an entry without it"
         )
-    return request.frames.source
+    return request.frames.video
 
 
 def _shared(source: Path, folder: Path, video_hash: str) -> Path:
@@ -148,15 +148,15 @@ def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
         raise ModelError(
             f"the server reports the version {server.version or 'unknown'}, and the frames that "
             "vLLM takes from a video are only known for 0.19 and later; use such a version, or "
-            "send frames (without `frames_as: native`)"
+            "send frames (without `frames_as: video_file`)"
         )
     chooses_loader = version >= (0, 24)
     if isinstance(sampling, Qwen2Vl | Qwen3Vl) and chooses_loader:
-        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MOST_FPS:
+        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MAX_FPS:
             return None
         limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
         video = {"num_frames": -1, "fps": sampling.fps, **limits}
-        return _kwargs(video, sampling) if sampling.max_frames <= _MOST_FRAMES else None
+        return _kwargs(video, sampling) if sampling.max_frames <= _MAX_FRAMES else None
     loader = {"video_backend": "opencv"} if chooses_loader else {}
     return _by_number_and_rate(sampling, loader)
 
@@ -204,7 +204,7 @@ def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
     raise ModelError(
         f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
         f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
-        f"`mm-process-config: {option}`), or send frames (without `frames_as: native`)"
+        f"`mm-process-config: {option}`), or send frames (without `frames_as: video_file`)"
     )
 
 

@@ -24,10 +24,10 @@ from videomme_pipeline.scoring.readers.option_texts import (
 from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
 from videomme_pipeline.scoring.readers.response_text import (
     Span,
+    blank_reasoning,
     blank_spans,
     fold,
     set_markup_aside,
-    set_reasoning_aside,
 )
 from videomme_pipeline.scoring.readers.roles import Role, role_of
 from videomme_pipeline.scoring.readers.without_letter import (
@@ -35,11 +35,11 @@ from videomme_pipeline.scoring.readers.without_letter import (
     read_repeated_option,
 )
 
-_LONGEST_READ = 50_000
+_MAX_READ_CHARACTERS = 50_000
 """Only this many characters, counted from the end, are read. Answers are much shorter."""
 
 
-def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
+def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
     """The letter that a careful person reads in `response`.
 
     docs/readers.md lists the rules that read a letter, the strongest first, and the reasons for
@@ -54,7 +54,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
     if reading.rule not in _WEAK_RULES:
         return reading
-    answer = set_reasoning_aside(text)
+    answer = blank_reasoning(text)
     by_letter = dict(zip(letters, options, strict=False))
     marked = _marked(answer)
     value = read_final_value(folded, marked, by_letter) if options else None
@@ -145,7 +145,7 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
 
 def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:
     """The reading of the answer tag of `text` if it has one, otherwise of its words."""
-    answer = set_reasoning_aside(text)[-_LONGEST_READ:].rjust(len(text))
+    answer = blank_reasoning(text)[-_MAX_READ_CHARACTERS:].rjust(len(text))
     if not answer.strip():
         # The response was cut off inside its reasoning. A closed answer tag still counts.
         tagged = _read_answer_tag(text, letters, labelled)
@@ -165,8 +165,8 @@ _TAG_END = re.compile(
     re.IGNORECASE,
 )
 _BRACE = re.compile("[{}]")
-_MOST_TAGS = 3
-_LONGEST_TAGGED = 2_000
+_MAX_TAGS = 3
+_MAX_TAGGED_CHARACTERS = 2_000
 
 
 def _read_answer_tag(
@@ -196,11 +196,11 @@ def _answer_tags(text: str) -> Sequence[re.Match[str]]:
     tags = list(_ANSWER_TAG.finditer(text))
     if tags and (added := words_of.NEXT_QUESTION.search(text, tags[0].end())):
         tags = [tag for tag in tags if tag.start() < added.start()]
-    return tags[-_MOST_TAGS:]
+    return tags[-_MAX_TAGS:]
 
 
 def _tag_end(text: str, tag: re.Match[str]) -> int:
-    limit = min(len(text), tag.end() + _LONGEST_TAGGED)
+    limit = min(len(text), tag.end() + _MAX_TAGGED_CHARACTERS)
     if not tag.group().endswith("{"):
         closing = _TAG_END.search(text, tag.end(), limit)
         return closing.start() if closing else limit
@@ -324,7 +324,7 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     """The reading of a text with these candidates, which are in the order of the text."""
     first, last = candidates[0], candidates[-1]
-    loop = _loop_start(text) if len(candidates) >= _FEWEST_COPIES else len(text)
+    loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
     repeated = _strongest_peers([later for later in candidates if later.start >= loop])
     if len({peer.letter for peer in repeated}) > 1:
         return Reading(letter=None, rule="several_letters", span=(repeated[0].start, last.end))
@@ -397,13 +397,13 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 # --- Responses that repeat themselves until they are cut off
 
 _COUNTED = re.compile(rf"(?<![{words_of.WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{words_of.WORD_LETTER}])")
-_FEWEST_COPIES = 4
-_FEWEST_FINISHED = 3
+_MIN_COPIES = 4
+_MIN_FINISHED = 3
 
 
 def _is_cut_off_text(text: str) -> bool:
     """True if several sentences are finished and the last one is not."""
-    return text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _FEWEST_FINISHED
+    return text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
 
 
 def _loop_start(text: str) -> int:
@@ -418,7 +418,7 @@ def _loop_start(text: str) -> int:
             last = _COUNTED.sub("0", text[start:end]).strip()
             copies.setdefault(last, []).append(start)
     starts = copies.get(last, [])
-    return starts[0] if len(starts) >= _FEWEST_COPIES else len(text)
+    return starts[0] if len(starts) >= _MIN_COPIES else len(text)
 
 
 # --- Lists of the options, whose labels are not answers
@@ -432,8 +432,8 @@ _LABEL = re.compile(
 _FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
-_LONGEST_ITEM = 160
-_LONGEST_NUMBER = 12
+_MAX_ITEM_CHARACTERS = 160
+_MAX_NUMBER_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +485,7 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 
 def _is_cut_off(text: str, label: re.Match[str]) -> bool:
     """True if `label` is the first of a numbered list, and a sentence after it is not finished."""
-    before = text[max(0, label.start() - _LONGEST_NUMBER) : label.start()]
+    before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
     return (
         label[1].upper() == "A"
         and _FIRST_NUMBER.search(before) is not None
@@ -504,7 +504,7 @@ def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:
     start = labels[index].end()
     end = labels[index + 1].start() if index + 1 < len(labels) else len(text)
     line_end = text.find("\n", start, end)
-    return start, min(start + _LONGEST_ITEM, line_end if line_end >= 0 else end)
+    return start, min(start + _MAX_ITEM_CHARACTERS, line_end if line_end >= 0 else end)
 
 
 def _is_marked_right(content: str) -> bool:
