@@ -36,7 +36,7 @@ _LOOK_SECONDS = 5.0
 
 
 def check(spec: DaskSpec) -> str:
-    """What a run starts, with Slurm's answer about its jobs. No job is started.
+    """The cluster that a run starts, with Slurm's answer about its jobs. No job is started.
 
     Raises:
         ClusterError: if Slurm rejects the jobs, or the arguments are wrong.

@@ -1,4 +1,4 @@
-"""What a worker of Dask runs: tasks in child processes with limits, which Dask does not have.
+"""Tasks on a worker of Dask: they run in child processes with limits, which Dask does not have.
 
 Threads of a worker cannot be ended. Their child processes can, so a task that nobody waits for any
 more ends within a second.

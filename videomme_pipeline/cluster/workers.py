@@ -110,9 +110,7 @@ class DaskWorkers:
             )
         finally:
             if self.client.status == "running":
-                executor.shutdown(
-                    wait=False
-                )  # to wait for tasks would take for ever without workers
+                executor.shutdown(wait=False)  # waiting has no end without workers
                 self.client.run(close_free_children, on_error="ignore")
 
     def _look(self) -> None:
@@ -129,8 +127,8 @@ class DaskWorkers:
         self._threads = {address: worker["nthreads"] for address, worker in workers.items()}
         problems = {a: problem for a, problem in self._problems.items() if a in workers}
         if new := [address for address in workers if address not in problems]:
-            found = self.client.run(problem_with, versions(), workers=new, on_error="return")
-            for address, problem in found.items():
+            answers = self.client.run(problem_with, versions(), workers=new, on_error="return")
+            for address, problem in answers.items():
                 if isinstance(problem, OSError):
                     continue  # the worker has just ended
                 problems[address] = _shown(address, problem)
