@@ -6,7 +6,7 @@ that is stored is asked again, and a checkpoint whose run was killed continues w
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -36,6 +36,7 @@ from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
     CHECKPOINT_JOB,
     VERDICTS,
+    Look,
     decide_checkpoint,
     next_pending,
     record_finished,
@@ -136,9 +137,7 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
     def checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         current = project.reopened()
         try:
-            unfinished = record_finished(
-                current, json.loads(context.cursor) if context.cursor else {}
-            )
+            look = record_finished(current, json.loads(context.cursor) if context.cursor else {})
         except VideoMMEError as error:
             return dg.SkipReason(str(error))
         requests = [
@@ -150,10 +149,13 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
             for row, attempts in due_checkpoints(current, context.instance)
         ]
         _add_partitions(current, context.instance)
+        for problem in look.problems:
+            context.log.warning(problem)
+        not_finished = f"not finished: {', '.join(look.unfinished) or 'none'}"
         return dg.SensorResult(
             run_requests=requests,
-            cursor=json.dumps(unfinished),
-            skip_reason=None if requests else f"not finished: {', '.join(unfinished) or 'none'}",
+            cursor=json.dumps(look.unfinished),
+            skip_reason=None if requests else "; ".join([not_finished, *look.problems]),
         )
 
     return checkpoints
@@ -185,19 +187,19 @@ def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tupl
 
 
 def watch_once(
-    project: Project, instance: dg.DagsterInstance, seen: dict[str, str]
-) -> tuple[dict[str, str], list[Checkpoint]]:
+    project: Project, instance: dg.DagsterInstance, seen: Mapping[str, str]
+) -> tuple[Look, list[Checkpoint]]:
     """Record finished checkpoints, and evaluate all pending ones in this process.
 
-    `seen` is the first result of the call before. The second result has the evaluated checkpoints.
+    `seen` is `unfinished` of the look before. The second result has the evaluated checkpoints.
     """
     end_dead_runs(instance, datetime.now(UTC))
-    unfinished = record_finished(project, seen)
+    look = record_finished(project, seen)
     evaluated: list[Checkpoint] = []
     while due := due_checkpoints(project, instance):
         for row, _ in due:
             evaluated += run_checkpoint(project.reopened(), instance, row.key)
-    return unfinished, evaluated
+    return look, evaluated
 
 
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
@@ -250,18 +252,19 @@ def evaluate_checkpoint(
 
 def _recorded_now(project: Project, key: str) -> Project:
     """The project in which a checkpoint is recorded, after two looks at its files."""
-    unfinished = record_finished(project, {})
-    if key in unfinished:
+    look = record_finished(project, {})
+    if key in look.unfinished:
         time.sleep(SECONDS_BETWEEN_LOOKS)
-        unfinished = record_finished(project, unfinished)
+        look = record_finished(project, look.unfinished)
     if not any(row.key == key for row in read_checkpoints(project.store)):
         run, _, step = key.rpartition("|")
         spec = training_run(project.configuration, run)
         state = (
             f"is not finished: {spec.complete} is missing, or files still change"
-            if key in unfinished
+            if key in look.unfinished
             else f"does not exist: no folder of this step matches {spec.pattern}"
         )
+        state = "; ".join([state, *look.problems])
         raise NotReadyError(f"checkpoint {step} of {run} {state}; submit it again once it is there")
     return project.reopened()
 

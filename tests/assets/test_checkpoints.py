@@ -119,7 +119,7 @@ def asked(training: Path) -> Counter[str]:
 
 
 def evaluate_all(project: Project, instance: dg.DagsterInstance) -> list[Checkpoint]:
-    _, rows = watch_once(project, instance, record_finished(project, {}))
+    _, rows = watch_once(project, instance, record_finished(project, {}).unfinished)
     return rows
 
 
@@ -248,7 +248,7 @@ def test_a_deleted_checkpoint_is_an_outcome_and_its_results_stay(
 ) -> None:
     project = write_training()
     folders = [write(training, step) for step in (100, 200, 300)]
-    record_finished(project, record_finished(project, {}))
+    record_finished(project, record_finished(project, {}).unfinished)
     shutil.rmtree(folders[1])
     watch_once(project.reopened(), instance, {})
     shutil.rmtree(folders[0])

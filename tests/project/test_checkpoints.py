@@ -4,56 +4,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from upath import UPath
 
+from tests.support.training_runs import (
+    look_twice,
+    open_with_runs,
+    write_checkpoint_folder,
+    write_templates,
+)
 from videomme_pipeline.cli.arguments import chosen_evaluations
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.project.checkpoints import TrainingRun, read_training_runs, record_finished
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.checkpoints import TrainingRun, read_training_runs
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.upkeep.programs import named_programs
 from videomme_pipeline.scoring.checkpoint import read_checkpoints
-
-SERVE = {"engine": "vllm", "weights": "somewhere", "command": ["my-vllm"]}
 
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
-    folder = tmp_path / "configuration"
-    (folder / "evaluations").mkdir(parents=True)
-    contents: dict[str, Any] = {
-        "benchmarks": {"smoke": {}},
-        "models": {"mine": {"serve": SERVE}, "remote": {"base_url": "http://127.0.0.1:1/v1"}},
-        "evaluations/short": {"benchmark": "smoke", "model": "mine"},
-        "evaluations/asked": {"benchmark": "smoke", "model": "remote"},
-    }
-    for name, content in contents.items():
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
-    return folder
-
-
-def opened(configuration: Path, **runs: Any) -> Project:
-    (configuration / "checkpoints.yaml").write_text(yaml.safe_dump(runs))
-    return open_project(configuration, str(configuration.parent / "data"))
-
-
-def write(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    (folder / "trainer_state.json").touch()
+    write_templates(tmp_path / "configuration")
+    return tmp_path / "configuration"
 
 
 def recorded(project: Project) -> Project:
-    record_finished(project, record_finished(project, {}))
+    look_twice(project)
     return project.reopened()
 
 
 def test_a_checkpoint_is_its_template_with_other_weights(
     configuration: Path, tmp_path: Path
 ) -> None:
-    write(tmp_path / "out" / "checkpoint-20")
+    write_checkpoint_folder(tmp_path / "out" / "checkpoint-20")
     run = {"pattern": f"{tmp_path}/out/checkpoint-*", "template": ["short"]}
-    project = recorded(opened(configuration, tuned=run))
+    project = recorded(open_with_runs(configuration, tuned=run))
     template = project.configuration.evaluation("short")
     evaluation = project.configuration.evaluation("short-tuned-20")
     assert isinstance(evaluation.model, EndpointSpec)
@@ -72,14 +56,14 @@ def test_a_checkpoint_is_its_template_with_other_weights(
 
 
 def test_the_record_alone_names_the_evaluations(configuration: Path, tmp_path: Path) -> None:
-    write(tmp_path / "checkpoint-20")
+    write_checkpoint_folder(tmp_path / "checkpoint-20")
     run = {"pattern": f"{tmp_path}/checkpoint-*", "template": "short"}
-    project = recorded(opened(configuration, tuned=run))
-    project = opened(configuration)
+    project = recorded(open_with_runs(configuration, tuned=run))
+    project = open_with_runs(configuration)
     assert "short-tuned-20" in project.configuration.evaluations
     (configuration / "evaluations" / "short.yaml").unlink()
     with pytest.raises(ConfigurationError, match="no evaluation `short`"):
-        opened(configuration).configuration.evaluation("short-tuned-20")
+        open_with_runs(configuration).configuration.evaluation("short-tuned-20")
     (record,) = project.store.checkpoint_files()
     record.write_bytes(b"no table")
     assert read_checkpoints(project.store) == []
@@ -91,7 +75,9 @@ def test_the_record_alone_names_the_evaluations(configuration: Path, tmp_path: P
         ("run/checkpoint-*", None, {20, 1000}),
         ("run/*-*", None, {20, 1000}),
         ("run/checkpoint-*/hf", None, {20}),
-        ("*/checkpoint-20", r"(?<=checkpoint-)\d+", {20}),
+        ("run/*", "checkpoint-{step}", {20, 1000}),
+        ("*/checkpoint-20", "checkpoint-{step}", {20}),
+        ("*/checkpoint-20", "v{step}", set()),
         ("run/checkpoint-20", None, {20}),
         ("nothing/*", None, set()),
     ],
@@ -115,21 +101,14 @@ def test_checkpoints_in_an_object_store_are_listed() -> None:
     assert [(step, path.name) for step, path in run.folders()] == [(20, "checkpoint-20")]
 
 
-def test_two_folders_with_one_step_are_an_error(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name / "checkpoint-20").mkdir(parents=True)
-    run = TrainingRun(pattern=f"{tmp_path}/*/checkpoint-*", template="short")
-    with pytest.raises(ConfigurationError, match="the same training step 20; write one entry"):
-        list(run.folders())
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
         ({"template": "short"}, "missing key `pattern`"),
         ({"pattern": "x-*", "template": "shrt"}, "did you mean `short`"),
         ({"pattern": "x-*", "template": "short", "compare_with": "none"}, "no evaluation `none`"),
-        ({"pattern": "x-*", "template": "short", "step": "("}, "`step` is '\\('"),
+        ({"pattern": "x-*", "template": "short", "step": r"(\d+)+"}, "`step` is "),
+        ({"pattern": "x-*", "template": "short", "step": "{step}-{step}"}, "`step` is "),
         ({"pattern": "x-*", "template": "short", "margin": -1}, "expected at least 0"),
         ({"pattern": "x-*", "template": "short", "complet": "x"}, "did you mean `complete`"),
     ],
@@ -138,12 +117,12 @@ def test_a_mistake_in_checkpoints_yaml_is_explained(
     configuration: Path, entry: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        read_training_runs(opened(configuration, tuned=entry).configuration)
+        read_training_runs(open_with_runs(configuration, tuned=entry).configuration)
 
 
 def test_a_name_of_a_training_run_must_be_usable(configuration: Path) -> None:
     entry = {"pattern": "x-*", "template": "short"}
-    project = opened(configuration, **{"a|b": entry})
+    project = open_with_runs(configuration, **{"a|b": entry})
     with pytest.raises(ConfigurationError, match=r"`a\|b` cannot name a training run"):
         read_training_runs(project.configuration)
 
@@ -155,13 +134,17 @@ def test_a_name_of_a_training_run_must_be_usable(configuration: Path) -> None:
         ("t" * 99, "short", "cannot be a name"),
     ],
 )
-def test_a_template_that_cannot_evaluate_checkpoints_is_an_error(
+def test_a_template_that_cannot_evaluate_checkpoints_is_a_problem_of_its_run(
     configuration: Path, tmp_path: Path, name: str, template: str, message: str
 ) -> None:
-    write(tmp_path / "checkpoint-20")
+    write_checkpoint_folder(tmp_path / "checkpoint-20")
     entry = {"pattern": f"{tmp_path}/checkpoint-*", "template": template}
-    with pytest.raises(ConfigurationError, match=message):
-        recorded(opened(configuration, **{name: entry}))
+    other = {"pattern": f"{tmp_path}/checkpoint-*", "template": "short"}
+    project = open_with_runs(configuration, **{name: entry, "z": other})
+    (problem,) = look_twice(project).problems
+    assert f"training run {name} is left out: " in problem
+    assert message in problem
+    assert [row.run for row in read_checkpoints(project.store)] == ["z"]
 
 
 def test_a_pattern_may_begin_in_the_home_folder(

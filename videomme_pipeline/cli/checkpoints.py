@@ -52,10 +52,15 @@ def watch(
     from videomme_pipeline.assets.checkpoints import watch_once
 
     unfinished: dict[str, str] = {}
+    noted: set[str] = set()
     rows: list[dict[str, Any]] = []
     with open_for_run(None) as (project, instance):
         for look in count():
-            unfinished, evaluated = watch_once(project.reopened(), instance, unfinished)
+            seen, evaluated = watch_once(project.reopened(), instance, unfinished)
+            unfinished = seen.unfinished
+            for problem in [problem for problem in seen.problems if problem not in noted]:
+                note(problem)
+                noted.add(problem)
             rows += map(asdict, evaluated)
             if once and (look or not unfinished):
                 note(f"Not finished: {', '.join(unfinished) or 'none'}")

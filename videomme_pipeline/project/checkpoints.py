@@ -2,23 +2,25 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from statistics import fmean
 
 from pydantic import Field
 from upath import UPath
 
 from videomme_pipeline.configuration import is_name, parse_spec, read_yaml
-from videomme_pipeline.errors import ConfigurationError, ScoringError
+from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError, listed
 from videomme_pipeline.evaluation.checkpoints import checkpoint_evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.trackers import Tracker
 from videomme_pipeline.reports.gate import sentence
+from videomme_pipeline.reports.terminal.console import printable
 from videomme_pipeline.scoring.checkpoint import (
     EVALUATED,
     Checkpoint,
@@ -29,7 +31,7 @@ from videomme_pipeline.scoring.checkpoint import (
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
-from videomme_pipeline.storage.objects import list_objects, listing, open_folder
+from videomme_pipeline.storage.objects import is_local, list_objects, listing, open_folder
 from videomme_pipeline.storage.tables import read_rows
 
 CHECKPOINTS_FILE = "checkpoints.yaml"
@@ -39,6 +41,10 @@ VERDICTS = "verdicts"
 """The metadata of the job's asset with the rows of the checkpoint as JSON."""
 PREVIOUS, BEST = "previous", "best"
 _WILDCARD = re.compile(r"[*?\[]")
+_LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
+_STEP = "{step}"
+_MAX_DIGITS = 18
+"""The digits of a training step. A longer number does not fit into a table."""
 
 
 class TrainingRun(Spec):
@@ -48,9 +54,9 @@ class TrainingRun(Spec):
     """The folders of the checkpoints, with `*`: a path or an fsspec URL (`s3://…`)."""
     template: str | tuple[str, ...]
     """The evaluation whose settings are used, or a list. The model must have `serve`."""
-    step: re.Pattern[str] = re.compile(r"\d+(?=\D*$)")
-    """A regular expression for the training step in the path from the first `*` of `pattern` on.
-    Default: the last number."""
+    step: str | None = Field(default=None, pattern=r"^[^/{}]*\{step\}[^/{}]*$")
+    """The name of the folder with the training step, such as `checkpoint-{step}`. Default: the last
+    number in the path from the first `*` of `pattern` on."""
     complete: str = "trainer_state.json"
     """The file in the folder that is written last. It may contain `*`."""
     compare_with: str = PREVIOUS
@@ -73,30 +79,61 @@ class TrainingRun(Spec):
         """The evaluation that all checkpoints are compared with, or None."""
         return None if self.compare_with in (PREVIOUS, BEST) else self.compare_with
 
-    def folders(self) -> Iterator[tuple[int, UPath]]:
-        """Yield the training step and the folder of each checkpoint. Others are left out.
+    def folders(self, leave_out: Callable[[str], None] = ignore) -> Iterator[tuple[int, UPath]]:
+        """Yield the training step and the folder of each checkpoint. A step can have several.
+
+        Folders without a step are left out. `leave_out` is called with one sentence about every
+        other folder that is left out.
 
         Raises:
-            ConfigurationError: if two folders have the same step.
+            ConfigurationError: if `pattern` names no folders.
             StorageError: if a folder cannot be listed.
         """
         pattern = os.path.expanduser(self.pattern)  # noqa: PTH111 - it can be a URL
         wildcard = _WILDCARD.search(pattern)
         end = pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
         root = open_folder(pattern[:end] or ".", "folder of checkpoints").absolute()
-        by_step: dict[int, UPath] = {}
-        with listing(root):
-            paths = sorted(path for path in root.glob(pattern[end:]) if path.is_dir())
-        for path in paths:
-            step = self.step.search(str(path.relative_to(root)))
-            if step is None or not step[0].isdecimal():
+        for path in _matching(root, pattern[end:]):
+            digits = self._step_in(str(path.relative_to(root))) if path.is_dir() else None
+            if digits is None:
                 continue
-            if (other := by_step.setdefault(int(step[0]), path)) is not path:
-                raise ConfigurationError(
-                    f"{other} and {path} have the same training step {step[0]}; write one entry "
-                    f"per training run in {CHECKPOINTS_FILE}, or set `step`"
-                )
-        yield from by_step.items()
+            name = printable(str(path))
+            if name != str(path):
+                leave_out(f"{name} is left out: its name has characters that are no text")
+            elif len(digits) > _MAX_DIGITS:
+                leave_out(f"{name} is left out: its step has more than {_MAX_DIGITS} digits")
+            elif is_local(path) and not path.resolve().is_relative_to(root.resolve()):
+                leave_out(f"{name} is left out: it is a link to a folder elsewhere")
+            else:
+                yield int(digits), path
+
+    def _step_in(self, path: str) -> str | None:
+        """The digits of the training step in a path, or None if it has none."""
+        if self.step is None:
+            number = _LAST_NUMBER.search(path)
+            return number and number[1]
+        start, _, end = self.step.partition(_STEP)
+        names = [name for name in path.split("/") if name.startswith(start) and name.endswith(end)]
+        steps = [name[len(start) : len(name) - len(end)] for name in names]
+        return next((step for step in steps if step.isascii() and step.isdecimal()), None)
+
+    def is_complete(self, folder: UPath) -> bool:
+        """True if the file that is written last is in `folder`."""
+        return any(path.is_file() for path in _matching(folder, self.complete))
+
+
+def _matching(folder: UPath, pattern: str) -> list[UPath]:
+    """The paths in `folder` that match `pattern`, in alphabetical order."""
+    try:
+        with listing(folder):
+            return sorted(folder.glob(pattern))
+    except FileNotFoundError:
+        return []  # deleted meanwhile
+    except (ValueError, NotImplementedError) as error:
+        raise ConfigurationError(
+            f"{CHECKPOINTS_FILE}: {pattern!r} names nothing in {folder}; write a pattern such as "
+            "`run/checkpoint-*`, and in `complete` the name of a file"
+        ) from error
 
 
 def read_training_runs(configuration: Configuration) -> dict[str, TrainingRun]:
@@ -131,28 +168,74 @@ def training_run(configuration: Configuration, name: str) -> TrainingRun:
     return runs[name]
 
 
-def record_finished(project: Project, seen: Mapping[str, str]) -> dict[str, str]:
-    """Record the checkpoints that are finished, and return the states of those that are not.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The result of a look at all training runs.
 
-    `seen` is the result of the look before. A checkpoint is finished if the file that is written
+    `unfinished` has the state of each checkpoint that is not finished, by key. `problems` has one
+    sentence per folder or training run that is left out.
+    """
+
+    unfinished: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def record_finished(project: Project, seen: Mapping[str, str]) -> Look:
+    """Record the checkpoints that are finished.
+
+    `seen` is `unfinished` of the look before. A checkpoint is finished if the file that is written
     last is there and no file of the folder has changed since that look. A recorded checkpoint is
-    not looked at again, unless it was deleted before it was evaluated.
+    not looked at again, unless it was deleted before it was evaluated. A problem with one folder or
+    training run stops no other one.
     """
     rows = read_checkpoints(project.store)
     recorded = {row.key for row in rows if row.outcome is not CheckpointOutcome.DELETED}
-    unfinished = {}
+    look = Look()
     for name, run in read_training_runs(project.configuration).items():
-        for step, folder in run.folders():
-            key = partition_key(name, step)
-            if key in recorded:
-                continue
-            files = list_objects(folder)
-            state = fingerprint(sorted(files.items()))
-            if seen.get(key) == state and any(fnmatchcase(file, run.complete) for file in files):
-                _record(project, name, run, step, folder)
-            else:
-                unfinished[key] = state
-    return unfinished
+        by_step: dict[int, list[UPath]] = defaultdict(list)
+        try:
+            for step, folder in run.folders(look.problems.append):
+                by_step[step].append(folder)
+            for step, folders in by_step.items():
+                key = partition_key(name, step)
+                if key in recorded:
+                    continue
+                complete = list(filter(run.is_complete, folders))
+                look.problems.extend(_left_out(run, step, folders, complete))
+                if len(complete) > 1:
+                    continue
+                state = _state_of(complete[0]) if complete else ""
+                if complete and state == seen.get(key):
+                    _record(project, name, run, step, complete[0])
+                else:
+                    look.unfinished[key] = state
+        except VideoMMEError as error:
+            look.problems.append(f"training run {name} is left out: {error}")
+    return look
+
+
+def _left_out(
+    run: TrainingRun, step: int, folders: Sequence[UPath], complete: Sequence[UPath]
+) -> list[str]:
+    """One sentence per folder that is left out because another one has the same step."""
+    if len(complete) > 1:
+        return [
+            f"{listed(list(map(str, complete)))} are left out: they have the same training step "
+            f"{step}. Write one entry per training run in {CHECKPOINTS_FILE}, or name the folders "
+            "in `step` (checkpoint-{step})"
+        ]
+    return [
+        f"{folder} is left out: {first} has the same training step {step}, and {run.complete}"
+        for first in complete
+        for folder in folders
+        if folder != first
+    ]
+
+
+def _state_of(folder: UPath) -> str:
+    """A hash of the names, sizes and versions of all files in a folder."""
+    with listing(folder):
+        return fingerprint(ascii(list_objects(folder)))
 
 
 def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UPath) -> None:

@@ -8,10 +8,8 @@ OCR and llama.cpp run in a child process, so that a crash in them costs one atte
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -42,7 +40,8 @@ from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.processes.children import ChildFailedError
+from videomme_pipeline.processes.tasks import LocalWorkers, Submit, TaskLimits
 from videomme_pipeline.storage.publish import publish
 
 WEIGHTS = PackageFile(
@@ -80,10 +79,10 @@ class EmbeddedModel:
         self.identity = embedded_identity(weights.member_sha256)
         self._folder = folder or Path.home() / ".cache" / "videomme" / "embedded"
         self._weights = weights
-        self._time_limit_seconds = time_limit_seconds
-        self._children = _children()
-        self._idle = deque(self._children)
+        self._limits = TaskLimits(seconds=time_limit_seconds)
         self._reading = Lock()
+        self._workers = ExitStack()
+        self._submit = self._workers.enter_context(_executor())
 
     async def respond(self, request: Request) -> Reply:
         """Return the best option's letter. `reasoning` lists the evidence and all scores.
@@ -92,22 +91,11 @@ class EmbeddedModel:
             ResponseFailure: if OCR or llama.cpp crash, hang or fail.
             DownloadError: if the weights are missing and cannot be fetched.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._worker, self._answer, request)
+        return await asyncio.to_thread(self._answer, request)
 
     async def close(self) -> None:
-        for child in self._children:
-            child.kill()
-        await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-        for child in self._children:
-            child.close()
-        self._children = _children()
-        self._idle = deque(self._children)
-        self.__dict__.pop("_worker")
-
-    @cached_property
-    def _worker(self) -> ThreadPoolExecutor:
-        """The threads that wait for the children."""
-        return ThreadPoolExecutor(len(self._children), thread_name_prefix="embedded")
+        await asyncio.to_thread(self._workers.close)
+        self._submit = self._workers.enter_context(_executor())
 
     def _answer(self, request: Request) -> Reply:
         question = request.question
@@ -119,11 +107,7 @@ class EmbeddedModel:
             options={letter.value: question.option_text(letter) for letter in question.letters},
             evidence=evidence,
         )
-        child = self._idle.popleft()
-        try:
-            scores = self._run(child, score_options, task)
-        finally:
-            self._idle.appendleft(child)
+        (scores,) = self._run(score_options, [task])
         best = max(scores, key=lambda letter: scores[letter])
         lines = "\n".join(f"- {line}" for line in evidence) or "- nothing"
         table = ", ".join(f"{letter} {score:+.2f}" for letter, score in scores.items())
@@ -134,11 +118,18 @@ class EmbeddedModel:
             reported_model="SmolLM2-135M-Instruct.Q4_1",
         )
 
-    def _run(self, child: Child, function: Callable[[Task], Value], task: Task) -> Value:
-        try:
-            return child.run(function, task, time_limit_seconds=self._time_limit_seconds)
-        except ChildFailedError as error:
-            raise ResponseFailure(FailureKind.SERVER_ERROR, f"embedded model: {error}") from error
+    def _run(self, function: Callable[[Task], Value], tasks: Iterable[Task]) -> list[Value]:
+        """The values of `function` for `tasks`, in their order."""
+        running = [self._submit(function, task, self._limits) for task in tasks]
+        values: list[Value] = []
+        for value, error in (future.result() for future in running):
+            if isinstance(error, ChildFailedError):
+                message = f"embedded model: {error}"
+                raise ResponseFailure(FailureKind.SERVER_ERROR, message) from error
+            if error is not None:
+                raise error
+            values.append(value)
+        return values
 
     @cached_property
     def _weights_path(self) -> Path:
@@ -159,19 +150,15 @@ class EmbeddedModel:
         pictures = distinct(
             [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
         )
-        count = min(len(self._children), len(pictures))
-        shares = [pictures[number::count] for number in range(count)]
-        with ThreadPoolExecutor(count) as threads:
-            read = threads.map(
-                lambda child, share: self._run(child, read_pictures, share), self._children, shares
-            )
-            facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
+        count = min(children_at_once(), len(pictures))
+        read = self._run(read_pictures, [pictures[number::count] for number in range(count)])
+        facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
         publish(UPath(path), _FACTS.dump_json(facts))
         return facts
 
 
-def _children() -> tuple[Child, ...]:
-    return tuple(Child() for _ in range(children_at_once()))
+def _executor() -> AbstractContextManager[Submit]:
+    return LocalWorkers(children_at_once()).executor()
 
 
 def _frames_key(frames: Sequence[Frame]) -> str:
