@@ -26,7 +26,7 @@ from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
-from videomme_pipeline.cluster.settings import DaskSpec
+from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation.folder import read_configuration

@@ -15,10 +15,8 @@ import pytest
 from tests.support.child_tasks import double, log_and_wait
 from tests.support.dagster_ui import wait_until
 from tests.support.slurm import CAN_RUN, jobs, slurm
-from videomme_pipeline.cluster import clusters
-from videomme_pipeline.cluster import workers as workers_module
-from videomme_pipeline.cluster.clusters import LOGS
-from videomme_pipeline.cluster.settings import DaskSpec
+from videomme_pipeline.cluster import dask as dask_module
+from videomme_pipeline.cluster.dask import LOGS, DaskSpec
 from videomme_pipeline.cluster.tasks import versions
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
@@ -62,7 +60,7 @@ def slurm_workers(folder: Path, count: int = 2, **arguments: Any) -> Iterator[Wo
 def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "REPLACE_SECONDS", 0)
+    monkeypatch.setattr(dask_module, "REPLACE_SECONDS", 0)
     with slurm_workers(tmp_path / "shared") as workers:
         assert jobs() == []
         values = run_tasks(double, range(20), workers=workers, limits=MINUTE)
@@ -138,6 +136,12 @@ def test_a_job_that_slurm_rejects_ends_the_run_before_it_starts(
 
 
 @pytest.mark.usefixtures("_slurm")
+def test_slurm_names_a_folder_that_job_scripts_cannot_contain(tmp_path: Path) -> None:
+    error = Stopped(tmp_path / "a folder").error
+    assert re.search(r"rejects the job \(Invalid directive .*folder/logs/videomme", error)
+
+
+@pytest.mark.usefixtures("_slurm")
 def test_the_check_of_jobs_returns_the_words_of_slurm_and_starts_none() -> None:
     words = str(slurm_spec().check_jobs())
     assert re.match(r"runs start dask_jobqueue.SLURMCluster; Job \d+ to start at", words)
@@ -157,7 +161,7 @@ def test_a_run_says_why_jobs_wait_and_ends_after_a_limit(tmp_path: Path) -> None
 def test_a_job_of_another_version_ends_the_run_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers_module, "versions", lambda: {**versions(), "av": "1.0"})
+    monkeypatch.setattr(dask_module, "versions", lambda: {**versions(), "av": "1.0"})
     assert "not 1.0; install the versions" in Stopped(tmp_path).error
 
 

@@ -35,7 +35,7 @@ from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
 from tests.support.projects import needs_postgres
 from tests.support.slurm import CAN_RUN, jobs, slurm
-from videomme_pipeline.cluster.settings import DaskSpec
+from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling

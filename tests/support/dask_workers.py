@@ -3,14 +3,14 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.paths import ROOT
 from tests.support.ports import free_ports
-from videomme_pipeline.cluster.settings import DaskSpec, TlsFiles
+from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.progress import ignore
 
@@ -22,7 +22,7 @@ class DaskProcesses:
     """A scheduler, and workers of one task at a time. Their logs and homes are in `folder`."""
 
     folder: Path
-    tls: Mapping[str, str] | None = None
+    tls: dict[str, str] | None = None
     processes: list[Process] = field(default_factory=list)
     """The workers."""
 
@@ -37,8 +37,7 @@ class DaskProcesses:
 
     @property
     def spec(self) -> DaskSpec:
-        tls = TlsFiles(**self.tls) if self.tls else None
-        return DaskSpec(scheduler=self.address, tls=tls)
+        return DaskSpec(scheduler=self.address, tls=self.tls)
 
     def start(self, **variables: str) -> Process:
         """Start a worker, with these environment variables beside those of this process."""
@@ -58,8 +57,8 @@ class DaskProcesses:
         home = self.folder / f"{program}{number}"
         home.mkdir(parents=True, exist_ok=True)
         if self.tls:
-            files = {"ca-file": "ca", "cert": "cert", "key": "key"}
-            options = (*options, *(f"--tls-{name}={self.tls[k]}" for name, k in files.items()))
+            names = {name: name.replace("client_", "").replace("_", "-") for name in self.tls}
+            options = (*options, *(f"--{names[name]}={file}" for name, file in self.tls.items()))
         with (self.folder / f"{program}{number}.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.{program}", *options],
@@ -72,7 +71,7 @@ class DaskProcesses:
 
 @contextmanager
 def dask_workers(
-    folder: Path, count: int = 2, tls: Mapping[str, str] | None = None
+    folder: Path, count: int = 2, tls: dict[str, str] | None = None
 ) -> Iterator[DaskProcesses]:
     """A scheduler with `count` workers. All are killed after the block."""
     cluster = DaskProcesses(folder, tls)

@@ -1,13 +1,13 @@
 """Tasks on a worker of Dask: they run in child processes with limits, which Dask does not have.
 
-Threads of a worker cannot be ended. Their child processes can, so a task that nobody waits for any
-more ends within a second.
+A thread of a worker cannot be ended. Its child process can, so a task that nobody waits for any
+more ends within a second. The child process is kept for the next task of the thread.
 """
 
 import platform
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -18,8 +18,7 @@ from videomme_pipeline.processes.tasks import Slot, TaskLimits, TaskOutcome
 _LOOK_SECONDS = 1.0
 _SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
 """Packages that determine frames and packet indexes."""
-_free: list[Slot] = []
-"""Child processes that have no task."""
+_own = threading.local()
 
 
 def run_on_worker(
@@ -33,8 +32,7 @@ def run_on_worker(
         return None, ClusterError(problem)
     worker = get_worker()
     key = worker.get_current_task()
-    slot = _pop_free() or Slot()
-    is_ended = False
+    slot = _own.slot = getattr(_own, "slot", None) or Slot()
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(slot.run, function, task, limits)
         while not wait([future], _LOOK_SECONDS).done:
@@ -42,24 +40,8 @@ def run_on_worker(
             is_wanted = state is not None and state.state == "executing"
             if not is_wanted or worker.status not in WORKER_ANY_RUNNING:
                 slot.end()
-                is_ended = True
-    if is_ended:
-        slot.close()
-    else:
-        _free.append(slot)
+                _own.slot = None
     return future.result()
-
-
-def close_free_children() -> None:
-    """End the child processes of this worker that have no task."""
-    while slot := _pop_free():
-        slot.close()
-
-
-def _pop_free() -> Slot | None:
-    with suppress(IndexError):
-        return _free.pop()
-    return None
 
 
 @cache
@@ -83,7 +65,4 @@ def problem_with(required: Mapping[str, str]) -> str | None:
     ]
     if not different:
         return None
-    return (
-        f"worker on {platform.node()}: {', '.join(different)}; install the versions of the machine "
-        "that starts the run"
-    )
+    return f"{', '.join(different)}; install the versions of the machine that starts the run"
