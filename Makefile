@@ -50,7 +50,7 @@ coverage: .venv/installed-dev ## Run the everyday tests and list the lines that 
 mutation: .venv/installed-dev ## Count changes of the code that no test notices, of a sample in each room (SAMPLE=100 SEED=1 ROOM=frames)
 	$(BIN)/python -m tests.support.mutation --sample $(SAMPLE) --seed $(SEED) $(ROOM)
 
-lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dg check, links of the docs and the word list
+lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dg check, links of the docs, the word list and subjects of commits
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint $(SCRIPTS)
@@ -64,6 +64,7 @@ lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dg check, 
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bn]*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/python -m tests.support.word_list
+	$(BIN)/python -m tests.support.commit_subjects
 
 format: .venv/installed-dev ## Fix and format the code with ruff and oxfmt
 	$(BIN)/ruff check --fix .

@@ -17,12 +17,11 @@ import dagster as dg
 from filelock import FileLock
 from upath import UPath
 
-from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.errors import ConfigurationError, Finding, StorageError
 from videomme_pipeline.storage import postgres
 from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABLE
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, refuse_network_disk
-from videomme_pipeline.videos.integrity import CheckStatus, Finding
 
 if TYPE_CHECKING:
     from alembic.util import CommandError
@@ -226,9 +225,5 @@ def check_instance() -> Finding:
         with open_instance() as instance:
             runs = instance.get_runs_count()
     except Exception as error:  # noqa: BLE001 - any error of the storage is reported
-        return Finding.failed("dagster", f"no instance: {error}")
-    return Finding(
-        check="dagster",
-        verdict=CheckStatus.OK,
-        message=f"{runs} runs in {os.environ[HOME_VARIABLE]}",
-    )
+        return Finding.error("dagster", f"no instance: {error}")
+    return Finding.ok("dagster", f"{runs} runs in {os.environ[HOME_VARIABLE]}")

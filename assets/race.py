@@ -31,8 +31,7 @@ from videomme_pipeline.project.answers.scores import score_evaluation
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.reports.gate import sentence
 from videomme_pipeline.scoring.recorded_look import RecordedLook, read_race, write_race
-from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.scoring.statistics.gate import GateCheck, headline_check, require_answers
+from videomme_pipeline.scoring.statistics.gate import Gate, decide
 from videomme_pipeline.scoring.statistics.race import (
     Look,
     Stop,
@@ -44,23 +43,32 @@ from videomme_pipeline.scoring.statistics.race import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceLimits:
-    """Limits of the cost of a race, and of the share of its questions without an answer.
+class RaceRequest(dg.Config):
+    """The margin and the limits of a race, which the UI offers at its launch.
 
     `max_questions` limits the questions that each evaluation is asked.
     """
 
-    max_dollars: float | None = None
-    max_questions: int | None = None
-    max_failed: float = 0.1
+    margin: float = Field(
+        default=2.0, ge=0, description="Points that are no difference in practice."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the order of the videos.")
+    max_cost_dollars: float | None = Field(
+        default=None, ge=0, description="US dollars that the race may spend. Empty means no limit."
+    )
+    max_questions: int | None = Field(
+        default=None, gt=0, description="Most questions that each evaluation is asked."
+    )
+    max_failed: float = Field(
+        default=0.1, ge=0, le=1, description="Largest share of unanswered questions."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RacePlan:
     """The videos of a race in the order in which they are asked, and its looks.
 
-    `questions` are the numbers of questions that each evaluation is asked until each look.
+    `asked` has the ids of the questions that each evaluation is asked until each look.
     `detectable` is the difference, in points, that the race detects with 80% power, or None with
     too few videos.
     """
@@ -70,23 +78,16 @@ class RacePlan:
     seed: int
     order: tuple[str, ...]
     looks: tuple[Look, ...]
-    questions: tuple[int, ...]
+    asked: tuple[frozenset[str], ...]
     detectable: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceLook:
-    """The result of one look. `compared` questions are answered on both sides, `failed` are not.
-
-    `stop` is None if the race goes on.
-    """
+    """The decision after one look. `stop` is None if the race goes on."""
 
     look: Look
-    check: GateCheck
-    questions: int
-    compared: int
-    failed: int
-    same_answers: bool
+    gate: Gate
     stop: Stop | None
 
 
@@ -120,8 +121,9 @@ def plan_race(
     questions = project.benchmarks[benchmark].snapshot.questions_of(pair[0])
     order = race_order(questions, find_benchmark(benchmark).strata, seed)
     looks = plan_looks(len(order))
-    counts = tuple(
-        sum(len(questions[video_id]) for video_id in order[: look.videos]) for look in looks
+    asked = tuple(
+        frozenset(q.question_id for video_id in order[: look.videos] for q in questions[video_id])
+        for look in looks
     )
     return RacePlan(
         baseline=pair[0],
@@ -129,8 +131,8 @@ def plan_race(
         seed=seed,
         order=order,
         looks=looks,
-        questions=counts,
-        detectable=detectable_in_race(counts[-1], looks),
+        asked=asked,
+        detectable=detectable_in_race(len(asked[-1]), looks),
     )
 
 
@@ -138,8 +140,7 @@ def run_race(
     project: Project,
     instance: dg.DagsterInstance,
     plan: RacePlan,
-    margin: float,
-    limits: RaceLimits,
+    request: RaceRequest,
 ) -> Iterator[RaceLook]:
     """Ask look after look, store each result, and yield it. The last one has the reason to stop.
 
@@ -148,67 +149,40 @@ def run_race(
     """
     pair = (plan.baseline, plan.candidate)
     benchmark = project.benchmarks[plan.baseline.benchmark]
-    dollars = limits.max_dollars
+    dollars = request.max_cost_dollars
     last: RaceLook | None = None
     recorded: list[RecordedLook] = []
-    for number, (look, questions) in enumerate(zip(plan.looks, plan.questions, strict=True)):
+    for number, (look, asked) in enumerate(zip(plan.looks, plan.asked, strict=True)):
         videos = plan.order[: look.videos]
-        over = limits.max_questions is not None and questions > limits.max_questions
+        over = request.max_questions is not None and len(asked) > request.max_questions
         if not over:
             spent = _ask(project, instance, pair, videos, dollars)
             dollars = None if dollars is None else max(dollars - spent, 0.0)
             over = project.spending.stopped_by is not None
         if over and last is None:
             raise ScoringError(
-                f"the first look needs {questions:,} questions about {look.videos:,} videos for "
+                f"the first look needs {len(asked):,} questions about {look.videos:,} videos for "
                 "each evaluation, which exceeds the limit; raise --max-questions or --max-cost"
             )
         if over and last is not None:
             last = replace(last, stop=Stop.BUDGET)
-            write_race(project.store, [*recorded[:-1], _recorded(plan, margin, last)])
+            write_race(project.store, [*recorded[:-1], _recorded(plan, last)])
             yield last
             return
-        chosen = set(videos)
-        rows = [
-            [row for row in score_evaluation(project, benchmark, e) if row.video_id in chosen]
-            for e in pair
-        ]
-        comparison = compare(*rows)
-        require_answers(comparison, questions, limits.max_failed)
-        check = headline_check(comparison, margin, look.levels)
-        stop = stop_after(check, margin, plan.detectable, plan.looks[number:])
-        last = RaceLook(
-            look=look,
-            check=check,
-            questions=questions,
-            compared=comparison.n,
-            failed=len(comparison.unanswered),
-            same_answers=comparison.same_answers,
-            stop=stop,
+        gate = decide(
+            *(score_evaluation(project, benchmark, evaluation) for evaluation in pair),
+            margin=request.margin,
+            asked=asked,
+            max_failed=request.max_failed,
+            levels=look.levels,
         )
-        recorded.append(_recorded(plan, margin, last))
+        stop = stop_after(gate.checks[0], request.margin, plan.detectable, plan.looks[number:])
+        last = RaceLook(look=look, gate=replace(gate, detectable=plan.detectable), stop=stop)
+        recorded.append(_recorded(plan, last))
         write_race(project.store, recorded)
         yield last
         if stop is not None:
             return
-
-
-class RaceRequest(dg.Config):
-    """The margin and the limits of a race, which the UI offers at its launch."""
-
-    margin: float = Field(
-        default=2.0, ge=0, description="Points that are no difference in practice."
-    )
-    seed: int = Field(default=0, ge=0, description="Seed of the order of the videos.")
-    max_cost_dollars: float | None = Field(
-        default=None, ge=0, description="US dollars that the race may spend. Empty means no limit."
-    )
-    max_questions: int | None = Field(
-        default=None, gt=0, description="Most questions that each evaluation is asked."
-    )
-    max_failed: float = Field(
-        default=0.1, ge=0, le=1, description="Largest share of unanswered questions."
-    )
 
 
 def races_key(project: Project) -> dg.AssetKey:
@@ -237,15 +211,12 @@ def races_asset(project: Project) -> dg.AssetsDefinition:
     def races(context: dg.AssetExecutionContext, config: RaceRequest) -> dg.MaterializeResult[None]:
         current = project.reopened()
         baseline, _, candidate = context.partition_key.partition("|")
-        limits = RaceLimits(
-            max_dollars=config.max_cost_dollars,
-            max_questions=config.max_questions,
-            max_failed=config.max_failed,
-        )
         try:
             plan = plan_race(current, context.instance, baseline, candidate, config.seed)
-            for result in run_race(current, context.instance, plan, config.margin, limits):
-                context.log.info(f"{result.look.videos:,} videos: {sentence(result.check)}")
+            for result in run_race(current, context.instance, plan, config):
+                context.log.info(
+                    f"{result.look.videos:,} videos: {sentence(result.gate.checks[0])}"
+                )
         except VideoMMEError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         looks = read_race(current.store, baseline, candidate)
@@ -280,8 +251,8 @@ def _metadata(looks: Sequence[RecordedLook]) -> dict[str, Any]:
     }
 
 
-def _recorded(plan: RacePlan, margin: float, result: RaceLook) -> RecordedLook:
-    check = result.check
+def _recorded(plan: RacePlan, result: RaceLook) -> RecordedLook:
+    gate, check = result.gate, result.gate.checks[0]
     return RecordedLook(
         benchmark=plan.baseline.benchmark,
         baseline=plan.baseline.name,
@@ -289,11 +260,11 @@ def _recorded(plan: RacePlan, margin: float, result: RaceLook) -> RecordedLook:
         baseline_fingerprint=plan.baseline.fingerprint,
         candidate_fingerprint=plan.candidate.fingerprint,
         seed=plan.seed,
-        margin=margin,
+        margin=gate.margin,
         videos=result.look.videos,
         all_videos=len(plan.order),
-        questions=result.questions,
-        failed=result.failed,
+        questions=gate.questions,
+        failed=gate.failed,
         difference=check.difference,
         difference_low=check.low,
         difference_high=check.high,

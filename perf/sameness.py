@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from videomme_pipeline.scoring.audit.sameness import MIN_CHANGED_SHARE, SAME_P_VALUE
+from videomme_pipeline.scoring.findings.sameness import MIN_CHANGED_SHARE, SAME_P_VALUE
 
 QUESTIONS = (270, 900, 2_700)
 ACCURACIES = (0.3, 0.5, 0.7, 0.9, 0.97)

@@ -1,4 +1,4 @@
-"""The errors that this project raises on purpose.
+"""The errors that this project raises on purpose, and the findings that it reports.
 
     VideoMMEError
     ├── AlertError
@@ -30,14 +30,88 @@ Classes marked with * are defined in the module whose values they contain. Each 
 failed, what was found and what to do next.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Self
+
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""Control characters other than tab and line feed, characters that end a line or change the
+direction of text, and characters that XML or UTF-8 cannot contain."""
+_CI_COMMAND = re.compile(r"^[^\S\n]*:(?=:)|#(?=#\[)", re.MULTILINE)
+"""The beginning of a command in the log of GitHub Actions: `::add-mask::` or `##[error]`."""
+
+
+def printable(text: str) -> str:
+    r"""`text` with an escape such as `\u001b` for what a terminal, a CI log or XML would act on.
+
+    Responses, subtitles, names in files and error messages of endpoints may contain escape
+    sequences that change the title, the colors or the clipboard of a terminal, and lines that are
+    commands for GitHub Actions. JSON text keeps its meaning.
+    """
+    return _CI_COMMAND.sub(_escape_last, _UNPRINTABLE.sub(_escape_last, text))
+
+
+def _escape_last(match: re.Match[str]) -> str:
+    return f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}"
+
+
+def one_line(text: str) -> str:
+    """`text` as one line, with escapes for line feeds, tabs and whatever is not `printable`.
+
+    A name that a file contains must not begin another line, column or row of a report.
+    """
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def listed(texts: Sequence[str], most: int = 5, *, separator: str = ", ") -> str:
     """The first `most` of `texts` and the number of the others, for messages."""
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return separator.join(texts[:most]) + more
+    return separator.join(map(one_line, texts[:most])) + more
+
+
+class Status(StrEnum):
+    """The result of a check. An `error` prevents a run, or the citation of a score."""
+
+    OK = "ok"
+    NOTE = "note"
+    """A fact that is neither good nor bad."""
+    UNKNOWN = "unknown"
+    """Nothing was checked, because something is not stored."""
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: a sentence with numbers, and what to do next, or "".
+
+    `chance` is the probability that chance produces such `numbers` in a run without the fault, or
+    None if chance has no part in them. `run` is the checked run, if it is one of several.
+    """
+
+    status: Status
+    summary: str
+    advice: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    chance: float | None = None
+    check: str = ""
+    run: str = ""
+
+    @classmethod
+    def ok(cls, check: str, summary: str) -> "Finding":
+        return cls(Status.OK, summary, check=check)
+
+    @classmethod
+    def warning(cls, check: str, summary: str) -> "Finding":
+        return cls(Status.WARNING, summary, check=check)
+
+    @classmethod
+    def error(cls, check: str, summary: str) -> "Finding":
+        return cls(Status.ERROR, summary, check=check)
 
 
 class VideoMMEError(Exception):

@@ -27,7 +27,7 @@ from videomme_pipeline.project.state.partitions import (
     variant_in,
 )
 from videomme_pipeline.project.state.versions import INCOMPLETE, code_version
-from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow
+from videomme_pipeline.scoring.findings.run import CitationFinding
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.tables import set_aside, stored_fingerprint
@@ -219,7 +219,7 @@ class Stage(ABC, Generic[P]):
         """Further tags of a partition's events: versions that are neither settings nor parents."""
         return {}
 
-    def citation_findings(self) -> list[CitationFindingRow]:
+    def citation_findings(self) -> list[CitationFinding]:
         """Findings that block or qualify a citation. Empty for every stage but `scores`."""
         return []
 

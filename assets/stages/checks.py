@@ -10,9 +10,9 @@ import dagster as dg
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of
 from videomme_pipeline.assets.stages.base import AnyStage
 from videomme_pipeline.assets.stages.metadata import table_of
-from videomme_pipeline.errors import NotReadyError, listed
+from videomme_pipeline.errors import NotReadyError, Status, listed
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, Status
+from videomme_pipeline.scoring.findings.run import BLOCKED, CitationFinding
 
 COMPLETE = "complete"
 CITATION = "citation"
@@ -41,7 +41,7 @@ def check_events(
     partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
     if stage.is_cited:
         findings = stage.citation_findings()
-        by_evaluation: dict[str | None, list[CitationFindingRow]] = defaultdict(list)
+        by_evaluation: dict[str | None, list[CitationFinding]] = defaultdict(list)
         for finding in findings:
             by_evaluation[finding.evaluation].append(finding)
         for partition in attempted:
@@ -53,14 +53,14 @@ def check_events(
     return partitions, whole
 
 
-def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> dg.AssetCheckResult:
+def citation_result(stage: AnyStage, findings: Sequence[CitationFinding]) -> dg.AssetCheckResult:
     """The result of the citation check. It fails as an error only if a score is blocked."""
     problems = [
         f"{finding.evaluation}, {finding.check_name}: {finding.summary}"
         for finding in findings
-        if finding.status is not Status.OK
+        if finding.status != Status.OK
     ]
-    blocked = any(finding.status is Status.BLOCKED for finding in findings)
+    blocked = any(finding.status == BLOCKED for finding in findings)
     records = [
         {
             "evaluation": finding.evaluation,

@@ -19,6 +19,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send, ui_address
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding
 from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -177,7 +178,7 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         "findings": dg.MetadataValue.md(
             "\n".join(
                 f"- **{finding.check.value}** {'passed' if finding.passed else 'FAILED'}: "
-                f"{finding.summary}"
+                f"{in_markdown(finding.summary)}"
                 for finding in assessment.findings
             )
         ),

@@ -32,7 +32,7 @@ from videomme_pipeline.project.answers.scores import (
 from videomme_pipeline.project.state.partitions import VariantPartition
 from videomme_pipeline.project.state.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
-from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow, EvaluatedVideo
+from videomme_pipeline.scoring.findings.run import CitationFinding, EvaluatedVideo
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
@@ -94,7 +94,7 @@ class Scores(BenchmarkStage[VariantPartition]):
             return {}
         return {NEEDS_VIDEO.column: {"evaluation": blind.name, "fingerprint": blind.fingerprint}}
 
-    def citation_findings(self) -> list[CitationFindingRow]:
+    def citation_findings(self) -> list[CitationFinding]:
         from videomme_pipeline.warehouse.database import findings_of  # noqa: PLC0415 - DuckDB
 
         return findings_of(self.store, self.benchmark.name)

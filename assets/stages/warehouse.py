@@ -15,6 +15,7 @@ from videomme_pipeline.assets.stages.base import (
 from videomme_pipeline.assets.stages.metadata import chart_picture, table_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.state.partitions import Whole
+from videomme_pipeline.reports.markdown import in_markdown
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -43,7 +44,9 @@ class Warehouse(SharedStage):
         self.sign(target)
         metadata = self.metadata(target)
         if left_out:
-            metadata["left_out"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in left_out))
+            metadata["left_out"] = dg.MetadataValue.md(
+                "\n".join(f"- {in_markdown(line)}" for line in left_out)
+            )
         return metadata
 
     def metadata(self, target: Target[Whole]) -> dict[str, object]:  # noqa: ARG002

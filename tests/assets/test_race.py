@@ -14,7 +14,7 @@ from tests.support.made_up_endpoint import serve
 from tests.support.projects import WriteProject
 from tests.support.published_data import v1_rows
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, run_race
+from videomme_pipeline.assets.race import RaceLook, RaceRequest, plan_race, run_race
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.recorded_look import read_race
@@ -66,11 +66,10 @@ def write_race(root: Path, write_project: WriteProject) -> WriteRace:
     return write
 
 
-def raced(
-    project: Project, instance: dg.DagsterInstance, limits: RaceLimits, margin: float = 2.0
-) -> list[RaceLook]:
-    plan = plan_race(project, instance, "good", "bad", 0)
-    return list(run_race(project, instance, plan, margin, limits))
+def raced(project: Project, instance: dg.DagsterInstance, **settings: Any) -> list[RaceLook]:
+    request = RaceRequest(**settings)
+    plan = plan_race(project, instance, "good", "bad", request.seed)
+    return list(run_race(project, instance, plan, request))
 
 
 def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
@@ -78,14 +77,14 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
 ) -> None:
     good, bad = Endpoint(), Endpoint(wrong_every=2)
     project = write_race(good=good, bad=bad)
-    looks = raced(project, instance, RaceLimits())
-    assert (looks[-1].check.verdict, looks[-1].stop) == (Verdict.WORSE, Stop.DECIDED)
+    looks = raced(project, instance)
+    assert (looks[-1].gate.verdict, looks[-1].stop) == (Verdict.WORSE, Stop.DECIDED)
     assert looks[-1].look.videos < len(VIDEOS)
     for endpoint in (good, bad):
-        assert endpoint.asked.total() == looks[-1].questions == 3 * looks[-1].look.videos
+        assert endpoint.asked.total() == looks[-1].gate.questions == 3 * looks[-1].look.videos
         assert set(endpoint.asked.values()) == {1}
-    assert raced(project, instance, RaceLimits()) == looks
-    assert good.asked.total() + bad.asked.total() == 2 * looks[-1].questions
+    assert raced(project, instance) == looks
+    assert good.asked.total() + bad.asked.total() == 2 * looks[-1].gate.questions
     assert not project.store.score_files()
 
 
@@ -120,8 +119,8 @@ def test_equal_models_are_asked_about_all_videos_and_are_equivalent(
     write_race: WriteRace, instance: dg.DagsterInstance
 ) -> None:
     project = write_race(good=Endpoint(wrong_every=5), bad=Endpoint(wrong_every=5))
-    looks = raced(project, instance, RaceLimits(), margin=12)
-    assert looks[-1].check.verdict is Verdict.EQUIVALENT
+    looks = raced(project, instance, margin=12)
+    assert looks[-1].gate.verdict is Verdict.EQUIVALENT
     assert [look.stop for look in looks[:-1]] == [None] * (len(looks) - 1)
 
 
@@ -130,11 +129,11 @@ def test_limits_stop_a_race_between_looks(
 ) -> None:
     good, bad = Endpoint(wrong_every=5), Endpoint(wrong_every=5)
     project = write_race(good=good, bad=bad)
-    looks = raced(project, instance, RaceLimits(max_questions=40))
-    assert (looks[-1].stop, looks[-1].check) == (Stop.BUDGET, looks[-2].check)
-    assert good.asked.total() == bad.asked.total() == looks[-1].questions <= 40
+    looks = raced(project, instance, max_questions=40)
+    assert (looks[-1].stop, looks[-1].gate) == (Stop.BUDGET, looks[-2].gate)
+    assert good.asked.total() == bad.asked.total() == looks[-1].gate.questions <= 40
     with pytest.raises(ScoringError, match="the first look needs 18 questions"):
-        raced(project, instance, RaceLimits(max_questions=15))
+        raced(project, instance, max_questions=15)
 
 
 def test_evaluations_that_cannot_be_compared_are_refused_before_a_request(
@@ -165,4 +164,4 @@ def test_a_dead_endpoint_ends_the_race(write_race: WriteRace, instance: dg.Dagst
     good, bad = Endpoint(), Endpoint()
     bad.url = "http://127.0.0.1:9/v1"
     with pytest.raises(ScoringError, match="no question was answered in both"):
-        raced(write_race(good=good, bad=bad), instance, RaceLimits())
+        raced(write_race(good=good, bad=bad), instance)

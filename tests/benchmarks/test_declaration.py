@@ -1,6 +1,7 @@
 """Benchmarks declared in YAML: their rows, their mistakes, and a declaration for a folder."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import AnnotationContent
-from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
+from videomme_pipeline.errors import AnnotationError, ConfigurationError, Status, VideoMissingError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
@@ -27,7 +28,7 @@ from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.integrity import CheckStatus, check_data
+from videomme_pipeline.videos.integrity import check_data
 
 COLUMNS = {"video": "video", "question": "question", "options": "options", "answer": "answer"}
 ROW: Mapping[str, Any] = {
@@ -77,7 +78,7 @@ def test_half_an_emoji_is_replaced_with_a_warning(
         ({"options": "['Red', 'Blue', 'Green']", "answer": "(b)"}, {}),
         (
             {"o0": "Red", "o1": "Blue", "o2": "Green", "o3": "N/A"},
-            {"options": ["o0", "o1", "o2", "o3"]},
+            {"options": ["o0", "o1", "o2", "o3"], "missing_options": ["N/A"]},
         ),
         ({"question": "Which?\n(A) Red\n(B) Blue\n(C) Green"}, {"options": None}),
         ({"answer": 1}, {"answer_is": "index"}),
@@ -92,6 +93,24 @@ def test_every_form_of_options_and_answers_is_read(
     (question,) = read(tmp_path, [{**ROW, **cells}], {**COLUMNS, **columns}).require()
     assert [question.option_text(letter) for letter in question.letters] == ["Red", "Blue", "Green"]
     assert (question.question, question.answer) == ("Which?", Letter.B)
+
+
+def test_letters_belong_to_columns_and_never_move(tmp_path: Path) -> None:
+    columns = {**COLUMNS, "options": list("ABCD")}
+    row = {key: value for key, value in ROW.items() if key != "options"}
+    texts = ["None", "N/A", "nan", "NULL"]
+    annotated = read(tmp_path, [row | dict(zip("ABCD", texts, strict=True))], columns)
+    (question,) = annotated.require()
+    assert [question.option_text(letter) for letter in question.letters] == texts
+    for gap in ("", None, math.nan):
+        cells = {"A": "Four", "B": gap, "C": "One", "D": "Three", "answer": "C"}
+        (problem,) = read(tmp_path, [row | cells], columns).problems
+        assert "option B is empty, but a later one is 'One'" in problem.message
+    (problem,) = read(tmp_path, [{**ROW, "options": {"A": "Four", "C": "One"}}]).problems
+    assert "option B is empty" in problem.message
+    cells = {"A": "Four", "B": "One", "C": "", "D": None, "answer": "B"}
+    (question,) = read(tmp_path, [row | cells], columns).require()
+    assert question.options == ("A. Four", "B. One")
 
 
 def test_a_question_may_have_fourteen_options(tmp_path: Path) -> None:
@@ -258,8 +277,8 @@ def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
     assert [q.answer for q in questions] == [Letter.A, Letter.B] * 2
     assert source.files(questions[0].reference).video == tmp_path / "videos/clips/a.mp4"
     findings = check_data(state.open_source)
-    assert {finding.verdict for finding in findings} == {CheckStatus.OK}
-    assert findings[0].message.startswith("4 questions on 2 videos in ")
+    assert {finding.status for finding in findings} == {Status.OK}
+    assert findings[0].summary.startswith("4 questions on 2 videos in ")
 
 
 def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
@@ -268,16 +287,16 @@ def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
     questions = tmp_path / "videos/questions.jsonl"
     questions.write_text(questions.read_text().replace('"Answer": "Blue"', '"Answer": "Bleu"', 1))
     annotations, videos, _ = check_data(opened(tmp_path).open_source)
-    assert annotations.verdict is videos.verdict is CheckStatus.FAILED
-    assert annotations.message.endswith(
+    assert annotations.status is videos.status is Status.ERROR
+    assert annotations.summary.endswith(
         "unusable rows, 1: questions.jsonl, row 2, question a1: the answer 'Bleu' matches "
         "none of the options A. Red, B. Blue, C. Green"
     )
-    assert "1 of 2 under" in videos.message
-    assert "missing: clips/b.mp4; copy them there" in videos.message
+    assert "1 of 2 under" in videos.summary
+    assert "missing: clips/b.mp4; copy them there" in videos.summary
     path.write_text(path.read_text().replace("Video", "Vidoe"))
     (annotations,) = check_data(opened(tmp_path).open_source)
-    assert "did you mean `Video`?" in annotations.message
+    assert "did you mean `Video`?" in annotations.summary
 
 
 def test_the_error_for_a_missing_video_has_the_path(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from tests.support.registered import registered
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Source
-from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.errors import AnnotationError, Status
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.subtitles.cues import read_subtitles
-from videomme_pipeline.videos.integrity import CheckStatus, check_data
+from videomme_pipeline.videos.integrity import check_data
 
 Files = Mapping[str, str | bytes]
 SRT = "1\n00:00:00,500 --> 00:00:02,000\nHello\n"
@@ -204,9 +204,9 @@ def test_a_messy_folder_is_read(name: str, tmp_path: Path) -> None:
     assert list(dict.fromkeys(question.video_id for question in questions)) == list(folder.ids)
     assert "".join(question.answer for question in questions) == folder.answers
     findings = check_data(lambda: source)
-    verdicts = {finding.verdict for finding in findings}
-    assert verdicts == ({CheckStatus.OK, CheckStatus.WARNING} if folder.warns else {CheckStatus.OK})
-    text = "\n".join(finding.message for finding in findings)
+    verdicts = {finding.status for finding in findings}
+    assert verdicts == ({Status.OK, Status.WARNING} if folder.warns else {Status.OK})
+    text = "\n".join(finding.summary for finding in findings)
     assert [part for part in folder.says if part not in text] == [], text
     subtitles = [source.subtitle(question.reference) for question in questions]
     texts = [cue.text for file in subtitles if file for cue in read_subtitles(file).cues]
@@ -228,4 +228,4 @@ def test_the_same_problem_of_several_rows_is_one_sentence(tmp_path: Path) -> Non
     source = opened(declared(tmp_path, files, None))
     (finding, *_) = check_data(lambda: source)
     expected = "q.json, row 1 and 3 more: `options` must have at least two options, found none"
-    assert expected in finding.message
+    assert expected in finding.summary

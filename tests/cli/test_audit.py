@@ -57,7 +57,7 @@ def test_json_and_the_page_have_the_same_findings() -> None:
     page = Path("audit.html").read_text()
     assert document["runs"] == ["a.json"]
     assert page.count("<tr>") == 1 + len(document["findings"])
-    assert all(row["finding"] in page for row in document["findings"])
+    assert all(row["check"] in page for row in document["findings"])
     assert "<b>&" not in page
     assert "script-src" in page
 
@@ -67,11 +67,7 @@ def test_logs_of_other_tools_state_letters_tokens_and_reasons() -> None:
     shutil.copy(RESULTS / "every_eval_ever.jsonl", "eee.jsonl")
     for file in (RESULTS / "inspect.json", RESULTS / "inspect.eval", Path("eee.jsonl")):
         document = videomme("audit", str(file), *annotations, "--json").json
-        unchecked = {
-            row["finding"]
-            for row in document["findings"]
-            if row["fact"].startswith("not checked: ")
-        }
+        unchecked = {row["check"] for row in document["findings"] if row["status"] == "unknown"}
         assert "guessed_letters" not in unchecked, file
 
 
@@ -86,7 +82,7 @@ def test_an_unreadable_file_does_not_stop_the_others() -> None:
         Path(name).write_text(json.dumps(rows(*"ABCD" * 3)))
     Path("bad.json").write_text('[{"question_id": "001-1", "pred')
     ended = videomme("audit", "bad.json", "a.json", "b.json", "missing.json", "--json")
-    findings = [(row["run"], row["finding"], row["severity"]) for row in ended.json["findings"]]
+    findings = [(row["run"], row["check"], row["status"]) for row in ended.json["findings"]]
     assert ended.status == 1
     assert findings[0] == ("bad.json", "unreadable", "error")
     assert findings[-1] == ("missing.json", "unreadable", "error")
@@ -113,14 +109,14 @@ def test_a_text_of_a_failure_is_no_text_of_an_option(text: str, is_failure: bool
     row["options"] = ["A. Failed to open the door", "B. None of them", "C. 450 metres", "D. d"]
     Path("a.json").write_text(json.dumps([row]))
     findings = videomme("audit", "a.json", "--json").json["findings"]
-    assert any(finding["finding"] == "stored_failures" for finding in findings) is is_failure
+    assert any(finding["check"] == "stored_failures" for finding in findings) is is_failure
 
 
 def test_long_texts_are_read_in_linear_time() -> None:
     texts = ["<think>" * 20_000, "A" + " " * 100_000, "." * 100_000 + "A", "((" * 50_000]
     Path("a.json").write_text(json.dumps(rows(*texts)))
     findings = videomme("audit", "a.json", "--json").json["findings"]
-    unfinished = [row["numbers"] for row in findings if row["finding"] == "truncation"]
+    unfinished = [row["numbers"] for row in findings if row["check"] == "truncation"]
     assert unfinished[0]["unfinished"] == 1
 
 
@@ -129,5 +125,5 @@ def test_a_row_of_another_benchmark_is_named_as_in_the_score() -> None:
     Path("a.json").write_text(json.dumps([*rows("A", "B"), other]))
     left_out = "row 3 (other-1) left out: it has no `options`"
     assert left_out in videomme("score", "a.json", "--report", "plain").out
-    facts = {f["fact"]: f for f in videomme("audit", "a.json", "--json").json["findings"]}
-    assert facts[left_out]["finding"] == "left_out"
+    facts = {f["summary"]: f for f in videomme("audit", "a.json", "--json").json["findings"]}
+    assert facts[left_out]["check"] == "left_out"

@@ -33,7 +33,7 @@ def test_b_is_compared_with_a(worse: Path) -> None:
 
 def test_the_terminal_shows_the_same_direction(worse: Path) -> None:
     shown = videomme("compare", str(LOG), str(worse)).out
-    assert "Accuracy B − A  -16.7 points" in shown
+    assert "Accuracy B − A  not significant: -16.7 points" in shown
     assert "1 correct only in A, 0 correct only in B" in shown
 
 

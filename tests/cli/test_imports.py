@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from tests.support.model_server import ModelServer
-from tests.support.paths import GOLDEN
+from tests.support.paths import GOLDEN, ROOT
 from tests.support.scored_rows import questions_of, v1_evaluation
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -36,6 +37,8 @@ WITHOUT_DAGSTER = (
     ("compare", "one", "two"),
     ("score", str(GOLDEN / "scores" / "v1_responses.json"), "--judge", "small"),
 )
+PAIRED = ("gate", "compare")
+"""Commands of two files."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -78,6 +81,30 @@ def test_a_command_runs_without_dagster(run: Run, command: tuple[str, ...]) -> N
         ended = run(*command, without="dagster", models={"small": {"base_url": server.base_url}})
         assert ("--judge" in command) == (server.request_count > 0)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.slow
+def test_two_files_are_scored_where_dagster_pyav_and_duckdb_are_not_installed(
+    tmp_path: Path,
+) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not re.fullmatch(r"(av|_?duckdb|dagster\w*)([-.].*)?", path.name):
+            (packages / path.name).symlink_to(path)
+    file = str(GOLDEN / "scores" / "v1_responses.json")
+    start = "from videomme_pipeline.cli.app import main; main()"
+    statuses = {"score": 0, "audit": 1, "gate": 3, "compare": 0}
+    for command, status in statuses.items():
+        ended = subprocess.run(
+            [sys.executable, "-S", "-c", start, command, file, *[file] * (command in PAIRED)],
+            env={"PYTHONPATH": f"{packages}:{ROOT}", "PATH": ""},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ended.returncode, ended.stdout == "") == (status, False), ended.stderr
 
 
 def test_a_query_needs_no_package_that_builds_what_it_reads(run: Run) -> None:

@@ -10,12 +10,11 @@ import yaml
 from tests.support.cli import use, videomme
 from tests.support.model_server import Fault, ModelServer, always
 from tests.support.video_requests import frames_of, rejection
-from videomme_pipeline.errors import ModelError
+from videomme_pipeline.errors import ModelError, Status
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
-from videomme_pipeline.videos.integrity import CheckStatus
 
 Probe = Callable[..., dict[str, tuple[str, str]]]
 
@@ -30,14 +29,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def probe(folder: Path) -> Probe:
-    """CheckStatus and message of each check of a probed server, by check."""
+    """Status and summary of each check of a probed server, by check."""
 
     def probe(server: ModelServer, **entry: object) -> dict[str, tuple[str, str]]:
         entries = {"served": {"base_url": server.base_url, **entry}}
         (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
         ended = videomme("doctor", "served", "--probe", "--json")
-        findings = {item["check"]: (item["verdict"], item["message"]) for item in ended.json}
-        assert ended.status == ("failed" in {verdict for verdict, _ in findings.values()})
+        findings = {item["check"]: (item["status"], item["summary"]) for item in ended.json}
+        assert ended.status == ("error" in {status for status, _ in findings.values()})
         return findings
 
     return probe
@@ -47,7 +46,7 @@ def test_a_model_that_sees_and_reads_all_pictures_passes(probe: Probe) -> None:
     with ModelServer(answer=lambda _: "40") as server:
         findings = probe(server, profile="vllm")
         assert server.request_count == 5
-    assert {verdict for verdict, _ in findings.values()} <= {"ok", "warning"}
+    assert {status for status, _ in findings.values()} <= {"ok", "warning"}
     assert "4 pictures add 340 prompt tokens" in findings["pictures"][1]
     assert findings["number of pictures"] == ("ok", "all 40 of 40 arrive")
     assert findings["answer"][0] == "ok"
@@ -57,15 +56,15 @@ def test_a_model_that_sees_and_reads_all_pictures_passes(probe: Probe) -> None:
 def test_dropped_pictures_are_counted(probe: Probe) -> None:
     with ModelServer(image_limit=32) as server:
         findings = probe(server)
-    verdict, message = findings["number of pictures"]
-    assert verdict == "failed"
+    status, message = findings["number of pictures"]
+    assert status == "error"
     assert "about 32 of 40 pictures arrive" in message
 
 
 def test_pictures_that_are_ignored_are_reported(probe: Probe) -> None:
     with ModelServer(image_limit=0) as server:
         findings = probe(server)
-    assert findings["pictures"][0] == "failed"
+    assert findings["pictures"][0] == "error"
     assert "does not see them" in findings["pictures"][1]
 
 
@@ -76,28 +75,28 @@ def test_a_model_without_vision_answers_only_text(probe: Probe) -> None:
     with ModelServer(faults=refuse_pictures) as server:
         findings = probe(server)
     assert findings["text"][0] == "ok"
-    assert findings["pictures"][0] == "failed"
+    assert findings["pictures"][0] == "error"
     assert "accepts no pictures" in findings["pictures"][1]
 
 
-@pytest.mark.parametrize(("answer", "verdict"), [("41 seconds", "ok"), ("5", "warning")])
-def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str) -> None:
+@pytest.mark.parametrize(("answer", "status"), [("41 seconds", "ok"), ("5", "warning")])
+def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, status: str) -> None:
     with ModelServer(answer=lambda _: answer) as server:
         findings = probe(server, profile="vllm", frames_as="frame_sequence")
         times = server.requests[-1].body["media_io_kwargs"]["video"]["frames_indices"]
-    assert findings["times"][0] == verdict
+    assert findings["times"][0] == status
     assert times[4] == 41 * 30
 
 
 @pytest.mark.parametrize(
-    ("profile", "sent", "verdicts"),
+    ("profile", "sent", "statuses"),
     [
-        ("vllm", 2, ["failed", "ok"]),
-        ("transformers", 1, ["failed", "failed"]),  # it cannot be told the first sampling
+        ("vllm", 2, ["error", "ok"]),
+        ("transformers", 1, ["error", "error"]),  # it cannot be told the first sampling
     ],
 )
 def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
-    folder: Path, probe: Probe, profile: str, sent: int, verdicts: list[str]
+    folder: Path, probe: Probe, profile: str, sent: int, statuses: list[str]
 ) -> None:
     samplings = ["fps_based-4-max-8", "fps_based-4"]
     (folder / "configuration" / "evaluations").mkdir()
@@ -118,7 +117,7 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     ]
     assert [frames_of(body) for body in videos] == [336] * sent
     assert [rejection(profile, body) for body in videos] == [None] * sent
-    assert [findings[f"frames of {sampling}"][0] for sampling in samplings] == verdicts
+    assert [findings[f"frames of {sampling}"][0] for sampling in samplings] == statuses
     if profile == "vllm":
         assert "about 336 of 8 arrive" in findings["frames of fps_based-4-max-8"][1]
     assert findings["times"][0] == "ok"
@@ -129,8 +128,8 @@ def test_the_endpoints_of_a_pool_are_compared(probe: Probe) -> None:
     with ModelServer(reports=reports) as first, ModelServer(image_limit=32, reports=reports) as two:
         findings = probe(first, profile="vllm", base_url=[first.base_url, two.base_url])
         assert findings["number of pictures"][0] == "ok"
-        verdict, message = findings[f"endpoint {two.base_url}"]
-        assert verdict == "failed"
+        status, message = findings[f"endpoint {two.base_url}"]
+        assert status == "error"
         assert "about 32 of 40 pictures arrive" in message
         assert "version 1, model unknown" in findings["server"][1]
         two.image_limit = None
@@ -156,18 +155,18 @@ def test_a_single_request_has_one_attempt() -> None:
     with ModelServer(answer=lambda _: "1", reports={"/version": {"version": "0.32.0"}}) as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
         finding = asyncio.run(probe_once(model, build_model(model)))
-        assert (finding.verdict, server.request_count) == (CheckStatus.OK, 1)
+        assert (finding.status, server.request_count) == (Status.OK, 1)
         native = model.model_copy(
             update={"profile": Profile.VLLM, "frames_as": FramesAs.VIDEO_FILE}
         )
         finding = asyncio.run(probe_once(native, build_model(native)))
-        assert finding.message == (
+        assert finding.summary == (
             "a video with 84 planned frames (fps_based-1) is answered with '1'"
         )
         assert frames_of(server.requests[-1].body) == 336
         two = ["uniform_n-8-endpoints", "qwen2_vl-1"]
         finding = asyncio.run(probe_once(native, build_model(native), two))
-        assert all(f"({sampling}) is answered with" in finding.message for sampling in two)
+        assert all(f"({sampling}) is answered with" in finding.summary for sampling in two)
         with pytest.raises(ModelError, match="sampling keyframe-4"):
             asyncio.run(probe_once(native, build_model(native), [*two, "keyframe-4"]))
     with ModelServer(faults=always(Fault.NO_VISION)) as server:

@@ -54,7 +54,7 @@ def test_a_published_number_is_reproduced_by_its_answers() -> None:
         "Not published: weights, frames, pixels, prompt, generation, reader, denominator" in lines
     )
     audit = videomme("audit", "a.json", "--json").json
-    cells = [row["fact"] for row in audit["findings"] if row["finding"] == "published_cell"]
+    cells = [row["summary"] for row in audit["findings"] if row["check"] == "published_cell"]
     assert cells[0].endswith("667 of 900 + 537 of 900 + 467 of 900")
     assert "all of these are the published values of streamforest without_subtitles" in cells
 
@@ -66,6 +66,17 @@ def test_other_answers_are_not_consistent() -> None:
     shown = videomme("recipe", "run", "streamforest", "--from", "a.json").out
     assert "here 50.0" in shown
     assert "-11.9 points, not consistent" in shown
+
+
+def test_few_answers_are_no_verdict() -> None:
+    Path("a.json").write_text(json.dumps(rows((667, 537, 467))[:2_429]))
+    ended = videomme("recipe", "run", "streamforest", "--from", "a.json")
+    assert ended.status == 3
+    assert ": undecided\n" in ended.out
+    assert "consistent" not in ended.out
+    assert "Undecided: only 2,429 of 2,700 questions have an answer, less than 90%" in ended.out
+    Path("a.json").write_text(json.dumps(rows((667, 537, 467))[:2_430]))
+    assert videomme("recipe", "run", "streamforest", "--from", "a.json").status == 0
 
 
 def test_the_denominator_is_that_of_the_recipe() -> None:

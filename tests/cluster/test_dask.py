@@ -38,7 +38,7 @@ from videomme_pipeline.cluster import dask as dask_module
 from videomme_pipeline.cluster import tasks
 from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.cluster.tasks import run_on_worker
-from videomme_pipeline.errors import ClusterError
+from videomme_pipeline.errors import ClusterError, Status
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -48,7 +48,6 @@ from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.integrity import CheckStatus
 from videomme_pipeline.videos.packets import PacketIndex
 from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_and_probe, probe_videos
 
@@ -290,8 +289,8 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     monkeypatch.chdir(tmp_path)  # the workers have another working directory
     project = open_project(configuration, "data")
     findings = [f for f in examine(project, is_deep=True) if f.check.startswith(("cl", "worker"))]
-    assert [finding.verdict for finding in findings] == [CheckStatus.OK] * 3, findings
-    assert findings[0].message == f"a worker reads {project.store.root}"
+    assert [finding.status for finding in findings] == [Status.OK] * 3, findings
+    assert findings[0].summary == f"a worker reads {project.store.root}"
     assert list((tmp_path / "data").rglob("mark")) == []
     path = write_video(tmp_path / "a.mp4")
     sampling = parse_sampling("uniform_n-8")
@@ -332,7 +331,7 @@ def test_doctor_reads_an_object_store_with_the_credentials_of_a_worker(
             _write_cluster(tmp_path / "assets", cluster)
             project = open_project(tmp_path / "assets", f"s3://{s3_server.BUCKET}/data")
             findings = examine(project, is_deep=True)
-            return next(finding.message for finding in findings if finding.check == "cluster")
+            return next(finding.summary for finding in findings if finding.check == "cluster")
 
     for name in ("assets", "objects"):
         (tmp_path / name).mkdir()

@@ -142,6 +142,12 @@ def test_slurm_names_a_folder_that_job_scripts_cannot_contain(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("_slurm")
+def test_slurm_names_a_folder_that_job_scripts_cannot_contain(tmp_path: Path) -> None:
+    error = Stopped(tmp_path / "a folder").error
+    assert re.search(r"rejects the job \(Invalid directive .*folder/logs/videomme", error)
+
+
+@pytest.mark.usefixtures("_slurm")
 def test_the_check_of_jobs_returns_the_words_of_slurm_and_starts_none() -> None:
     words = str(slurm_spec().check_jobs())
     assert re.match(r"runs start dask_jobqueue.SLURMCluster; Job \d+ to start at", words)

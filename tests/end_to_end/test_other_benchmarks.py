@@ -21,7 +21,7 @@ from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.upkeep.data_folder import DataFolder
-from videomme_pipeline.reports.across import across_rows
+from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.storage.tables import read_rows
@@ -143,7 +143,8 @@ def test_frames_of_clips_are_in_use(project: Project) -> None:
 
 def test_scores_of_several_benchmarks_are_side_by_side(project: Project) -> None:
     with database.connect(project.store) as connection:
-        cells = database.query(connection, "select * from across_benchmarks")
+        stored = database.query(connection, "select * from across_benchmarks")
+    cells = [with_settings(row, {}) for row in stored]
     rows = across_rows(cells, ["mlvu_test", "mvbench", "own-a"], average=True)
     without = next(row for row in rows if row["track"] == "without_subtitles")
     assert without["scores"]["mvbench"]["score"] == pytest.approx(5 / 6)

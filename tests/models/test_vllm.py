@@ -24,7 +24,7 @@ from tests.support.made_up_requests import request, videos
 from tests.support.paths import ROOT
 from tests.support.real_vllm import VllmServer, is_installed, running_vllm
 from tests.support.servers import server_at
-from videomme_pipeline.errors import ModelError
+from videomme_pipeline.errors import ModelError, Status
 from videomme_pipeline.frames.cache import Frame, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
@@ -43,7 +43,6 @@ from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.videos.container import index_packets
-from videomme_pipeline.videos.integrity import CheckStatus
 
 pytestmark = pytest.mark.slow
 
@@ -197,16 +196,16 @@ async def test_the_probe_counts_the_frames_of_each_sampling(served: VllmServer) 
     samplings = [f"{FAMILIES[served.family]}-1", "uniform_n-8-endpoints", "fps_based-2-max-30"]
     spec = served.spec(frames_as="video_file")
     findings = await probe(spec, OpenAICompatibleModel(spec), samplings)
-    counted = {finding.check: finding.verdict for finding in findings}
+    counted = {finding.check: finding.status for finding in findings}
     checks = ["text", *(f"frames of {sampling}" for sampling in samplings)]
-    assert [counted[check] for check in checks] == [CheckStatus.OK] * 4
+    assert [counted[check] for check in checks] == [Status.OK] * 4
 
 
 async def test_the_probe_knows_the_size_of_the_frames_of_a_video(served: VllmServer) -> None:
     spec = served.spec(frames_as="frame_sequence")
     findings = await probe(spec, OpenAICompatibleModel(spec))
     (size,) = (finding for finding in findings if finding.check == "size of pictures")
-    assert size.verdict is CheckStatus.OK
+    assert size.status is Status.OK
 
 
 @pytest.mark.parametrize("frames_as", ["images", "frame_sequence", "files"])

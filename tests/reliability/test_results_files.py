@@ -1,4 +1,4 @@
-"""Results files of strangers: odd or hostile ones are refused with one sentence.
+"""Results files of strangers: odd or hostile ones are refused, and their names are data.
 
 Each file has nine questions, and each fault would change the score if nobody noticed it.
 """
@@ -6,18 +6,24 @@ Each file has nine questions, and each fault would change the score if nobody no
 import csv
 import io
 import json
+import os
+import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.support.cli import videomme
+from tests.support.hostile_names import HOSTILE, is_safe
 from tests.support.small_files import cell, workbook
 from videomme_pipeline.benchmarks.columns import read_rows
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.formats import files
 
 ROWS = [
     {
@@ -91,7 +97,7 @@ COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "audit": lambda path: ("audit", path),
     "compare": lambda path: ("compare", path, path),
     "gate": lambda path: ("gate", path, path),
-    "reproduce": lambda path: ("reproduce", "gpt-4o", "--from", path),
+    "reproduce": lambda path: ("recipe", "run", "gpt-4o", "--from", path),
 }
 
 
@@ -123,3 +129,123 @@ def test_annotations_with_one_id_for_two_questions_are_an_error(tmp_path: Path) 
     path = _written(tmp_path / "results.json", answers)
     message = videomme("score", path, "--annotations", annotations).failed_with
     assert "annotations.json: two different questions have the id '001-0'" in message
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the files of GitHub Actions."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    return tmp_path
+
+
+REPORTS = {
+    "plain": ("score", "{}"),
+    "markdown": ("score", "{}", "--report", "markdown"),
+    "official": ("score", "{}", "--report", "official"),
+    "json": ("score", "{}", "--json"),
+    "audit": ("audit", "{}"),
+    "compare": ("compare", "{}", "{}"),
+    "gate": ("gate", "{}", "{}", "--facet", "domain", "--junit", "junit.xml"),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_no_name_in_a_file_is_a_command_a_row_or_an_escape_sequence(
+    report: str, github: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(github)
+    rows = [
+        {**row, "domain": name, "task_type": name, "question_id": f"{name}{row['question_id']}"}
+        for row, name in zip(2 * ROWS, HOSTILE, strict=True)
+    ]
+    path = _written(github / "a:x:b\n::error::c.json", rows)
+    ended = videomme(*(word.format(path) for word in REPORTS[report]))
+    assert "Traceback" not in ended.err
+    lines = (ended.out + ended.err).split("\n")
+    unsafe = [line for line in lines if not is_safe(line)]
+    if unsafe:  # the annotation of the gate
+        (unsafe_line,) = unsafe
+        assert is_safe(unsafe_line.removeprefix("::error title=videomme gate::"))
+    assert "❌" not in ended.out + ended.err
+    for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        if (github / variable).exists():
+            text = (github / variable).read_text()
+            assert all(map(is_safe, text.split("\n")))
+            assert "<script>" not in text.replace("\\<", "")
+    if (github / "junit.xml").exists():
+        ElementTree.parse(github / "junit.xml")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_name_that_is_no_text_is_one_sentence(command: str, tmp_path: Path) -> None:
+    path = _written(tmp_path / os.fsdecode(b"results\xff.json"), ROWS)
+    ended = videomme(*COMMANDS[command](path))
+    assert ended.status == 2
+    assert ended.err.endswith("results\\udcff.json: not UTF-8; rename it\n")
+
+
+def test_files_of_ci_that_cannot_be_written_are_one_sentence(
+    github: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(github))
+    path = _written(github / "results.json", ROWS)
+    ended = videomme("gate", path, path)
+    assert ended.status == 2
+    assert f"Error: cannot write GITHUB_STEP_SUMMARY {github} (Is a directory)" in ended.err
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    _written(tmp_path / "run" / "a.json", ROWS)
+    return tmp_path / "run"
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+
+
+@pytest.mark.parametrize("write", [_pipe, _device, _socket])
+def test_a_folder_with_a_pipe_a_device_or_a_socket_is_refused_at_once(
+    in_folder: Path, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(in_folder)  # the path of a socket is short
+    write(Path("b.json"))
+    for command in COMMANDS.values():
+        ended = videomme(*command(str(in_folder)))
+        assert ended.status != 0
+        assert f"{in_folder / 'b.json'}: this is a " in ended.err
+    with pytest.raises(AnnotationError, match="this is no file"):
+        read_rows(in_folder / "b.json")
+
+
+def test_a_device_alone_is_refused_at_once() -> None:
+    assert "/dev/zero: this is a device" in videomme("score", "/dev/zero").failed_with
+
+
+def test_a_pipe_is_read_and_one_without_a_byte_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipe.json"
+    os.mkfifo(path)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(path.write_text, json.dumps(ROWS))
+        assert videomme("score", str(path)).status == 0
+    monkeypatch.setattr(files, "FIRST_BYTE_SECONDS", 0.1)
+    assert "nothing was written to this pipe" in videomme("score", str(path)).failed_with
+    monkeypatch.setattr(files, "MAX_PIPE_BYTES", 10)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(path.write_text, json.dumps(ROWS)[:100])
+        monkeypatch.setattr(files, "FIRST_BYTE_SECONDS", 10.0)
+        assert "more than 10 bytes came" in videomme("score", str(path)).failed_with

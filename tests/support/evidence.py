@@ -10,8 +10,9 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.scoring.audit.citation_checks import Answer, CitationEvidence, EvaluatedVideo
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.models.video_llm import Usage
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run
+from videomme_pipeline.scoring.scored_question import Answer, Outcome
 
 VIDEOS = ("001", "002", "003", "004")
 BENCHMARK = find_benchmark("videomme").model_copy(
@@ -45,8 +46,7 @@ def answer(asked: Question, repeat: int = 0, **facts: Any) -> Answer:
         "extracted_answer": asked.answer,
         "outcome": Outcome.CORRECT,
         "num_frames": 8,
-        "prompt_tokens": 8_100,
-        "text_tokens": None,
+        "usage": Usage(prompt_tokens=8_100),
         "track": "with_subtitles",
         "judge_error": None,
         "warning": None,
@@ -81,13 +81,13 @@ def evidence(
     *,
     benchmark: Benchmark = BENCHMARK,
     questions: Sequence[Question] = QUESTIONS,
-) -> CitationEvidence:
+) -> Run:
     """A perfect evaluation, except for what is given."""
     evaluated = [video(video_id) for video_id in VIDEOS] if videos is None else videos
-    return CitationEvidence(
+    return Run(
         benchmark=benchmark,
-        evaluation="made-up",
-        questions=questions,
+        name="made-up",
+        questions={asked.question_id: asked for asked in questions},
         question_fingerprints=fingerprints(questions),
         answers=[answer(asked) for asked in questions] if answers is None else answers,
         specification={},

@@ -50,6 +50,7 @@ ROOMS: Mapping[str, Room] = {
     "scoring": Room(
         code=f"{PACKAGE}/scoring", tests=("tests/scoring", "tests/formats/test_official.py")
     ),
+    "statistics": Room(code=f"{PACKAGE}/scoring/statistics", tests=("tests/scoring/statistics",)),
     "frames": Room(
         code=f"{PACKAGE}/frames", tests=("tests/frames", "tests/end_to_end/test_frame_files.py")
     ),

@@ -5,7 +5,8 @@ from pathlib import Path
 from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.videos.integrity import CheckStatus, Finding, check_data
+from videomme_pipeline.errors import Finding, Status
+from videomme_pipeline.videos.integrity import check_data
 
 
 def own_copy(folder: Path) -> BenchmarkSettings:
@@ -32,19 +33,19 @@ def by_check(findings: list[Finding]) -> dict[str, Finding]:
 def test_without_an_accepted_license_nothing_else_is_checked(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"accept_license": False})
     (finding,) = check(spec, tmp_path)
-    assert (finding.check, finding.verdict) == ("license", CheckStatus.FAILED)
-    assert "accept_license: true" in finding.message
+    assert (finding.check, finding.status) == ("license", Status.ERROR)
+    assert "accept_license: true" in finding.summary
 
 
 def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
     findings = by_check(check(own_copy(tmp_path), tmp_path / "media"))
-    assert findings["license"].verdict is CheckStatus.OK
-    assert "12 questions on 4 videos" in findings["annotations"].message
-    assert findings["videos"].verdict is CheckStatus.FAILED
-    assert f"3 of 4 under {tmp_path}" in findings["videos"].message
-    assert f"missing: 004 ({v1_rows()[9]['videoID']})" in findings["videos"].message
-    assert findings["subtitles"].verdict is CheckStatus.WARNING
-    assert "0 of 4 videos" in findings["subtitles"].message
+    assert findings["license"].status is Status.OK
+    assert "12 questions on 4 videos" in findings["annotations"].summary
+    assert findings["videos"].status is Status.ERROR
+    assert f"3 of 4 under {tmp_path}" in findings["videos"].summary
+    assert f"missing: 004 ({v1_rows()[9]['videoID']})" in findings["videos"].summary
+    assert findings["subtitles"].status is Status.WARNING
+    assert "0 of 4 videos" in findings["subtitles"].summary
 
 
 def test_the_finding_names_files_that_are_not_read(tmp_path: Path) -> None:
@@ -53,25 +54,25 @@ def test_the_finding_names_files_that_are_not_read(tmp_path: Path) -> None:
     for name in (f"data/{fourth}.webm", f"subtitle/{first}.en.srt", f"data/{first}.mkv"):
         (tmp_path / name).write_text("content")
     findings = by_check(check(spec, tmp_path / "media"))
-    assert f"Only .mp4 and .mkv are read: convert {fourth}.webm" in findings["videos"].message
-    assert f"not read: {first}.en.srt; rename them to <id>.srt" in findings["subtitles"].message
-    assert f"{first}.mp4 is read, " in findings["duplicates"].message
-    assert f"{first}.mkv is not" in findings["duplicates"].message
+    assert f"Only .mp4 and .mkv are read: convert {fourth}.webm" in findings["videos"].summary
+    assert f"not read: {first}.en.srt; rename them to <id>.srt" in findings["subtitles"].summary
+    assert f"{first}.mp4 is read, " in findings["duplicates"].summary
+    assert f"{first}.mkv is not" in findings["duplicates"].summary
 
 
 def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"limit": 3})
     (tmp_path / "subtitle" / f"{v1_rows()[0]['videoID']}.srt").touch()
     findings = check(spec, tmp_path / "media")
-    assert {finding.verdict for finding in findings} == {CheckStatus.OK}
+    assert {finding.status for finding in findings} == {Status.OK}
 
 
 def test_a_missing_folder_fails(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"folder": str(tmp_path / "none")})
-    assert check(spec, tmp_path)[-1].verdict is CheckStatus.FAILED
+    assert check(spec, tmp_path)[-1].status is Status.ERROR
 
 
 def test_data_that_is_not_fetched_yet_is_a_warning(tmp_path: Path) -> None:
     findings = check(BenchmarkSettings(accept_license=True), tmp_path)
-    assert [finding.verdict for finding in findings] == [CheckStatus.OK, CheckStatus.WARNING]
-    assert "not fetched yet" in findings[-1].message
+    assert [finding.status for finding in findings] == [Status.OK, Status.WARNING]
+    assert "not fetched yet" in findings[-1].summary

@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -70,8 +70,9 @@ class Columns(Spec):
     """The column with all options, or one column per option. Without it, the options are the last
     lines of the question."""
     options_are: OptionsKind = OptionsKind.ANY
-    missing_options: tuple[str, ...] = ("N/A",)
-    """Texts that stand for no option."""
+    missing_options: tuple[str, ...] = ()
+    """Texts that stand for no option, besides an empty cell. Only the last options may be missing,
+    so that no option gets the letter of another one."""
     answer: str
     answer_is: AnswerKind = AnswerKind.LETTER
     hidden_answers: tuple[str, ...] = ()
@@ -113,6 +114,8 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
     Raises:
         AnnotationError: if the file is missing or cannot be read.
     """
+    if path.exists() and not path.is_file():
+        raise AnnotationError(f"{path}: this is no file; name the file with the questions")
     try:
         rows = _read(path)
         if inner is not None:
@@ -294,7 +297,7 @@ def seconds_in(value: object) -> float | None:
 def list_in(value: object) -> list[Any] | Mapping[str, Any] | None:
     """The list or map in a cell. A text may be JSON, as in CSV files, or a Python literal."""
     if isinstance(value, Mapping):
-        return {key: item for key, item in value.items() if item is not None}
+        return value
     if isinstance(value, list | tuple):
         return list(value)
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
@@ -328,12 +331,28 @@ def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
         stem, options = question, options_in(row[columns.options])
     else:
         stem, options = question, [row[name] for name in columns.options]
-    texts = [text_in(option) for option in options]
-    kept = [text for text in texts if text is not None and text not in columns.missing_options]
-    if len(kept) < 2:
+    texts = without_missing(options, columns.missing_options)
+    if len(texts) < 2:
         where = columns.options or columns.question
-        raise ValueError(f"`{where}` must have at least two options, found {kept or 'none'}")
-    return stem, lettered(kept)
+        raise ValueError(f"`{where}` must have at least two options, found {texts or 'none'}")
+    return stem, lettered(texts)
+
+
+def without_missing(options: Sequence[object], marks: Collection[str] = ()) -> list[str]:
+    """The texts of the options before the first missing one: an empty cell, or one of `marks`.
+
+    Raises:
+        ValueError: if an option follows a missing one, because its letter would be unclear.
+    """
+    texts = [None if (text := text_in(cell)) in marks else text for cell in options]
+    kept = [text for text in texts if text is not None]
+    if kept != texts[: len(kept)]:
+        gap = texts.index(None)
+        raise ValueError(
+            f"option {chr(ord('A') + gap)} is empty, but a later one is {kept[gap]!r}; correct the "
+            "row, because its letters are unclear"
+        )
+    return kept
 
 
 def lettered(options: Sequence[str]) -> list[str]:
@@ -414,7 +433,11 @@ def options_in(cell: object) -> list[Any]:
     """The options in a cell: a list, a map by letter, or a text with one per line."""
     options = list_in(cell)
     if isinstance(options, Mapping):
-        return [f"{key}. {options[key]}" for key in sorted(options)]
+        keys: Sequence[str] = sorted(options)
+        if keys and set(Letter).issuperset(keys):
+            keys = [letter for letter in Letter if letter <= keys[-1]]
+        texts = {key: text_in(options.get(key)) for key in keys}
+        return [None if text is None else f"{key}. {text}" for key, text in texts.items()]
     if options is not None:
         return list(options)
     return _split(cell)[1] if isinstance(cell, str) else []

@@ -37,7 +37,7 @@ from videomme_pipeline.benchmarks.groups import without_spaces
 from videomme_pipeline.benchmarks.question import Question, videos_of, with_own_ids
 from videomme_pipeline.benchmarks.source import AnnotationContent, Problem
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import AnnotationError, listed
+from videomme_pipeline.errors import AnnotationError, listed, one_line
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.storage.layout import is_name_character
@@ -211,8 +211,9 @@ class _Reader:
             self.ambiguous_answers += len(equal) > 1
         return Question(
             benchmark=self.benchmark,
-            question_id=(text_in(row[columns.question_id]) if columns.question_id else None)
-            or number,
+            question_id=one_line(
+                (text_in(row[columns.question_id]) if columns.question_id else None) or number
+            ),
             video_id=video_id,
             youtube_id=_file_stem(row, columns.youtube_id),
             url=text_in(row[columns.url]) if columns.url else None,
@@ -309,7 +310,7 @@ def _values(facet: str, spec: FacetSpec, cell: object) -> Iterator[tuple[str, Fa
             raise ValueError(f"`{column}` is empty")
         return
     is_number = isinstance(next(iter(spec.values or ()), None), int)
-    value: FacetValue | None = whole_number_in(text) if is_number else text
+    value: FacetValue | None = whole_number_in(text) if is_number else one_line(text)
     if value is None or (spec.values and value not in spec.values):
         offered = ", ".join(map(str, spec.values or ()))
         raise ValueError(f"`{column}` is {text!r}, not one of {offered}")

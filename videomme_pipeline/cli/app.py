@@ -8,6 +8,8 @@ import os
 import sys
 from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
 
+_WRONG_USAGE = 2
+
 
 def main() -> None:
     """Run the command line. Ctrl-C and SIGTERM stop it at any moment."""
@@ -27,6 +29,9 @@ def run_command() -> None:
     from videomme_pipeline.errors import VideoMMEError
 
     _set_encodings()
+    if odd := [name for name in sys.argv if name.encode(errors="replace").decode() != name]:
+        err.print(f"Error: {odd[0]}: not UTF-8; rename it", markup=False, soft_wrap=True)
+        sys.exit(_WRONG_USAGE)
     try:
         app()
     except VideoMMEError as error:

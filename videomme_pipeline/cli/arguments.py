@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.cli.context import note
+from videomme_pipeline.errors import ConfigurationError, ModelError
 
 if TYPE_CHECKING:
     from videomme_pipeline.evaluation.folder import Configuration
@@ -141,6 +142,31 @@ def chosen_evaluations(
     of_files = configuration.files
     names += [name for name, e in of_files.items() if e.benchmark in (benchmarks or ())]
     return list(dict.fromkeys(names))
+
+
+def evaluations_to_run(
+    configuration: "Configuration",
+    evaluations: Sequence[str] | None,
+    benchmarks: Sequence[str] | None = None,
+) -> list[str]:
+    """The `chosen_evaluations` without those whose model lacks a package, which are printed.
+
+    Raises:
+        ConfigurationError: as `chosen_evaluations` does.
+        ModelError: if the model of a named evaluation lacks a package.
+    """
+    names = chosen_evaluations(configuration, evaluations, benchmarks)
+    runnable = []
+    for name in names:
+        try:
+            configuration.evaluation(name).model.check_installed()
+        except ModelError as error:
+            if name in (evaluations or ()):
+                raise
+            note(f"Skipped: evaluation {name}: {error}")
+        else:
+            runnable.append(name)
+    return runnable
 
 
 _SHORT_NAMES = {"id": "question_id", "response": "prediction"}

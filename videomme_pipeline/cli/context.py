@@ -12,16 +12,17 @@ import typer
 from rich.markup import escape
 
 from videomme_pipeline.cli.stopping import on_stop
-from videomme_pipeline.reports.terminal.console import PlainConsole, printable
+from videomme_pipeline.errors import printable
+from videomme_pipeline.reports.terminal.console import PlainConsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from videomme_pipeline.assets.instance import History, Instance
+    from videomme_pipeline.errors import Finding
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.project.runs.progress import StageProgress
     from videomme_pipeline.storage.layout import Store
-    from videomme_pipeline.videos.integrity import Finding
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)
@@ -63,10 +64,10 @@ def show(value: Any, show_text: "Callable[[PlainConsole, Any], None]", *, as_jso
 
 def end_with_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
     """Print the findings of a check, and exit with status 1 if a finding is a failure."""
-    from videomme_pipeline.reports.terminal.runs import show_doctor
+    from videomme_pipeline.reports.findings import show_findings
 
-    show(findings, show_doctor, as_json=as_json)
-    if any(finding.verdict == "failed" for finding in findings):
+    show(findings, show_findings, as_json=as_json)
+    if any(finding.status == "error" for finding in findings):
         raise typer.Exit(1)
 
 
@@ -114,8 +115,10 @@ def open_for_plan(
     """
     from videomme_pipeline.assets.instance import open_history
 
-    with showing_progress() as show_progress, open_history() as history:
-        yield open_project(show_progress, evaluations), history
+    with showing_progress() as show_progress:
+        project = open_project(show_progress, evaluations)  # without one, nothing is written
+        with open_history() as history:
+            yield project, history
 
 
 @contextmanager
@@ -141,15 +144,12 @@ def open_for_run(
         cancel_own_runs(instance)
         return f"{stored} Run again to resume."
 
-    with (
-        showing_progress() as show_progress,
-        open_instance() as instance,
-        on_stop(cancel),
-    ):
-        project = open_project(show, evaluations)
+    with showing_progress() as show_progress:
+        project = open_project(show, evaluations)  # without one, nothing is written
         name_programs(project)
         refuse_older_version(project.store)
-        yield project, instance
+        with open_instance() as instance, on_stop(cancel):
+            yield project, instance
 
 
 def name_programs(project: "Project") -> None:

@@ -16,9 +16,9 @@ from videomme_pipeline.cli.context import (
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from videomme_pipeline.errors import Finding
     from videomme_pipeline.models.spec import ModelSpec
     from videomme_pipeline.project.project import Project
-    from videomme_pipeline.videos.integrity import Finding
 
 commands = typer.Typer()
 

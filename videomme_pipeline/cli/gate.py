@@ -32,7 +32,7 @@ from videomme_pipeline.cli.stored_scores import (
     note_same_answers,
     rows_and_settings,
 )
-from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError, printable
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -146,12 +146,14 @@ def not_evaluated(
 ) -> typer.Exit:
     """Print the error, and write the files of CI unless the usage was wrong."""
     from videomme_pipeline.reports.gate import junit_error
+    from videomme_pipeline.reports.markdown import in_markdown
 
     note(f"Error: {error}")
     if isinstance(error, ConfigurationError):
         return typer.Exit(WRONG_USAGE)
-    _write_junit(junit, junit_error(baseline, candidate, str(error)))
-    _report_to_github({"verdict": "not evaluated"}, f"Not evaluated: {error}\n", str(error))
+    _write_for_ci(junit, "--junit", junit_error(baseline, candidate, str(error)))
+    summary = f"Not evaluated: {in_markdown(str(error))}\n"
+    _report_to_github({"verdict": "not evaluated"}, summary, str(error))
     return typer.Exit(NOT_EVALUATED)
 
 
@@ -177,7 +179,7 @@ def report(
     else:
         lines = [f"{title} {outcome}", *map(sentence, decision.checks), summary(decision)]
         write("\n".join(lines) + "\n")
-    _write_junit(junit, as_junit(decision))
+    _write_for_ci(junit, "--junit", as_junit(decision))
     headline = decision.checks[0]
     outputs = {
         "verdict": decision.verdict.value,
@@ -192,14 +194,15 @@ def report(
     return typer.Exit(status)
 
 
-def _write_junit(path: Path | None, text: str) -> None:
-    """Write a JUnit file, or end the command if its folder does not exist."""
+def _write_for_ci(path: Path | None, name: str, text: str, mode: str = "w") -> None:
+    """Write the file that an option or variable called `name` chose, or end the command."""
     if path is None:
         return
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
-        note(f"Error: cannot write --junit {path} ({error.strerror}); choose another path")
+        note(f"Error: cannot write {name} {path} ({error.strerror}); choose another path")
         raise typer.Exit(WRONG_USAGE) from error
 
 
@@ -211,8 +214,7 @@ def _report_to_github(outputs: Mapping[str, str], summary: str, problem: str | N
     }
     for variable, text in files.items():
         if path := os.environ.get(variable):
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.write(text)
+            _write_for_ci(Path(path), variable, text, "a")
     if problem is not None and os.environ.get("GITHUB_ACTIONS"):
-        escaped = problem.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        escaped = printable(problem).replace("%", "%25").replace("\n", "%0A")
         err.file.write(f"::error title=videomme gate::{escaped}\n")

@@ -20,7 +20,7 @@ from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.errors import VideoMMEError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.assets.race import RaceLimits, RaceLook, RacePlan
+    from videomme_pipeline.assets.race import RaceLook, RacePlan, RaceRequest
 
 commands = typer.Typer()
 
@@ -53,52 +53,43 @@ def race(
     Every answer is stored as in `run`, and a race that was stopped continues.
     Exit status and files for CI are those of `gate`.
     """
-    from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
+    from videomme_pipeline.scoring.statistics.gate import FailIf
 
     try:
         rule = choice(FailIf, fail_if, "rule for --fail-if")
         note(PLANNING)
-        from videomme_pipeline.assets.race import RaceLimits
+        from videomme_pipeline.assets.race import RaceRequest
 
-        limits = RaceLimits(
-            max_dollars=max_cost, max_questions=max_questions, max_failed=max_failed
+        request = RaceRequest(
+            margin=margin,
+            seed=seed,
+            max_cost_dollars=max_cost,
+            max_questions=max_questions,
+            max_failed=max_failed,
         )
-        plan, looks = _race(baseline, candidate, seed, margin, limits)
+        looks = _race(baseline, candidate, request)
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
     last = looks[-1]
-    decision = Gate(
-        baseline=baseline,
-        candidate=candidate,
-        margin=margin,
-        checks=(last.check,),
-        detectable=plan.detectable,
-        questions=last.questions,
-        compared=last.compared,
-        failed=last.failed,
-        same_answers=last.same_answers,
-    )
     details = {"stop": last.stop, "looks": looks} if as_json else None
-    raise report("Race", decision, rule, junit, details, allow_undecided=allow_undecided)
+    raise report("Race", last.gate, rule, junit, details, allow_undecided=allow_undecided)
 
 
-def _race(
-    baseline: str, candidate: str, seed: int, margin: float, limits: "RaceLimits"
-) -> "tuple[RacePlan, list[RaceLook]]":
+def _race(baseline: str, candidate: str, request: "RaceRequest") -> "list[RaceLook]":
     """Run a race, and show what it can detect, each look, and why it stopped."""
     from videomme_pipeline.assets.race import plan_race, run_race
     from videomme_pipeline.reports.gate import sentence
 
     looks: list[RaceLook] = []
     with open_for_run([baseline, candidate]) as (project, instance):
-        plan = plan_race(project, instance, baseline, candidate, seed)
+        plan = plan_race(project, instance, baseline, candidate, request.seed)
         note(_what_it_detects(plan))
-        for result in run_race(project, instance, plan, margin, limits):
+        for result in run_race(project, instance, plan, request):
             looks.append(result)
             done = f"{result.look.videos:,} of {len(plan.order):,} videos"
-            note(f"After {done}: {sentence(result.check)}")
+            note(f"After {done}: {sentence(result.gate.checks[0])}")
         note(f"Stopped after {done}: {result.stop}.")
-    return plan, looks
+    return looks
 
 
 def _what_it_detects(plan: "RacePlan") -> str:
@@ -111,6 +102,6 @@ def _what_it_detects(plan: "RacePlan") -> str:
         "similar models."
     )
     return (
-        f"{plan.questions[-1]:,} questions about {len(plan.order):,} videos, compared after "
+        f"{len(plan.asked[-1]):,} questions about {len(plan.order):,} videos, compared after "
         f"{numbers} videos. {detectable}"
     )

@@ -22,6 +22,7 @@ from videomme_pipeline.cli.context import (
     print_json,
     write,
 )
+from videomme_pipeline.cli.gate import UNDECIDED
 from videomme_pipeline.cli.stored_scores import file_options, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
@@ -120,7 +121,8 @@ def recipe_run(
 
     With --from, a results file is scored. With --model, the evaluation of the recipe
     is written, unless it exists, and run. Shows which settings nothing proves, and
-    which ones nobody published.
+    which ones nobody published. Exits with status 3 if too few questions have an
+    answer for a verdict.
     """
     from videomme_pipeline.recipes.recipe import find_recipe
     from videomme_pipeline.recipes.reproduction import reproduce
@@ -150,6 +152,8 @@ def recipe_run(
         print_json(result)
     else:
         write("\n".join(result.lines()) + "\n")
+    if result.undecided is not None:
+        raise typer.Exit(UNDECIDED)
 
 
 def _ask(
@@ -160,10 +164,8 @@ def _ask(
     from videomme_pipeline.evaluation.writing import write_evaluation
 
     configuration = open_project().configuration
-    configuration.catalog.find(model)
     evaluation = f"{name}-{model}-{track}"
-    folder = configuration.folder / "evaluations"
-    path = write_evaluation(folder, evaluation, recipe.evaluation_of(model, track))
+    path = write_evaluation(configuration, evaluation, recipe.evaluation_of(model, track))
     note(f"The evaluation is {path}")
     for fact in recipe.not_proven(is_evaluated=True):
         note(f"Not kept: {fact}")

@@ -25,7 +25,7 @@ from videomme_pipeline.cli.stored_scores import (
     show_score_tables,
     stored_scores,
 )
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, ScoringError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.results_format import EvaluationResults
@@ -107,18 +107,23 @@ def scores(
     """Show stored scores. Nothing is built.
 
     For one benchmark, a row is an evaluation. For several, a row is a model with
-    its settings, and a column the headline score of a benchmark. A combination
-    that was not evaluated is empty. A score of only some of the questions shows
-    how many there are.
+    its settings, and a column the headline score of a benchmark with the name of
+    the evaluation. A combination that was not evaluated is empty. A score of only
+    some of the questions shows how many there are.
     """
     announce("Reading the results…")
-    from videomme_pipeline.reports.across import across_rows
+    from videomme_pipeline.reports.across import across_rows, with_settings
     from videomme_pipeline.reports.terminal.across import show_across
+    from videomme_pipeline.storage.tables import stored_settings
     from videomme_pipeline.warehouse.database import connect, query
 
     store = open_project().store
     with connect(store) as connection:
-        cells = query(connection, "select * from across_benchmarks order by all")
+        stored = query(connection, "select * from across_benchmarks order by all")
+    cells = [
+        with_settings(row, stored_settings(store.scores(row["benchmark"], row["evaluation"])))
+        for row in stored
+    ]
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
         known_name(names, name, "evaluated benchmark")
@@ -232,10 +237,15 @@ def _propose(
 
     from videomme_pipeline.fetch.hub import explained
     from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
+    from videomme_pipeline.scoring.scored_question import too_few_answers
 
     site, _, repository = to.partition(":")
     known_name(["hub"], site, "site")
     repository = model_repository(scored, repository)
+    if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
+        raise ScoringError(
+            f"{evaluation}: {problem}, so its score is not that of the benchmark; run it whole"
+        )
     path, text = f".eval_results/{evaluation}.yaml", write_eval_results(scored)
     print_findings(store, [evaluation])
     note(f"{path} of {repository}:")

@@ -12,6 +12,7 @@ from videomme_pipeline.cli.arguments import (
     BenchmarkNames,
     EvaluationNames,
     chosen_evaluations,
+    evaluations_to_run,
 )
 from videomme_pipeline.cli.context import (
     err,
@@ -79,15 +80,15 @@ def run(
     note(PLANNING)
     if dry_run:
         with open_for_plan(evaluations) as (project, history):
-            names = chosen_evaluations(project.configuration, evaluations, benchmark)
+            names = evaluations_to_run(project.configuration, evaluations, benchmark)
             if verify:
                 _verify(project)
-            _show_plan(project, history, names, as_json=as_json)
+            show_plan(project, history, names, as_json=as_json)
         return
     from videomme_pipeline.assets.run import refresh_project
 
     with open_for_run(evaluations) as (project, instance):
-        names = chosen_evaluations(project.configuration, evaluations, benchmark)
+        names = evaluations_to_run(project.configuration, evaluations, benchmark)
         if verify:
             _verify(project)
         refreshed = refresh_project(project, instance, names, max_cost)
@@ -208,7 +209,7 @@ def _verify(project: "Project") -> None:
         note(problem)
 
 
-def _show_plan(
+def show_plan(
     project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
 ) -> None:
     """Print what a run would build and request."""

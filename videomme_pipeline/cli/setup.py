@@ -42,6 +42,21 @@ def init(
         ),
     ] = None,
     annotations: Annotations = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|URL",
+            help="Model in models.yaml, or the URL of an endpoint, whose model is entered there. "
+            "Default: the model of this name, the only endpoint, or a baseline.",
+        ),
+    ] = None,
+    sampling: Annotated[
+        str, typer.Option(help="Sampling of the frames, or none.")
+    ] = "uniform_n-16",
+    subtitles: Annotated[str, typer.Option(help="Alignment of the subtitles, or none.")] = "none",
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="VIDEOS", help="Evaluate only so many videos.")
+    ] = None,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Write the evaluations of the demo into the new project."),
@@ -57,28 +72,41 @@ def init(
 ) -> None:
     """Write a new project, an evaluation file with comments, or the declaration of a benchmark.
 
-    Without a name, the files of a project are written into the current folder. A
+    The files of a project are written into the current folder, if it has none. A
     file that exists is never changed. If the name is a folder with videos and
     annotations (JSON, JSON lines, CSV, TSV or Parquet), and there is no benchmark
     of that name, its declaration is written.
     """
     from videomme_pipeline.configuration import is_name
-    from videomme_pipeline.evaluation.writing import write_declaration, write_example
+    from videomme_pipeline.evaluation.writing import (
+        usual_model,
+        write_declaration,
+        write_endpoint,
+        write_example,
+    )
+    from videomme_pipeline.project.project import configuration_folder, is_project
 
     if schema:
         _write_schemas()
         return
     if name is None:
-        if annotations or named_benchmark:
-            option = "--annotations" if annotations else f"--benchmark {named_benchmark}"
-            raise ConfigurationError(
-                f"{option}: give the name of the new evaluation or the folder of the new "
-                "benchmark, too"
-            )
+        given = {"--annotations": annotations, "--benchmark": named_benchmark, "--model": model}
+        for option, value in given.items():
+            if value is not None:
+                raise ConfigurationError(
+                    f"{option} {value}: give the name of the new evaluation or the folder of the "
+                    "new benchmark, too"
+                )
         _init_project(demo=demo)
+        note(
+            "Check the project, then build and show its scores: videomme doctor, videomme run\n"
+            "Write an evaluation of your model: videomme init my-model --model URL"
+        )
         return
     if demo:
         raise ConfigurationError(f"--demo writes a whole project; leave out {name}")
+    if not is_project(configuration_folder()):
+        _init_project(demo=False)
     configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
         path = write_declaration(configuration.folder, benchmark, Path(name), annotations)
@@ -98,8 +126,13 @@ def init(
             f"videomme init {name} --benchmark my-set"
         )
     chosen_evaluations(configuration, None, [benchmark])
-    path = write_example(configuration.folder / "evaluations", name, benchmark)
-    note(f"Wrote {path}. Edit it, then: videomme run {name}")
+    if model is not None and "://" in model:
+        model = write_endpoint(configuration, model)
+        configuration = open_project().configuration
+    model = model or usual_model(configuration, name)
+    keys = {"benchmark": benchmark, "model": model, "sampling": sampling, "subtitles": subtitles}
+    path = write_example(configuration, name, keys, limit)
+    note(f"Wrote {path}, which evaluates {model}. Edit it, then: videomme run {name}")
 
 
 def _init_project(*, demo: bool) -> None:
@@ -111,13 +144,11 @@ def _init_project(*, demo: bool) -> None:
         raise ConfigurationError(
             f"{Path.cwd()}: no file can be written here; change to a folder of your own"
         )
-    for path in write_project(Path(), configuration_folder(), demo=demo):
+    written = write_project(Path(), configuration_folder(), demo=demo)
+    for path in written:
         note(f"Wrote {path}")
-    note(
-        "Every other file of the project exists and is unchanged.\n"
-        "Check the project, then build and show its scores: videomme doctor, videomme run\n"
-        "Write an evaluation of your model: videomme init my-model"
-    )
+    if not written:
+        note("Every file of the project exists and is unchanged.")
 
 
 def _write_schemas() -> None:

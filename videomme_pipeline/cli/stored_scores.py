@@ -1,6 +1,7 @@
 """Scores of an evaluation by its name, or of a results file, and what blocks their citation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.reports.terminal.console import PlainConsole
-    from videomme_pipeline.scoring.audit.findings import AuditedRun
+    from videomme_pipeline.scoring.findings.run import Run
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.layout import Store
 
@@ -69,42 +70,35 @@ def note_same_answers(
     names: tuple[str, str], runs: "Sequence[Sequence[ScoredQuestion]]"
 ) -> str | None:
     """Print a note if two runs have the same answers, and return its text."""
-    from videomme_pipeline.scoring.audit.sameness import same_answers_fact, same_pairs
+    from videomme_pipeline.scoring.findings.sameness import same_pairs
 
-    for _, _, same in same_pairs(runs, requests_are_stored=False):
-        fact = same_answers_fact(same, names)
+    for _, _, same in same_pairs(runs, requests_are_stored=[False, False]):
+        fact = (
+            f"{names[0]} and {names[1]} have {same.fact}, so they are probably one run; cite only "
+            "one of these scores"
+        )
         note(f"Note: {fact}")
         return fact
     return None
 
 
-def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "AuditedRun":
+def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "Run":
     """The run in a results file, or that of an evaluation.
 
     Raises:
         ConfigurationError: if there is neither such a file nor such an evaluation.
     """
-    from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.benchmarks.registry import find_benchmark
-    from videomme_pipeline.benchmarks.selection import Selection, group_by_video
-    from videomme_pipeline.scoring.audit.findings import AuditedRun
-    from videomme_pipeline.storage.tables import read_rows
-
     if names_files(name, store) or store is None:
         from videomme_pipeline.formats.score_file import audited_file
 
         return audited_file(Path(name), options)
-    rows, settings = rows_and_settings(name, store, options)
-    questions = read_rows(store.questions(rows[0].benchmark), Question)
-    by_id = {question.question_id: question for question in questions}
-    selected = Selection.stored_in(settings).of(group_by_video(questions))
-    return AuditedRun(
-        name=name,
-        benchmark=find_benchmark(rows[0].benchmark),
-        expected=sum(map(len, selected.values())),
-        questions=by_id,
-        rows=[row for row in rows if row.question_id in by_id],
-    )
+    from videomme_pipeline.warehouse.database import connect
+    from videomme_pipeline.warehouse.evidence import stored_runs
+
+    rows, _ = rows_and_settings(name, store, options)
+    with connect(store) as connection:
+        (run,) = stored_runs(connection, store, rows[0].benchmark, name)
+    return replace(run, answers=rows)
 
 
 def _not_found(name: str, evaluations: Sequence[str]) -> str:
@@ -190,9 +184,9 @@ def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, 
 
 def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
     """Print the open findings on standard error, so that tables can be read by programs."""
-    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.findings import show_citation
 
-    show_findings(err, open_findings(store, evaluations))
+    show_citation(err, open_findings(store, evaluations))
 
 
 def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
@@ -214,11 +208,11 @@ def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[d
 
 def show_score_tables(console: "PlainConsole", tables: dict[str, list[dict[str, Any]]]) -> None:
     """Print the result of `score_tables`. Findings go to standard error."""
-    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.findings import show_citation
     from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
 
     show_scores(console, tables["scores"])
     show_repeats(console, tables["repeats"])
     if any(0 < row["failed"] < row["responses"] for row in tables["scores"]):
         note("≥ is a lower bound: failed questions count as wrong.")
-    show_findings(err, tables["citation"])
+    show_citation(err, tables["citation"])

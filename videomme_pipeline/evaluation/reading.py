@@ -75,7 +75,21 @@ def read_evaluation(
             value and the valid values.
     """
     check_name(path.stem, path)
-    file = parse_spec(read_yaml(path), EvaluationFile, str(path))
+    return parse_evaluation(read_yaml(path), path, benchmarks, catalog)
+
+
+def parse_evaluation(
+    keys: Mapping[str, Any],
+    path: Path,
+    benchmarks: Mapping[str, BenchmarkSettings],
+    catalog: Catalog,
+) -> Evaluation:
+    """The evaluation that a file at `path` with these `keys` describes. The file may be missing.
+
+    Raises:
+        ConfigurationError: as `read_evaluation` does.
+    """
+    file = parse_spec(keys, EvaluationFile, str(path))
     if file.benchmark not in benchmarks:
         raise ConfigurationError(
             f"{path}: benchmark `{file.benchmark}` is not set up in benchmarks.yaml, "

@@ -1,5 +1,6 @@
 """The files that `videomme init` writes."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -9,10 +10,14 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
-from videomme_pipeline.configuration import read_yaml
-from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.evaluation.folder import OWN_BENCHMARKS, reserved_columns
-from videomme_pipeline.evaluation.reading import check_name
+from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
+from videomme_pipeline.errors import ConfigurationError, listed
+from videomme_pipeline.evaluation.folder import OWN_BENCHMARKS, Configuration, reserved_columns
+from videomme_pipeline.evaluation.reading import check_name, parse_evaluation
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.served import list_models
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.storage.publish import publish
@@ -32,6 +37,14 @@ _FILES = (
     "storage",
 )
 _EVALUATIONS = "evaluations"
+_BASELINE = "longest-option"
+_PROFILES = {
+    "vllm": Profile.VLLM,
+    "sglang": Profile.SGLANG,
+    "llamacpp": Profile.LLAMA_CPP,
+    "library": Profile.OLLAMA,
+}
+"""The profile of a server by the `owned_by` of its models."""
 _WORKSPACE = """\
 load_from:
   - python_module:
@@ -62,43 +75,113 @@ def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path
     return list(missing)
 
 
-def write_example(folder: Path, name: str, benchmark: str) -> Path:
+def write_example(
+    configuration: Configuration,
+    name: str,
+    keys: Mapping[str, str],
+    videos: int | None = None,
+) -> Path:
     """Write a commented evaluation file to start from, and return its path.
 
+    `keys` are `benchmark`, `model`, `sampling` and `subtitles`. `videos` is the number of videos in
+    a subset, or None for all.
+
     Raises:
-        ConfigurationError: if the file exists, or the name is not valid for an evaluation.
+        ConfigurationError: if the file exists, the name is not valid for an evaluation, or the
+            evaluation has a mistake. No file is then written.
     """
-    path = folder / f"{name}.yaml"
-    check_name(name, path)
+    path = _new_file(configuration, name)
     if path.exists():
         raise ConfigurationError(f"{path}: an evaluation with this name exists; choose another")
-    declared = find_benchmark(benchmark)
+    declared = find_benchmark(keys["benchmark"])
     facets = [facet.column for facet in declared.shown_facets]
+    strata = f", stratify: [{', '.join(facets[:2])}]" if facets else ""
+    subset = f"# subset: {{videos: 90{strata}, seed: 7}}"
+    if videos is not None:
+        subset = f"subset: {{videos: {videos}, seed: 7}}"
     example = Template(_EXAMPLE.read_text(encoding="utf-8")).substitute(
-        benchmark=benchmark,
+        keys,
         alignment=declared.alignment,
         prompt=declared.prompt,
         prompts=", ".join(TemplateName),
         readers=", ".join(ReaderName),
         duration="# duration: long    # short, medium or long\n" if "duration" in facets else "",
-        strata=f", stratify: [{', '.join(facets[:2])}]" if facets else "",
+        subset=subset,
     )
+    parse_evaluation(yaml.safe_load(example), path, configuration.benchmarks, configuration.catalog)
     publish(UPath(path), example.encode())
     return path
 
 
-def write_evaluation(folder: Path, name: str, keys: Mapping[str, object]) -> Path:
+def usual_model(configuration: Configuration, name: str) -> str:
+    """The model of a new evaluation `name`: the entry of that name, or the only endpoint.
+
+    Without either, it is a baseline that needs no package, key or server.
+    """
+    models = configuration.catalog.models
+    endpoints = [spec.name for spec in models if isinstance(spec, RemoteSpec)]
+    if name in [spec.name for spec in models]:
+        return name
+    return endpoints[0] if len(endpoints) == 1 else _BASELINE
+
+
+def write_endpoint(configuration: Configuration, url: str) -> str:
+    """Add the model that the endpoint `url` serves to models.yaml, and return the entry's name.
+
+    A fragment of the URL names one of several models. An entry that exists is kept.
+
+    Raises:
+        ConfigurationError: if the endpoint serves several models or not the named one, or if
+            another entry has the name.
+        ModelError: if the endpoint does not list its models.
+    """
+    base_url, _, chosen = url.partition("#")
+    served = {model.id: model for model in list_models(base_url, None)}
+    if chosen and chosen not in served:
+        raise ConfigurationError(f"{base_url} serves no {chosen}, {nearest(chosen, list(served))}")
+    if not chosen and len(served) != 1:
+        raise ConfigurationError(
+            f"{base_url} serves {listed(list(served)) or 'no model'}; name one of them, as in "
+            f"--model '{base_url}#{next(iter(served), 'NAME')}'"
+        )
+    model = served[chosen or next(iter(served))]
+    name = re.sub(r"[^a-z0-9._-]+", "-", model.id.rpartition("/")[2].lower()).strip(".-")
+    entry: dict[str, object] = {"base_url": base_url, "model": model.id}
+    if profile := _PROFILES.get(model.owned_by or ""):
+        entry["profile"] = profile.value
+    path = configuration.folder / "models.yaml"
+    spec = parse_spec({"name": name, **entry}, EndpointSpec, f"{path}: model {name}")
+    names = configuration.catalog.names
+    if name in names and configuration.catalog.find(name) != spec:
+        raise ConfigurationError(
+            f"{path}: `{name}` is another model; write an entry for {base_url} under another name"
+        )
+    if name not in names:
+        before = path.read_text("utf-8") if path.exists() else ""
+        publish(UPath(path), f"{before}\n{yaml.safe_dump({name: entry}, sort_keys=False)}".encode())
+    return name
+
+
+def write_evaluation(configuration: Configuration, name: str, keys: Mapping[str, object]) -> Path:
     """Write an evaluation file with `keys`, and return its path. A file that is equal is kept.
 
     Raises:
-        ConfigurationError: if another evaluation has the name, or the name is not valid.
+        ConfigurationError: if another evaluation has the name, the name is not valid, or the
+            evaluation has a mistake. No file is then written.
     """
-    path = folder / f"{name}.yaml"
-    check_name(name, path)
+    path = _new_file(configuration, name)
+    parse_evaluation(keys, path, configuration.benchmarks, configuration.catalog)
     if not path.exists():
         publish(UPath(path), yaml.safe_dump(dict(keys), sort_keys=False).encode())
     elif read_yaml(path) != keys:
         raise ConfigurationError(f"{path}: the evaluation has other settings; rename it")
+    return path
+
+
+def _new_file(configuration: Configuration, name: str) -> Path:
+    """The file of the evaluation `name`, which may be missing."""
+    path = configuration.folder / _EVALUATIONS / f"{name}.yaml"
+    check_name(name, path)
     return path
 
 

@@ -1,15 +1,19 @@
 """The answers in a results file: at most one to each question and repeat.
 
+A response is missing if its cell is empty or the file states a failure beside it. In a table, a
+text that pandas reads as missing is a missing response, too, unless an option has this text:
+VLMEvalKit and the official v2 script score tables that pandas has read.
+
 Logs of several GPUs pad their batches, and a resumed run may append rows that exist already. Equal
 copies are one answer. Different answers are repeats only if the file numbers them, or has the same
 number of texts for every question. Otherwise nobody knows which one counts, and none does.
 """
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
+from videomme_pipeline.benchmarks.columns import letters_of, text_in
 from videomme_pipeline.benchmarks.question import Question, with_own_ids
 from videomme_pipeline.errors import listed
 from videomme_pipeline.fingerprint import fingerprint
@@ -17,16 +21,22 @@ from videomme_pipeline.formats.dataset_rows import text_of
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.formats.stored_facts import (
     completion_tokens,
+    failure,
     finish_reason,
     prompt_of,
     stated_letter,
 )
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
-from videomme_pipeline.scoring.audit.findings import StoredFacts
+from videomme_pipeline.scoring.findings.run import StoredFacts
 
 TEXT_COLUMNS = ("prediction", "response", "raw_output")
 """Names of the column with the model's response, in the order in which they are looked up."""
+_MISSING_IN_PANDAS = frozenset(
+    {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)  # fmt: skip
+"""Texts that `pandas.read_csv` reads as missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +53,11 @@ class Answers:
     stored: StoredFacts
 
 
-def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers:
-    """The answers in the rows of a file, whose order does not matter."""
+def answers_of(
+    rows: Sequence[tuple[Question, Row]], evaluation: str, *, is_table: bool = False
+) -> Answers:
+    """The answers in the rows of a file, or of a table with texts, whose order does not matter."""
+    missing = _MISSING_IN_PANDAS if is_table else frozenset[str]()
     numbers_copies = _numbers_copies(rows)
     given: dict[tuple[str, int], list[tuple[Question, Row]]] = defaultdict(list)
     questions = with_own_ids([question for question, _ in rows])
@@ -58,13 +71,13 @@ def answers_of(rows: Sequence[tuple[Question, Row]], evaluation: str) -> Answers
         texts = {
             (other.answer, text)
             for other, copy in copies
-            if (text := _response_text(copy)) is not None
+            if (text := _response_text(copy, other, missing)) is not None
         }
         if len(texts) > 1:
             error = f"{len(texts)} different answers in the results file"
             contradicted.append(question_id)
         else:
-            error = "no response in the results file"
+            error = failure(row) or "no response in the results file"
             if len(copies) > 1:
                 copied[question_id] += len(copies) - 1
         text = next(iter(texts))[1] if len(texts) == 1 else None
@@ -106,11 +119,12 @@ def _numbers_copies(rows: Sequence[tuple[Question, Row]]) -> bool:
     return len(set(copies.values())) == 1
 
 
-def _response_text(row: Row) -> str | None:
-    """The response in `row`; None for null and NaN."""
+def _response_text(row: Row, question: Question, missing: Set[str]) -> str | None:
+    """The response in `row`; None for an empty one, a failed one, and a text that is `missing`."""
     value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
-    is_absent = value is None or (isinstance(value, float) and math.isnan(value))
-    return None if is_absent else str(value)
+    text = text_in(value)
+    is_missing = text in missing and not letters_of(text or "", question.options)
+    return None if text is None or is_missing or failure(row) else str(value)
 
 
 def _repeat(row: Row) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from videomme_pipeline.benchmarks.columns import check_names, parse_json
-from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.formats.results_format import Row, TableRow
 
 _MEGABYTE = 1_000_000
 _MAX_RATIO = 10
@@ -146,7 +146,7 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
                 last = max(columns, default=0)
                 check_names([columns.get(column, "") for column in range(1, last + 1)])
             elif cells:
-                yield {columns[column]: text for column, text in cells.items()}
+                yield TableRow((columns[column], text) for column, text in cells.items())
             cells, number = {}, 0
 
 

@@ -17,16 +17,21 @@ from videomme_pipeline.benchmarks.columns import (
     letters_of,
     list_in,
     options_in,
+    text_in,
+    without_missing,
 )
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
+from videomme_pipeline.errors import one_line
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
 _BLANK = {"", "none", "nan", "null"}
+_FIRST_COLUMNS = {Letter.A, Letter.B}
+"""The first two of the columns of a table with one column per option."""
 
 
 SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
@@ -58,11 +63,11 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     Raises:
         ValueError: if `row` has no usable video id, options or answer, or an unknown label.
     """
-    video_id = text_of(row, "video_id")
+    video_id = name_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
-    options, text = _options(row), text_of(row, "question") or ""
-    answer = _letter(text_of(row, "answer") or "", options)
+    options, text = _options(row), text_in(row.get("question")) or ""
+    answer = _letter(text_in(row.get("answer")) or "", options)
     if answer is None:
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N or an option")
     if answer not in tuple(Letter)[: len(options)]:
@@ -71,10 +76,10 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     number = numbers.setdefault((text, options), 1 + len(numbers))
     return Question(
         benchmark=benchmark,
-        question_id=text_of(row, "question_id") or f"{video_id}-{number}",
+        question_id=name_of(row, "question_id") or f"{video_id}-{number}",
         video_id=video_id,
-        youtube_id=text_of(row, "videoID"),
-        url=text_of(row, "url"),
+        youtube_id=name_of(row, "videoID"),
+        url=name_of(row, "url"),
         question=text,
         options=options,
         answer=answer,
@@ -88,12 +93,12 @@ def annotated(row: Row, annotations: Annotations) -> Question:
     Raises:
         ValueError: if the annotations have no such question, or another answer to it.
     """
-    question_id, number = text_of(row, "question_id"), row.get("doc_id")
+    question_id, number = name_of(row, "question_id"), row.get("doc_id")
     question = annotations.by_id.get(question_id) if question_id else annotations.at(number)
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
         raise ValueError(f"the annotations have no question with the {named}")
-    text = (text_of(row, "answer") or question.answer).strip()
+    text = text_in(row.get("answer")) or question.answer
     index = question.letters.index(question.answer)
     is_index = text in (str(index), str(index + 1))
     if not is_index and _letter(text, question.options) != question.answer:
@@ -117,7 +122,7 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
 
     The indices begin with 0 if one is 0, and with 1 if one is the number of the options.
     """
-    answers = [text_of(row, "answer") or "" for row in rows]
+    answers = [text_in(row.get("answer")) or "" for row in rows]
     if not all(map(str.isdecimal, answers)) or not all(map(has_options, rows)):
         return rows
     first = 0 if "0" in answers else 1
@@ -138,7 +143,9 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
 
 def has_options(row: Row) -> bool:
     """True if `row` contains the options of its question."""
-    return bool(row.get("options")) and text_of(row, "video_id") is not None
+    return (bool(row.get("options")) or row.keys() >= _FIRST_COLUMNS) and text_of(
+        row, "video_id"
+    ) is not None
 
 
 def dataset_row(question: Question) -> dict[str, Any]:
@@ -171,11 +178,23 @@ def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def text_of(row: Row, column: str) -> str | None:
-    """The text in `column`; None for null, NaN and the words that tables write for them."""
+    """The id or the facet in `column`; None for null, NaN and the words that tables write for them.
+
+    These words may be the text of an answer, an option or a response.
+    """
     value = row.get(column)
     if value is None or str(value).strip().lower() in _BLANK:
         return None
     return str(value)
+
+
+def name_of(row: Row, column: str) -> str | None:
+    """The name, id or value in `column` as one printable line, or None as in `text_of`.
+
+    Reports, logs and CI outputs show it.
+    """
+    text = text_of(row, column)
+    return None if text is None else one_line(text)
 
 
 def _facets(row: Row, benchmark: str) -> Facets:
@@ -194,7 +213,7 @@ def _facets(row: Row, benchmark: str) -> Facets:
 def _facet(
     row: Row, column: str, kind: type, closed: Sequence[FacetValue] | None
 ) -> FacetValue | None:
-    text = text_of(row, column)
+    text = name_of(row, column)
     if text is None:
         return None
     if closed and text not in closed:
@@ -206,8 +225,10 @@ def _facet(
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """The options from a list, a map, a text with one per line (v2), or a list as text."""
+    """The options from a list, a map, a text with one per line (v2), a list as text, or columns."""
     value = row.get("options")
+    if not value and row.keys() >= _FIRST_COLUMNS:
+        value = {letter: row[letter] for letter in Letter if letter in row}
     if isinstance(value, Mapping):
         value = options_in(value)
     if isinstance(value, str) and value.lstrip().startswith("["):
@@ -218,4 +239,4 @@ def _options(row: Row) -> tuple[str, ...]:
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or not value:
         raise ValueError("it has no `options`")
-    return tuple(str(option) for option in value)
+    return tuple(without_missing(value))

@@ -4,10 +4,13 @@ import csv
 import glob
 import io
 import json
+import os
 import re
+import select
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
@@ -18,14 +21,12 @@ from videomme_pipeline.benchmarks.columns import (
 )
 from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
 from videomme_pipeline.formats.archives import largest_content, read_archive
-from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.formats.results_format import Row, TableRow
 
+FIRST_BYTE_SECONDS = 30.0
+"""Time until a pipe must have the first byte of the results."""
+MAX_PIPE_BYTES = 1 << 28
 _MAX_FIELD_CHARACTERS = 1 << 30
-_MISSING_IN_PANDAS = frozenset(
-    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-)  # fmt: skip
-"""Fields that `pandas.read_csv` reads as missing."""
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
@@ -56,13 +57,17 @@ def files_of_run(name: Path) -> list[Path]:
 def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     """The objects in the file at `path`, which may have any name, and remarks about them.
 
-    Texts of tables that pandas reads as missing ("NA", "nan", "" …) are missing here too. The
-    official v2 script does the same, because it writes and reads a CSV file before it scores.
-
     Raises:
         ScoringError: if the file is missing, unreadable or not a list of objects.
     """
     kind = "a results file"
+    if path.is_fifo():
+        with TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            copy.write_bytes(_read_pipe(path))
+            return read_rows_of(copy)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ScoringError(f"{path}: this is a device or a socket; save the results as a file")
     try:
         kind, parse = _detected(path)
         published = parse()
@@ -80,6 +85,28 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
         return rows, []
     halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
     return rows, [f"rows with a text cut inside a character, which is now U+FFFD: {halves}"]
+
+
+def _read_pipe(path: Path) -> bytes:
+    """The content of a pipe, such as that of `videomme score <(program)`.
+
+    Raises:
+        ScoringError: if nothing comes, or too much.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:  # noqa: PTH123 - a number
+        if not select.select([pipe], [], [], FIRST_BYTE_SECONDS)[0]:
+            raise ScoringError(
+                f"{path}: nothing was written to this pipe in {FIRST_BYTE_SECONDS:.0f} s; write "
+                "the results to a file"
+            )
+        os.set_blocking(pipe.fileno(), True)
+        content = pipe.read(MAX_PIPE_BYTES + 1)
+    if len(content) > MAX_PIPE_BYTES:
+        raise ScoringError(
+            f"{path}: more than {MAX_PIPE_BYTES:,} bytes came from this pipe; write the results "
+            "to a file"
+        )
+    return content
 
 
 def _check_size(rows: Sequence[object], largest: int) -> None:
@@ -175,8 +202,7 @@ def _parse_parquet(path: Path) -> list[Any]:
 
 
 def _parse_archive(path: Path) -> list[Any]:
-    rows = read_archive(path, largest_content(path))
-    return [_with_missing(row) if isinstance(row, Mapping) else row for row in rows]
+    return read_archive(path, largest_content(path))
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:
@@ -189,12 +215,5 @@ def _parse_table(text: str, delimiter: str) -> list[Any]:
         if len(fields) > len(columns):
             raise ValueError(f"line {reader.line_num}: more fields than columns")
         if fields:
-            rows.append(_with_missing(dict(zip(columns, fields, strict=False))))
+            rows.append(TableRow(zip(columns, fields, strict=False)))
     return rows
-
-
-def _with_missing(row: Row) -> Row:
-    return {
-        column: None if isinstance(value, str) and value in _MISSING_IN_PANDAS else value
-        for column, value in row.items()
-    }

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,7 +30,7 @@ from videomme_pipeline.formats.dataset_rows import (
     with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
-from videomme_pipeline.formats.results_format import EvaluationResults, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import EvaluationResults, ResultsFormat, Row, TableRow
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
@@ -93,7 +93,8 @@ def read_results(
     Raises:
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
     """
-    form, rows, notes, remarks, has_shards = _rows_of_run(path, skip_missing, columns)
+    contents = _contents_of_run(path, skip_missing, columns)
+    form, rows, notes = contents.form, contents.rows, contents.notes
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
     if isinstance(annotations, Path):
@@ -113,7 +114,7 @@ def read_results(
         try:
             if dataset is None or has_options(row):
                 question = question_of(row, benchmark, seen)
-            elif has_shards and text_of(row, "question_id") is None:
+            elif contents.has_shards and text_of(row, "question_id") is None:
                 raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")  # noqa: TRY301
             else:
                 question = annotated(row, dataset)
@@ -130,29 +131,45 @@ def read_results(
             f"{path}: recognized as {form.name}, but no row can be used; "
             f"{f'{notes[0]}. {advice_for_rows}' if notes and rows else 'it is empty'}"
         )
-    answers = answers_of(questions, path.stem)
+    answers = answers_of(questions, path.stem, is_table=contents.is_table)
     return replace(
         answers,
         notes=(*notes, *answers.notes),
-        remarks=(*remarks, *answers.remarks),
-        stored=replace(answers.stored, left_out=(*notes, *remarks)),
+        remarks=(*contents.remarks, *answers.remarks),
+        stored=replace(answers.stored, left_out=(*notes, *contents.remarks)),
     )
 
 
-def _rows_of_run(
-    path: Path, skip_missing: bool, columns: Mapping[str, str]
-) -> tuple[ResultsFormat, list[Row], list[str], list[str], bool]:
-    """As `_dataset_rows`, of all files of a run; and True if there are several."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contents:
+    """The rows of a file, or of a run in several files.
+
+    `notes` are about videos that were left out, `remarks` about files and texts. `is_table` is True
+    if the cells are texts.
+    """
+
+    form: ResultsFormat
+    rows: list[Row]
+    notes: list[str]
+    remarks: list[str]
+    is_table: bool
+    has_shards: bool = False
+
+
+def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Contents:
+    """The contents of all files of a run."""
     files = files_of_run(path)
     is_one_file = files == [path]
-    parts = {}
+    parts = dict[Path, _Contents]()
     left_out = list[str]()
     for file in files:
         if not is_one_file and (file.name.startswith(".") or file.suffix not in _SUFFIXES):
             left_out.append(file.name)
             continue
+        if not is_one_file and file.is_fifo():
+            raise ScoringError(f"{file}: this is a pipe, which may never end; remove it")
         try:
-            parts[file] = _dataset_rows(file, skip_missing, columns)
+            parts[file] = _contents(file, skip_missing, columns)
         except _NoAnswersError as error:
             if is_one_file:
                 raise ScoringError(str(error)) from None
@@ -161,31 +178,34 @@ def _rows_of_run(
         raise ScoringError(
             f"{path}: no file in it has answers: {listed(left_out) or 'it is empty'}"
         )
-    kinds = {part[0].name: file.name for file, part in parts.items()}
+    kinds = {part.form.name: file.name for file, part in parts.items()}
     if len(kinds) > 1:
         formats = ", ".join(f"{name} is {kind}" for kind, name in kinds.items())
         raise ScoringError(
             f"{path}: its files have different formats ({formats}); score each alone"
         )
-    form = next(iter(parts.values()))[0]
-    rows = [row for part in parts.values() for row in part[1]]
-    notes = [note for part in parts.values() for note in part[2]]
-    remarks = [remark for part in parts.values() for remark in part[3]]
+    remarks = [remark for part in parts.values() for remark in part.remarks]
     if left_out:
         remarks.append(f"files without answers, which are left out: {listed(left_out)}")
-    return form, rows, notes, remarks, len(parts) > 1
+    return _Contents(
+        form=next(iter(parts.values())).form,
+        rows=[row for part in parts.values() for row in part.rows],
+        notes=[note for part in parts.values() for note in part.notes],
+        remarks=remarks,
+        is_table=all(part.is_table for part in parts.values()),
+        has_shards=len(parts) > 1,
+    )
 
 
-def _dataset_rows(
-    path: Path, skip_missing: bool, columns: Mapping[str, str]
-) -> tuple[ResultsFormat, list[Row], list[str], list[str]]:
-    """The format of the file, its rows, notes about videos that were left out, and remarks."""
+def _contents(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Contents:
+    """The contents of one file."""
     objects, remarks = read_rows_of(path)
     if not objects:
         raise ScoringError(f"{path}: contains no results")
     for aggregate, keys in _AGGREGATES.items():
         if len(objects) == 1 and keys <= objects[0].keys():
             raise _NoAnswersError(f"{path}: this is {aggregate}")
+    is_table = isinstance(objects[0], TableRow)
     objects = [*with_columns(objects, columns, path)]
     form = next((form for form in FORMATS.values() if any(map(form.recognizes, objects))), _PLAIN)
     notes, missing, empty = list[str](), list[str](), list[str]()
@@ -219,7 +239,7 @@ def _dataset_rows(
             "--columns prediction=COLUMN, or convert the file to the official template. "
             f"{advice(objects[0])}"
         )
-    return form, rows, notes, remarks
+    return _Contents(form=form, rows=rows, notes=notes, remarks=remarks, is_table=is_table)
 
 
 class _NoAnswersError(Exception):

@@ -18,6 +18,10 @@ Row = Mapping[str, Any]
 """One object of a results file: a question, or a video with its questions."""
 
 
+class TableRow(dict[str, Any]):
+    """A row of a CSV or TSV file or of a workbook, whose cells are texts."""
+
+
 def mapping_or_empty(value: object) -> Mapping[str, Any]:
     """`value` if it is a mapping, else an empty mapping."""
     return value if isinstance(value, Mapping) else {}

@@ -18,7 +18,7 @@ from videomme_pipeline.formats.answers import Answers
 from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_results
 from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
-from videomme_pipeline.scoring.audit.findings import AuditedRun
+from videomme_pipeline.scoring.findings.run import Run
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
@@ -92,20 +92,18 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     return replace(score_rows(rows, options, imported.notes), remarks=imported.remarks)
 
 
-def audited_file(path: Path, options: ScoreOptions) -> AuditedRun:
+def audited_file(path: Path, options: ScoreOptions) -> Run:
     """The run whose results are in `path`.
 
     Raises:
         ScoringError: as `score_file` does.
     """
     imported, scored = _score_answers(path, options)
-    benchmark = find_benchmark(options.benchmark)
-    return AuditedRun(
+    return Run(
         name=str(path),
-        benchmark=benchmark,
-        expected=benchmark.size.questions,
+        benchmark=find_benchmark(options.benchmark),
         questions={question.question_id: question for question, _ in scored},
-        rows=[row for _, row in scored],
+        answers=[row for _, row in scored],
         stored=imported.stored,
     )
 

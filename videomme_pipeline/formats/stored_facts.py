@@ -1,4 +1,4 @@
-"""Columns of results files beside the response: stated letters, prompts and ends of answers.
+"""Columns of results files beside the response: letters, prompts, failures and ends of answers.
 
 Tools have many names for the same column. A format whose values are nested puts them into its rows
 under one of these names.
@@ -15,7 +15,11 @@ _SCORES = ("score", "is_correct", "hit")
 _PROMPTS = ("prompt", "input")
 _TOKENS = ("token_counts", "token_usage", "usage", "completion_tokens", "output_tokens")
 _ENDS = ("finish_reason", "stop_reason")
-COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ENDS, "doc_hash")
+_ERRORS = ("error", "error_code", "error_info")
+_STATES = ("is_success", "success", "status", *_ENDS)
+_NO_ERROR = {"", "0", "[]", "{}", "false", "nan", "none", "null"}
+_FAILED = {"0", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
+COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ERRORS, *_STATES, "doc_hash")
 """The names of these columns."""
 
 
@@ -47,6 +51,14 @@ def finish_reason(row: Row) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def failure(row: Row) -> str:
+    """The failure that the file states beside a text, such as "is_success: False", or ""."""
+    words = {name: str(row[name]).strip().lower() for name in (*_ERRORS, *_STATES) if name in row}
+    failed = [name for name in _ERRORS if words.get(name, "") not in _NO_ERROR]
+    failed += [name for name in _STATES if words.get(name) in _FAILED]
+    return f"{failed[0]}: {row[failed[0]]}"[:200] if failed else ""
+
+
 def beside(row: Row, *nested: Any) -> dict[str, Any]:
     """The known columns of `row` and of the mappings that are nested in it."""
     mappings: Iterable[Mapping[str, Any]] = map(mapping_or_empty, (*nested, row))
@@ -54,7 +66,7 @@ def beside(row: Row, *nested: Any) -> dict[str, Any]:
 
 
 def _first(row: Row, names: Iterable[str]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
+    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
 
 
 def _tokens(value: Any) -> int | None:

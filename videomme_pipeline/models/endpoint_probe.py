@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.errors import ModelError
+from videomme_pipeline.errors import Finding, ModelError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -26,7 +26,6 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation, Reply, Request, ResponseFailure, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.container import index_packets
-from videomme_pipeline.videos.integrity import Finding
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -55,7 +54,7 @@ _EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames o
 """Starts of the names of checks with the same finding at equal endpoints."""
 _NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
 _GENERATION = Generation(temperature=None, max_tokens=256)
-_ok, _warning, _failed = Finding.ok, Finding.warning, Finding.failed
+_ok, _warning, _failed = Finding.ok, Finding.warning, Finding.error
 
 
 async def probe_endpoints(
@@ -84,11 +83,11 @@ def _compared(
 ) -> Finding:
     """The finding about an endpoint: that it shows a model the same as the first endpoint."""
     check = f"endpoint {_address(spec)}"
-    shown = {finding.check: finding.message for finding in expected}
+    shown = {finding.check: finding.summary for finding in expected}
     different = [
-        f"{finding.check}: {finding.message}"
+        f"{finding.check}: {finding.summary}"
         for finding in findings
-        if finding.check.startswith(_EQUAL_CHECKS) and finding.message != shown.get(finding.check)
+        if finding.check.startswith(_EQUAL_CHECKS) and finding.summary != shown.get(finding.check)
     ]
     if different:
         message = f"differs from {_address(first)}: {'; '.join(different)}"

@@ -95,6 +95,9 @@ class ModelSpec(Spec, ABC):
         """False for a baseline that ignores the frames."""
         return True
 
+    def check_installed(self) -> None:
+        """Raise ModelError if a package that the model needs is not installed."""
+
     def with_weights(self, name: str, weights: str) -> Self | None:
         """This model under another name, with other weights. None if it names no weights."""
         if "weights" not in type(self).model_fields:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 _SECRET_NAME = re.compile(r"SECRET|PASSWORD|PASSWD|CREDENTIAL|(KEY|TOKEN|URL)S?$")
+_SECRET_WORDS = frozenset({"PAT", "PASS", "PWD", "AUTH", "DSN", "WEBHOOK", "COOKIE"})
 _STORAGE_NAME = re.compile(r"(AWS|AZURE_STORAGE|GOOGLE_APPLICATION|FSSPEC)_")
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
 _key_variables: set[str] = set()
@@ -32,8 +33,10 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     """The variables of `environment` that a child process may see: all but those with secrets.
 
     A variable has a secret if it was registered, if its name contains SECRET, PASSWORD, PASSWD or
-    CREDENTIAL or ends in KEY, TOKEN or URL, or if its value is a URL with a password. Credentials
-    of object stores are kept, because children store frames.
+    CREDENTIAL or ends in KEY, TOKEN or URL, if PAT, PASS, PWD, AUTH, DSN, WEBHOOK or COOKIE is one
+    of several words in its name (`GITHUB_PAT`, not `PWD`), or if its value is a URL with a
+    password. Credentials of object stores are kept, because children store frames, and so is
+    `SSH_AUTH_SOCK`, the path of a socket.
 
     Every child gets this environment, except the processes of Dagster, since they ask models. A
     child that runs pip also gets the variables of pip and of proxies.
@@ -46,7 +49,9 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
 def _has_secret(name: str, value: str) -> bool:
     if _STORAGE_NAME.match(name):
         return False
-    is_secret = name in _key_variables or _SECRET_NAME.search(name)
+    words = name.split("_")
+    has_secret_word = words[1:] and words[-1] != "SOCK" and not _SECRET_WORDS.isdisjoint(words)
+    is_secret = name in _key_variables or _SECRET_NAME.search(name) or has_secret_word
     return bool(is_secret or has_password(value))
 
 

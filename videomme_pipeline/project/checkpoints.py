@@ -12,7 +12,13 @@ from pydantic import Field
 from upath import UPath
 
 from videomme_pipeline.configuration import is_name, parse_spec, read_yaml
-from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError, listed
+from videomme_pipeline.errors import (
+    ConfigurationError,
+    ScoringError,
+    VideoMMEError,
+    listed,
+    printable,
+)
 from videomme_pipeline.evaluation.checkpoints import checkpoint_evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
@@ -20,7 +26,6 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.trackers import Tracker
 from videomme_pipeline.reports.gate import sentence
-from videomme_pipeline.reports.terminal.console import printable
 from videomme_pipeline.scoring.checkpoint import (
     EVALUATED,
     Checkpoint,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.recipes.recipe import OVERALL, find_recipe
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, too_few_answers
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.scoring.statistics.estimates import balanced_weights, clustered_mean
 
@@ -21,7 +21,8 @@ Shares = tuple[float | None, float | None, float | None]
 class PublishedComparison:
     """A published accuracy and ours, in percent. `part` is a value of a facet, or `overall`.
 
-    `is_consistent` is True if the published value is in the 95% interval, and None without one.
+    `is_consistent` is True if the published value is in the 95% interval. It is None without an
+    interval, and with too few answers for a verdict.
     """
 
     part: str
@@ -34,8 +35,10 @@ class PublishedComparison:
     def __str__(self) -> str:
         """The comparison as one line."""
         line = f"published {self.published:.1f}, here {self.here:.1f}"
-        if self.is_consistent is None:
+        if self.low is None:
             return f"{line}: no interval"
+        if self.is_consistent is None:
+            return f"{line}, 95% CI {self.low:.1f} to {self.high:.1f}: undecided"
         difference = f"{self.here - self.published:+.1f} points, not consistent"
         verdict = "consistent" if self.is_consistent else difference
         return f"{line}, 95% CI {self.low:.1f} to {self.high:.1f}: {verdict}"
@@ -43,7 +46,10 @@ class PublishedComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """The result of a reproduction. The first value is the total."""
+    """The result of a reproduction. The first value is the total.
+
+    `undecided` is the reason why no value has a verdict, or None.
+    """
 
     recipe: str
     track: str
@@ -53,12 +59,15 @@ class Reproduction:
     not_published: tuple[str, ...]
     contradicted_by: tuple[str, ...]
     notes: tuple[str, ...]
+    undecided: str | None = None
 
     def lines(self) -> Iterator[str]:
         """The comparison, line by line, and everything that is not proven."""
         for value in self.values:
             title = f"{self.recipe}, {self.track}, grade {self.grade}"
             yield f"{title if value.part == OVERALL else value.part}: {value}"
+        if self.undecided is not None:
+            yield f"Undecided: {self.undecided}"
         yield from (f"Not proven: {text}" for text in self.not_proven)
         if self.not_published:
             yield f"Not published: {', '.join(self.not_published)}"
@@ -90,6 +99,7 @@ def reproduce(
         notes = [*notes, f"frames and sizes equal those of {recipe.certified}, as a test compares"]
     elif is_evaluated:
         notes = [*notes, "frames and sizes were not compared with the authors' code"]
+    undecided = too_few_answers(rows, recipe.questions or benchmark.size.questions)
     if recipe.counts_answered_only:
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]
@@ -106,7 +116,7 @@ def reproduce(
         track=track,
         grade=recipe.grade.value,
         values=tuple(
-            _compare(part, published, accuracies[part])
+            _compare(part, published, accuracies[part], is_decided=undecided is None)
             for part, published in recipe.published[track].items()
             if part in accuracies
         ),
@@ -118,6 +128,7 @@ def reproduce(
             for of_track, values in find_recipe(other).published.items()
         ),
         notes=tuple(filter(None, [*notes, recipe.note])),
+        undecided=undecided,
     )
 
 
@@ -134,10 +145,12 @@ def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Shares:
     return mean.mean, mean.low, mean.high
 
 
-def _compare(part: str, published: float, shares: Shares) -> PublishedComparison:
+def _compare(
+    part: str, published: float, shares: Shares, *, is_decided: bool
+) -> PublishedComparison:
     here, low, high = (None if share is None else 100 * share for share in shares)
     is_consistent = None
-    if low is not None and high is not None:
+    if is_decided and low is not None and high is not None:
         is_consistent = low - _ROUNDING_POINTS <= published <= high + _ROUNDING_POINTS
     return PublishedComparison(
         part=part,

@@ -1,40 +1,86 @@
 """The headline scores of several benchmarks side by side: rows of the view `across_benchmarks`."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from statistics import fmean
 from typing import Any
 
-SETTINGS = ("model", "sampling", "track", "reader")
+from videomme_pipeline.models.video_llm import Generation
+from videomme_pipeline.subtitles.align import Alignment
+
+SETTINGS = (
+    "model", "sampling", "track", "subtitles", "prompt", "generation", "reader", "repeats",
+)  # fmt: skip
+
+
+def with_settings(row: Mapping[str, Any], specification: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the view with the settings in the stored `specification` of its evaluation.
+
+    The prompt of a benchmark is named without the benchmark, so that `authors` is one setting.
+    """
+    alignment = specification.get("alignment")
+    usual = Generation().model_dump()
+    changed = {
+        key: value
+        for key, value in (specification.get("generation") or {}).items()
+        if value != usual.get(key)
+    }
+    prompt = (specification.get("template") or {}).get("name", "")
+    return {
+        **row,
+        "subtitles": Alignment.model_validate(alignment).name if alignment else "none",
+        "prompt": prompt.removeprefix(f"{row['benchmark']}."),
+        "generation": ", ".join(f"{key} {value}" for key, value in changed.items()) or "default",
+        "repeats": str(row["repeats"]),
+    }
 
 
 def across_rows(
     cells: Sequence[Mapping[str, Any]], benchmarks: Sequence[str], *, average: bool
 ) -> list[dict[str, Any]]:
-    """One row per settings that were evaluated on one of `benchmarks`, the most complete first.
+    """The evaluations by their settings, those of the most complete settings first.
 
-    `cells` are rows of the view `across_benchmarks`. `scores` has a cell for each of `benchmarks`,
-    or None where nothing was evaluated. With `average`, a row has the mean of its scores, or None
-    unless each of `benchmarks` was evaluated completely.
+    `cells` are results of `with_settings`. `scores` of a row has a cell for each of `benchmarks`,
+    or None where nothing was evaluated. Several evaluations of one benchmark with the same settings
+    are in further rows, the most complete and newest one first. With `average`, a row has the mean
+    of its scores, or None unless each of `benchmarks` was evaluated completely.
     """
-    by_settings: dict[tuple[str, ...], dict[str, dict[str, Any] | None]] = {}
+    evaluated: dict[tuple[str, ...], dict[str, list[Mapping[str, Any]]]] = {}
     for cell in cells:
-        scores = by_settings.setdefault(tuple(cell[name] for name in SETTINGS), {})
-        if cell["benchmark"] in benchmarks and cell["score"] is not None:
-            others = {*SETTINGS, "benchmark"}
-            scores[cell["benchmark"]] = {k: v for k, v in cell.items() if k not in others}
-    rows = [
-        dict(zip(SETTINGS, settings, strict=True))
-        | {"scores": {name: scores.get(name) for name in benchmarks}}
-        | ({"average": _average(scores, benchmarks)} if average else {})
-        for settings, scores in by_settings.items()
-        if scores
-    ]
+        if cell["benchmark"] in benchmarks:
+            settings = tuple(cell[name] for name in SETTINGS)
+            by_benchmark = evaluated.setdefault(settings, defaultdict(list))
+            by_benchmark[cell["benchmark"]].append(cell)
+    rows = []
+    for settings, by_benchmark in evaluated.items():
+        columns = [sorted(by_benchmark[name], key=_rank, reverse=True) for name in benchmarks]
+        for scores in zip_longest(*columns):
+            row: dict[str, Any] = dict(zip(SETTINGS, settings, strict=True))
+            row["scores"] = dict(zip(benchmarks, map(_without_settings, scores), strict=True))
+            if average:
+                row["average"] = _average(scores)
+            rows.append(row)
     return sorted(rows, key=lambda row: sum(cell is None for cell in row["scores"].values()))
 
 
-def _average(scores: Mapping[str, Any], benchmarks: Sequence[str]) -> float | None:
-    """The mean over all benchmarks, or None if one is missing or incomplete."""
-    cells = [scores.get(name) for name in benchmarks]
-    if any(cell is None or not cell["complete"] for cell in cells):
+def _rank(cell: Mapping[str, Any]) -> tuple[bool, str]:
+    return cell["complete"], str(cell["answered_at"])
+
+
+def _without_settings(cell: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if cell is None:
         return None
-    return fmean(cell["score"] for cell in cells if cell is not None)
+    left_out = {*SETTINGS, "benchmark", "answered_at"}
+    return {key: value for key, value in cell.items() if key not in left_out}
+
+
+def _average(cells: Sequence[Mapping[str, Any] | None]) -> float | None:
+    """The mean over all benchmarks, or None if one is missing or incomplete.
+
+    An accuracy and a group score have no mean.
+    """
+    complete = [cell for cell in cells if cell is not None and cell["complete"]]
+    scores = [cell["score"] for cell in complete]
+    are_alike = len({cell["metric"] == "group_score" for cell in complete}) == 1
+    return fmean(scores) if are_alike and len(scores) == len(cells) else None

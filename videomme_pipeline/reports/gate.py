@@ -2,20 +2,24 @@
 
 from xml.etree import ElementTree
 
+from videomme_pipeline.errors import one_line, printable
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.scoring.statistics.gate import Gate, GateCheck, Verdict
+from videomme_pipeline.scoring.statistics.power import LEVEL
 
 
 def markdown(gate: Gate, outcome: str) -> str:
     """A heading with the outcome, and a table with one line per check."""
     lines = [
-        f"### {gate.candidate} against {gate.baseline}: {outcome}",
+        f"### {in_markdown(f'{gate.candidate} against {gate.baseline}')}: {outcome}",
         "",
         "| check | verdict | difference | 95% CI | p | n | videos |",
         "|---|---|---:|---:|---:|---:|---:|",
         *(
-            f"| {check.name} | {check.verdict} | {check.difference:+.1f} | {interval(check)} "
-            f"| {p_value_text(check.p_value)} | {check.values:,} | {check.clusters:,} |"
+            f"| {in_markdown(check.name)} | {check.verdict} | {check.difference:+.1f} "
+            f"| {interval(check)} | {p_value_text(check.p_value)} | {check.values:,} "
+            f"| {check.clusters:,} |"
             for check in gate.checks
         ),
         "",
@@ -40,10 +44,21 @@ def summary(gate: Gate) -> str:
 
 def sentence(check: GateCheck) -> str:
     """ "accuracy: worse, -3.2 points (95% CI -5.0 to -1.4, p 0.0012, 300 videos)"."""
-    return (
-        f"{check.name}: {check.verdict}, {check.difference:+.1f} points (95% CI {interval(check)}, "
+    return f"{one_line(check.name)}: {check.verdict}, {tested(check)}"
+
+
+def tested(check: GateCheck) -> str:
+    """The difference with its interval and its test, and which of the two decides."""
+    text = (
+        f"{check.difference:+.1f} points (95% CI {interval(check)}, "
         f"p {p_value_text(check.p_value)}, {check.clusters:,} videos)"
     )
+    if check.low is None or check.high is None:
+        return text
+    is_outside = check.low > 0 or check.high < 0
+    if is_outside == (check.p_value <= LEVEL):
+        return text
+    return f"{text}; the test (p) decides, because the interval is an approximation"
 
 
 def interval(check: GateCheck) -> str:
@@ -85,4 +100,5 @@ def _document(suite: ElementTree.Element) -> str:
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    # XML cannot contain control characters, even escaped ones.
+    return printable(ElementTree.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"

@@ -23,7 +23,7 @@ from videomme_pipeline.models.public_settings import public_server, public_setti
 from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.published import published_beside
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.audit.citation_checks import Status
+from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import group_score, question_order
 from videomme_pipeline.warehouse.database import query
@@ -70,7 +70,7 @@ class Numbers:
         """The citation findings of each evaluation that are not ok, the worst ones first."""
         findings: dict[str, list[Json]] = defaultdict(list)
         for row in sorted(self.view("citation_findings"), key=_badness):
-            if row["status"] != Status.OK:
+            if row["status"] != "ok":
                 findings[row["evaluation"]].append(row)
         return findings
 
@@ -310,7 +310,7 @@ def specification_of(specification: Mapping[str, Any]) -> Json:
 
 def _badness(finding: Mapping[str, Any]) -> tuple[int, str]:
     """Sort key of a finding: the worst status first."""
-    return -list(Status).index(Status(finding["status"])), finding["check_name"]
+    return CITATION_STATUSES.index(finding["status"]), finding["check_name"]
 
 
 def _about(index: int, evaluation: ScoredEvaluation) -> Json:

@@ -19,7 +19,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
-from videomme_pipeline.reports.across import across_rows
+from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.history import (
@@ -141,7 +141,7 @@ class _BenchmarkPage:
     summary: Mapping[str, Any]
     last_runs: Sequence[LastRun]
     across: Sequence[Mapping[str, Any]]
-    """Rows of the view `across_benchmarks` for these evaluations."""
+    """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
 
     @property
     def media(self) -> Media:
@@ -195,6 +195,7 @@ def _benchmark_page(
     entries = numbers.evaluations()
     breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
     names = [evaluation.name for evaluation in evaluations]
+    specifications = {e.name: e.specification for e in evaluations}
     runs = last_runs(store, benchmark, evaluations)
     tables = {
         "leaderboard": numbers.leaderboard(),
@@ -233,7 +234,10 @@ def _benchmark_page(
         evaluations=evaluations,
         summary=summary,
         last_runs=runs,
-        across=numbers.view("across_benchmarks"),
+        across=[
+            with_settings(row, specifications[row["evaluation"]])
+            for row in numbers.view("across_benchmarks")
+        ],
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.recipes.recipe import OVERALL, Recipe, recipes_of
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.audit.findings import PublishedCell
+from videomme_pipeline.scoring.findings.run import PublishedCell
 
 
 @cache

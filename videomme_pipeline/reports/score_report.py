@@ -14,9 +14,11 @@ from typing import Any
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import one_line
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
 from videomme_pipeline.judge.judge import JudgeSummary
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.reports.terminal.console import PlainConsole
 from videomme_pipeline.reports.terminal.tables import at_least, show_rows
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -119,9 +121,9 @@ def _as_markdown(report: ScoreReport) -> str:
     for title, headings, rows in _tables(report):
         head = f"| {' | '.join(headings)} |"
         rule = f"|---|{'---:|' * (len(headings) - 1)}"
-        body = [f"| {' | '.join(_escaped(text) for text in row)} |" for row in rows]
+        body = [f"| {' | '.join(map(in_markdown, row))} |" for row in rows]
         parts.append("\n".join([f"### {title}", "", head, rule, *body]))
-    parts += [_escaped(line) for line in _closing_lines(report)]
+    parts += map(in_markdown, _closing_lines(report))
     return "\n\n".join(parts) + "\n"
 
 
@@ -170,7 +172,7 @@ def _closing_lines(report: ScoreReport) -> list[str]:
     return [
         f"reader {report.options.reader}{rule}: {counts}",
         *_judge_lines(report.judge),
-        *(f"note: {note}" for note in (*report.notes, *report.remarks)),
+        *(f"note: {one_line(note)}" for note in (*report.notes, *report.remarks)),
     ]
 
 
@@ -203,7 +205,7 @@ def _title(benchmark: Benchmark, columns: Sequence[str]) -> str:
 
 
 def _label(values: Sequence[str]) -> str:
-    return " · ".join(values) or "all"
+    return one_line(" · ".join(values)) or "all"
 
 
 def _interval(low: str, high: str) -> str:
@@ -216,7 +218,3 @@ def _percent(share: float | None) -> str:
 
 def _points(score: float | None) -> str:
     return _ABSENT if score is None else f"{score:.2f}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -1,5 +1,6 @@
 """The scored-question row: a response, the letter read from it, and the outcome."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -21,6 +22,9 @@ class Outcome(StrEnum):
 
 
 _AUDIO = "audio_"
+MIN_ANSWERED_SHARE = 0.9
+"""The smallest share of a benchmark's questions with an answer for which its score is compared with
+a published one, or published. The other answers could change it."""
 UNKNOWN_TRACK = "unknown"
 """The track of a results file, because results files do not name it."""
 
@@ -117,3 +121,35 @@ class ScoredQuestion:
     """Warning about the response, such as other frames than planned, or None."""
     server: str | None = None
     """Known facts about the server that answered, as a JSON object, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The columns of a `ScoredQuestion` that need no text, for checks of many evaluations."""
+
+    question_id: str
+    video_id: str
+    repeat: int
+    answer: Letter
+    extracted_answer: Letter | None
+    outcome: Outcome
+    num_frames: int
+    track: str
+    usage: Usage = field(default_factory=Usage)
+    judge_error: str | None = None
+    request_fingerprint: str | None = None
+    warning: str | None = None
+
+
+def too_few_answers(rows: Iterable[ScoredQuestion], questions: int | None) -> str | None:
+    """A sentence if less than `MIN_ANSWERED_SHARE` of the questions have an answer, else None.
+
+    `questions` is their number, or None if it is not known.
+    """
+    answered = len({row.question_id for row in rows if row.outcome is not Outcome.FAILED})
+    if questions is None or answered >= MIN_ANSWERED_SHARE * questions:
+        return None
+    return (
+        f"only {answered:,} of {questions:,} questions have an answer, less than "
+        f"{MIN_ANSWERED_SHARE:.0%}"
+    )

@@ -4,8 +4,6 @@ Nothing is fetched and no file is decoded.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from glob import escape
 from pathlib import Path
 
@@ -23,7 +21,9 @@ from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import (
+    Finding,
     LicenseNotAcceptedError,
+    Status,
     VideoMissingError,
     VideoMMEError,
     listed,
@@ -31,35 +31,6 @@ from videomme_pipeline.errors import (
 from videomme_pipeline.fetch.release import VideoReference
 
 _Unused = Mapping[str, Sequence[MediaFile]]
-
-
-class CheckStatus(StrEnum):
-    """The result of a check. FAILED prevents an evaluation, WARNING does not."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The result of one check, with a message that includes the next step if it failed."""
-
-    check: str
-    verdict: CheckStatus
-    message: str
-
-    @classmethod
-    def ok(cls, check: str, message: str) -> "Finding":
-        return cls(check=check, verdict=CheckStatus.OK, message=message)
-
-    @classmethod
-    def warning(cls, check: str, message: str) -> "Finding":
-        return cls(check=check, verdict=CheckStatus.WARNING, message=message)
-
-    @classmethod
-    def failed(cls, check: str, message: str) -> "Finding":
-        return cls(check=check, verdict=CheckStatus.FAILED, message=message)
 
 
 def check_data(open_source: Callable[[], Source]) -> list[Finding]:
@@ -71,7 +42,7 @@ def check_data(open_source: Callable[[], Source]) -> list[Finding]:
     try:
         source = open_source()
     except LicenseNotAcceptedError as error:
-        return [Finding.failed("license", str(error))]
+        return [Finding.error("license", str(error))]
     findings = list(_data_findings(source))
     if (terms := find_benchmark(source.name).license) is not None:
         message = "accepted" if terms.needs_acceptance else f"{terms.name}: needs no acceptance"
@@ -95,7 +66,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         by_id = [video for video in videos if video.footage.video_file is None]
         media = index_media(source.roots() if by_id else ())
     except VideoMMEError as error:
-        yield Finding.failed("annotations", str(error))
+        yield Finding.error("annotations", str(error))
         return
     message = f"{len(questions):,} questions on {len(videos):,} videos"
     if len(annotated.files) == 1:
@@ -118,9 +89,9 @@ def _data_findings(source: Source) -> Iterator[Finding]:
     if annotated.problems:
         count = f"unusable rows, {len(annotated.problems):,}"
         message += f"; {count}: {annotated.listed(annotated.problems)}"
-    left_out = CheckStatus.WARNING if annotated.unmatched else CheckStatus.OK
-    verdict = CheckStatus.FAILED if annotated.problems else left_out
-    yield Finding(check="annotations", verdict=verdict, message=message)
+    left_out = Status.WARNING if annotated.unmatched else Status.OK
+    status = Status.ERROR if annotated.problems else left_out
+    yield Finding(status, message, check="annotations")
     unused = unused_files(media)
     yield _video_finding(source, videos, unused)
     yield _subtitle_finding(source, videos, unused)
@@ -147,8 +118,8 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     others = _names(unused, missing, lambda name: not is_subtitle(name))
     if others:
         message += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
-    verdict = CheckStatus.WARNING if source.is_fetched else CheckStatus.FAILED
-    return Finding(check="videos", verdict=verdict, message=message)
+    status = Status.WARNING if source.is_fetched else Status.ERROR
+    return Finding(status, message, check="videos")
 
 
 def _name(video: VideoReference) -> str:
@@ -164,18 +135,18 @@ def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: 
         f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
         f"{', '.join(map(str, source.roots()))}"
     )
-    verdict = CheckStatus.OK
+    status = Status.OK
     if others:
-        verdict = CheckStatus.WARNING
+        status = Status.WARNING
         name = "<id>" if by_id else "<name of the video>"
         message += f"; not read: {others}; rename them to {name}{SUBTITLE_SUFFIXES[0]}"
         message += f" (or {', '.join(SUBTITLE_SUFFIXES[1:])})"
         if not by_id and not source.has_subtitles:
             message += ", and set `subtitles` in the declaration to their folder"
     elif len(missing) == len(videos) and source.has_subtitles:
-        verdict = CheckStatus.WARNING
+        status = Status.WARNING
         message += "; tracks with subtitles need them"
-    return Finding(check="subtitles", verdict=verdict, message=message)
+    return Finding(status, message, check="subtitles")
 
 
 def _subtitles_beside(source: Source, videos: Sequence[VideoReference]) -> list[str]:

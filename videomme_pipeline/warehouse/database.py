@@ -18,13 +18,13 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.rows import to_table
-from videomme_pipeline.scoring.audit.citation_checks import CitationFindingRow
+from videomme_pipeline.scoring.findings.run import CitationFinding
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.tables import set_aside
-from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, sql_files, views
+from videomme_pipeline.warehouse.evidence import citation_findings
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
 from videomme_pipeline.warehouse.quoting import identifier, literal
 from videomme_pipeline.warehouse.reference import (
@@ -102,7 +102,7 @@ def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnec
     return connection
 
 
-def findings_of(store: Store, benchmark: str) -> list[CitationFindingRow]:
+def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
     """The citation findings about all stored evaluations of `benchmark`.
 
     They are computed now, without the DuckDB file.
@@ -179,7 +179,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     add_segments(connection, store.warehouse)
     for sentence in left_out:
         _log.warning("left out of the DuckDB file: %s", sentence)
-    findings = to_table(citation_findings(connection, store), CitationFindingRow)
+    findings = to_table(citation_findings(connection, store), CitationFinding)
     create_table(connection, "citation_findings", findings)
     create_table(connection, "benchmarks", benchmarks_table())
     create_table(connection, "t_quantiles", t_quantiles())

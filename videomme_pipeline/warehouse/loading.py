@@ -13,8 +13,8 @@ from videomme_pipeline.errors import ConfigurationError, DamagedFileError, Stora
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
 from videomme_pipeline.scoring.checkpoint import Checkpoint
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

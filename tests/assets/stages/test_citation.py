@@ -15,13 +15,14 @@ from tests.support.projects import ALL, Copy, WriteServed
 from videomme_pipeline.assets.planning.freshness import plan_project
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import CITATION
+from videomme_pipeline.errors import Status
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.audit.citation_checks import CitationCheck, Status
-from videomme_pipeline.warehouse.citation_findings import citation_findings
+from videomme_pipeline.scoring.findings.run import BLOCKED
 from videomme_pipeline.warehouse.database import connect, findings_of, query
+from videomme_pipeline.warehouse.evidence import citation_findings
 
 
-def statuses(project: Project, evaluation: str) -> dict[CitationCheck, Status]:
+def statuses(project: Project, evaluation: str) -> dict[str, str]:
     """The status of each check of an evaluation."""
     rows = findings_of(project.store, "videomme")
     return {row.check_name: row.status for row in rows if row.evaluation == evaluation}
@@ -39,12 +40,12 @@ def test_a_subset_is_the_only_warning_of_a_correct_score(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     assert statuses(project, "few-subtitles") == {
-        CitationCheck.ANSWERS: Status.OK,
-        CitationCheck.RELEASE: Status.WARNING,
-        CitationCheck.SUBTITLES: Status.UNKNOWN,
-        CitationCheck.MEDIA: Status.OK,
-        CitationCheck.SAMENESS: Status.OK,
-        CitationCheck.WARNINGS: Status.OK,
+        "answers": Status.OK,
+        "release": Status.WARNING,
+        "subtitles": Status.UNKNOWN,
+        "media": Status.OK,
+        "sameness": Status.OK,
+        "warnings": Status.OK,
     }
     checks = dagster_checks(instance)
     assert set(checks) == {*ALL, None}
@@ -58,11 +59,11 @@ def test_a_video_that_changed_since_scoring_blocks_the_older_scores(
 ) -> None:
     write_video(copy.video("003"), frames=44, width=64, height=48)
     refresh_project(project, instance, ["few"])
-    media = {name: statuses(project, name)[CitationCheck.MEDIA] for name in ALL}
+    media = {name: statuses(project, name)["media"] for name in ALL}
     assert media == {
         "few": Status.OK,
-        "few-subtitles": Status.BLOCKED,
-        "more": Status.BLOCKED,
+        "few-subtitles": BLOCKED,
+        "more": BLOCKED,
         "blind": Status.OK,  # it does not depend on the video
     }
     whole = dagster_checks(instance)[None]
@@ -77,11 +78,11 @@ def test_scores_without_the_file_about_their_videos_are_completed_without_asking
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     project.store.evaluated_videos("videomme", "few").unlink()
-    assert statuses(project, "few")[CitationCheck.MEDIA] is Status.UNKNOWN
+    assert statuses(project, "few")["media"] == Status.UNKNOWN
     journal = project.store.journal.read_bytes()
     assert refresh_project(project, instance, ALL).built == {"videomme/scores": 1}
     assert project.store.journal.read_bytes() == journal
-    assert statuses(project, "few")[CitationCheck.MEDIA] is Status.OK
+    assert statuses(project, "few")["media"] == Status.OK
     assert all(state.freshness == "fresh" for state in plan_project(project, instance, ALL))
 
 
@@ -93,8 +94,8 @@ def test_an_endpoint_that_drops_frames_blocks_the_score(
         project = write_served(server.base_url, tokens_per_frame=500)
         assert refresh_project(project, instance, ["served"]).not_fresh == []
     status = statuses(project, "served")
-    assert status[CitationCheck.FRAMES] is Status.OK
-    assert status[CitationCheck.PROMPT_TOKENS] is Status.BLOCKED
+    assert status["frames"] == Status.OK
+    assert status["prompt_tokens"] is BLOCKED
 
 
 def test_findings_do_not_depend_on_the_order_of_rows_in_tables(
@@ -109,4 +110,4 @@ def test_findings_do_not_depend_on_the_order_of_rows_in_tables(
             connection.execute(f"insert into {table} from rows")
             connection.execute("drop table rows")
         assert [*citation_findings(connection, project.store)] == before
-    assert {row.status for row in before if row.check_name is CitationCheck.MEDIA} == {Status.OK}
+    assert {row.status for row in before if row.check_name == "media"} == {Status.OK}

@@ -3,9 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.support.cli import use, videomme
 from videomme_pipeline.demo.embedded import identity as embedded
 from videomme_pipeline.demo.embedded.model import WEIGHTS, EmbeddedModel
 from videomme_pipeline.errors import ModelError
@@ -84,3 +86,21 @@ def test_reading_the_identity_imports_no_engine() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert process.stdout.strip() == "set()"
+
+
+def test_a_missing_package_is_named_before_anything_is_built(
+    set_versions: SetVersions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    folder = tmp_path / "configuration" / "evaluations"
+    folder.mkdir(parents=True)
+    (folder.parent / "benchmarks.yaml").write_text("smoke:\n")
+    for name, model in {"mine": "embedded", "other": "constant-A"}.items():
+        (folder / f"{name}.yaml").write_text(f"benchmark: smoke\nmodel: {model}\n")
+    set_versions({"onnxruntime": embedded.NOT_INSTALLED})
+    message = "model embedded: not installed: onnxruntime; run `pip install"
+    dry_run = videomme("run", "--dry-run")
+    assert f"Skipped: evaluation mine: {message}" in dry_run.err
+    assert "smoke/responses" in dry_run.out
+    assert videomme("run", "mine", "--dry-run").failed_with.startswith(message)
+    assert message in videomme("doctor").out

@@ -42,12 +42,12 @@ def test_a_damaged_journal_stops_run_verify(journal: Path) -> None:
 
 def test_doctor_verifies_the_journal(journal: Path) -> None:
     checks = {finding["check"]: finding for finding in videomme("doctor", "--json").json}
-    assert checks["journal"]["verdict"] == "ok"
+    assert checks["journal"]["status"] == "ok"
     halve(journal)
     ended = videomme("doctor", "--json")
     (finding,) = [finding for finding in ended.json if finding["check"] == "journal"]
-    assert (ended.status, finding["verdict"]) == (1, "failed")
-    assert "the journal is damaged" in finding["message"]
+    assert (ended.status, finding["status"]) == (1, "error")
+    assert "the journal is damaged" in finding["summary"]
 
 
 def test_a_push_copies_the_tables_and_fails_if_the_journal_is_damaged(

@@ -46,7 +46,9 @@ def printed(comparison: Comparison, *, terminal: bool) -> str:
 
 def test_the_first_lines_have_the_difference_and_its_significance(v1: Comparison) -> None:
     mean = 100 * v1.accuracy.difference.mean
-    assert f"Accuracy B − A  {mean:+.1f} points, significant" in printed(v1, terminal=False)
+    assert f"Accuracy B − A  significant: {mean:+.1f} points (95% CI " in printed(
+        v1, terminal=False
+    )
 
 
 def test_questions_with_answers_of_only_one_side_are_counted(v1: Comparison) -> None:
@@ -76,7 +78,7 @@ def test_group_scores_are_in_points_from_0_to_100(tmp_path_factory: pytest.TempP
         assert abs(float(row["difference"])) <= 100
     assert comparison.group_score is not None
     mean = comparison.group_score.difference.mean
-    assert f"Group score B − A  {mean:+.1f} points" in printed(comparison, terminal=False)
+    assert f"significant: {mean:+.1f} points" in printed(comparison, terminal=False)
 
 
 def test_output_is_tab_separated_in_a_pipe_and_a_table_on_a_terminal(v1: Comparison) -> None:
@@ -94,3 +96,12 @@ def test_output_is_tab_separated_in_a_pipe_and_a_table_on_a_terminal(v1: Compari
         assert row["adjusted_p_value"] == p_value_text(marginal.adjusted_p_value)
     assert "\x1b[1m" in shown
     assert "\t" not in shown
+
+
+def test_the_test_decides_if_the_interval_says_something_else(v1: Comparison) -> None:
+    accuracy = replace(v1.accuracy, p_value=0.07)
+    shown = printed(replace(v1, accuracy=accuracy), terminal=False)
+    (line,) = (line for line in shown.splitlines() if line.startswith("Accuracy B − A"))
+    assert line.startswith("Accuracy B − A  not significant: ")
+    assert line.endswith("; the test (p) decides, because the interval is an approximation")
+    assert "decides" not in printed(v1, terminal=False)

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 from rich.markup import escape
 
-from videomme_pipeline.reports.terminal.console import PlainConsole, printable
+from videomme_pipeline.errors import printable
+from videomme_pipeline.reports.terminal.console import PlainConsole
 from videomme_pipeline.reports.terminal.runs import show_failed, show_reasons
 from videomme_pipeline.reports.terminal.tables import show_line, show_rows
 

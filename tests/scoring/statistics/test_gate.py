@@ -53,6 +53,18 @@ def test_the_same_answers_are_equivalent_and_few_of_them_are_undecided() -> None
     assert not decide(BASELINE, worse_by(0.2), margin=2).same_answers
 
 
+@pytest.mark.parametrize("is_correct", [True, False])
+def test_one_question_decides_nothing(is_correct: bool) -> None:
+    """One video has no standard error, so neither sameness nor a difference is certain."""
+    outcome = Outcome.CORRECT if is_correct else Outcome.INCORRECT
+    candidate = [scored("001-1", outcome, evaluation="candidate")]
+    gate = decide([scored("001-1")], candidate, margin=100)
+    assert gate.verdict is Verdict.UNDECIDED
+    (check,) = gate.checks
+    assert (check.standard_error, check.low, check.high) == (None, None, None)
+    assert gate.fails(FailIf.UNDECIDED)
+
+
 def test_a_significant_difference_within_the_margin_is_equivalent() -> None:
     candidate = worse_by(0.03)
     gate = decide(BASELINE, candidate, margin=4)

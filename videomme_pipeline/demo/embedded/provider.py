@@ -33,18 +33,21 @@ class EmbeddedSpec(ModelSpec):
     def sees_frame_times(self) -> bool:
         return True
 
+    def check_installed(self) -> None:
+        missing = [
+            package
+            for package in EXTRAS["demo"]
+            if identity.package_version(package) == identity.NOT_INSTALLED
+        ]
+        if missing:
+            raise ModelError(
+                f"model {self.name}: not installed: {', '.join(missing)}; "
+                "run `pip install 'videomme-pipeline[demo]'`"
+            )
+
 
 def _build(spec: EmbeddedSpec, _environment: Mapping[str, str]) -> VideoLLM:
-    missing = [
-        package
-        for package in EXTRAS["demo"]
-        if identity.package_version(package) == identity.NOT_INSTALLED
-    ]
-    if missing:
-        raise ModelError(
-            f"model {spec.name}: not installed: {', '.join(missing)}; "
-            "run `pip install 'videomme-pipeline[demo]'`"
-        )
+    spec.check_installed()
     from videomme_pipeline.demo.embedded.model import EmbeddedModel  # noqa: PLC0415
 
     return EmbeddedModel(time_limit_seconds=spec.limits.request_timeout_seconds)

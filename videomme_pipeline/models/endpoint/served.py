@@ -37,6 +37,8 @@ class ServedModel(BaseModel):
     """One model in the list of an endpoint."""
 
     id: str
+    owned_by: OrNone[Text] = None
+    """The name of the engine, at engines that report it."""
     root: OrNone[Text] = None
     """The path or name of the weights that vLLM reports."""
     max_model_len: OrNone[int] = None

@@ -21,7 +21,7 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.audit.citation_checks import EvaluatedVideo
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.videos.probe import Video

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from operator import methodcaller
 from uuid import uuid4
 
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import Finding, Status, VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
@@ -20,7 +20,7 @@ from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 from videomme_pipeline.storage.publish import publish
-from videomme_pipeline.videos.integrity import CheckStatus, Finding, check_data
+from videomme_pipeline.videos.integrity import check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
 DECODERS = ("h264", "hevc", "vp9", "av1", "mpeg2video")
@@ -38,13 +38,17 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
     yield from _journal(project)
     yield from _workers(project, is_deep=is_deep)
     for name, problem in project.configuration.catalog.problems.items():
-        yield Finding.failed(f"model {name}", str(problem))
+        yield Finding.error(f"model {name}", str(problem))
     for name, problem in project.configuration.problems.items():
-        yield Finding.failed(f"evaluation {name}", str(problem))
+        yield Finding.error(f"evaluation {name}", str(problem))
     for name in project.benchmarks:
         yield from _data(project, name)
     used = {e.model.name: e.model for e in project.configuration.files.values()}
     for model in used.values():
+        try:
+            model.check_installed()
+        except VideoMMEError as error:
+            yield Finding.error(f"model {model.name}", str(error))
         if isinstance(model, RemoteSpec):
             yield from map(_endpoint, model.members)
 
@@ -70,7 +74,7 @@ def examine_model(
             finding = asyncio.run(probe_once(served, build_model(served), samplings))
             yield replace(finding, check=check)
         except VideoMMEError as error:
-            yield Finding.failed(check, str(error))
+            yield Finding.error(check, str(error))
 
 
 def _versions() -> Finding:
@@ -87,7 +91,7 @@ def _ffmpeg() -> Finding:
     missing = [name for name in DECODERS if name not in av.codecs_available]
     if missing:
         message = f"no decoder for {', '.join(missing)} ({libraries}); install PyAV's own wheel"
-        return Finding.failed("ffmpeg", message)
+        return Finding.error("ffmpeg", message)
     return Finding.ok("ffmpeg", libraries)
 
 
@@ -98,17 +102,17 @@ def _disk(project: Project) -> Finding:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         message = f"{folder}: {error.strerror}; set VIDEOMME_DATA to a writable folder"
-        return Finding.failed("disk", message)
-    message, verdict = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", CheckStatus.OK
+        return Finding.error("disk", message)
+    message, status = f"{folder.resolve()}: {free / 2**30:.0f} GiB free", Status.OK
     if not os.access(folder, os.W_OK):
-        verdict = CheckStatus.FAILED
+        status = Status.ERROR
         message += ", not writable; set VIDEOMME_DATA to a writable folder"
     elif free < FREE_BYTES_WANTED:
-        verdict = CheckStatus.WARNING
+        status = Status.WARNING
         message += (
             "; the frames of a benchmark need a few GiB per sampling, and its videos about 100 GiB"
         )
-    return Finding(check="disk", verdict=verdict, message=message)
+    return Finding(status, message, check="disk")
 
 
 def _journal(project: Project) -> Iterator[Finding]:
@@ -119,7 +123,7 @@ def _journal(project: Project) -> Iterator[Finding]:
             return
         journal.verify()
     except VideoMMEError as error:
-        yield Finding.failed("journal", str(error))
+        yield Finding.error("journal", str(error))
     else:
         yield Finding.ok("journal", f"{journal.title}: every row is intact")
 
@@ -138,15 +142,15 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
                 yield _shared_data(project, workers)
             problems = workers.problems()
     except VideoMMEError as error:
-        yield Finding.failed("cluster", str(error))
+        yield Finding.error("cluster", str(error))
         return
     if not problems:
         message = f"the cluster of {CLUSTER_FILE} has no worker; start some"
         yield Finding.warning("cluster", message)
     for address, problem in problems.items():
-        verdict = CheckStatus.FAILED if problem else CheckStatus.OK
+        status = Status.ERROR if problem else Status.OK
         message = problem or "has the versions of this machine and finds the tasks of runs"
-        yield Finding(check=f"worker {address}", verdict=verdict, message=message)
+        yield Finding(status, message, check=f"worker {address}")
 
 
 def _shared_data(project: Project, workers: Workers) -> Finding:
@@ -164,7 +168,7 @@ def _shared_data(project: Project, workers: Workers) -> Finding:
         f"a worker does not read {root} of this machine ({result.error or 'another file'}); let "
         "all workers share it, and set its credentials where they start"
     )
-    return Finding.failed("cluster", message)
+    return Finding.error("cluster", message)
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:
@@ -179,15 +183,15 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
 def _endpoint(model: RemoteSpec) -> Finding:
     """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
-    verdict, name = CheckStatus.OK, model.served_name
+    status, name = Status.OK, model.served_name
     try:
         if model.managed is not None:
-            return Finding(check=check, verdict=verdict, message=model.managed.check())
+            return Finding.ok(check, model.managed.check())
         served = model.served_models()
     except VideoMMEError as error:
-        return Finding.failed(check, str(error))
+        return Finding.error(check, str(error))
     message = f"{model.endpoint} serves {name}"
     if served is not None and name not in served:
-        verdict = CheckStatus.WARNING
+        status = Status.WARNING
         message = f"{model.endpoint} serves {', '.join(served[:5])}, not {name}"
-    return Finding(check=check, verdict=verdict, message=message)
+    return Finding(status, message, check=check)

@@ -24,4 +24,5 @@ def _shown(cell: Mapping[str, Any] | None) -> str:
     if cell is None:
         return "–"
     part = f" ({cell['questions']:,} of {cell['benchmark_questions']:,})"
-    return at_least(cell["failed"], percent(cell["score"])) + ("" if cell["complete"] else part)
+    score = at_least(cell["failed"], percent(cell["score"]))
+    return f"{score}{'' if cell['complete'] else part} {cell['evaluation']}"

@@ -4,14 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from videomme_pipeline.errors import one_line
+from videomme_pipeline.reports.gate import tested
 from videomme_pipeline.reports.terminal.tables import percent, show_rows
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
+from videomme_pipeline.scoring.statistics.gate import check_difference
+from videomme_pipeline.scoring.statistics.power import LEVEL
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.statistics.compare import Comparison
     from videomme_pipeline.scoring.statistics.estimates import Estimate, PairedDifference
-
-SIGNIFICANCE = 0.05
 
 _TITLES = {
     "a": "A",
@@ -29,9 +31,10 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
     Differences are in points of accuracy, or of the group score if the benchmark has groups.
     """
     difference, flips = comparison.accuracy.difference, comparison.flip_rate
+    part = " of the questions that both answered" if comparison.unanswered else ""
     lines = [
-        f"A  {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}",
-        f"B  {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}",
+        f"A  {one_line(comparison.evaluation_a)}  {percent(comparison.accuracy_a.mean)}{part}",
+        f"B  {one_line(comparison.evaluation_b)}  {percent(comparison.accuracy_b.mean)}{part}",
         f"Accuracy B − A  {_conclusion(comparison.accuracy, 100)}",
     ]
     if comparison.group_score is not None:
@@ -87,14 +90,9 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
 
 
 def _conclusion(paired: "PairedDifference", unit: int) -> str:
-    """A text: "+9.7 points, significant (p 0.0031, 95% CI +3.1 to +16.2, 90 videos)"."""
-    estimate = paired.difference
-    significant = "significant" if paired.p_value < SIGNIFICANCE else "not significant"
-    spread = _signed_interval(estimate, unit)
-    return (
-        f"{unit * estimate.mean:+.1f} points, {significant} (p {p_value_text(paired.p_value)}, "
-        f"95% CI {spread or 'undefined'}, {estimate.clusters:,} videos)"
-    )
+    """A text: "significant: +9.7 points (95% CI +3.1 to +16.2, p 0.0031, 90 videos)"."""
+    significant = "significant" if paired.p_value <= LEVEL else "not significant"
+    return f"{significant}: {tested(check_difference('', paired, None, scale=unit))}"
 
 
 def _signed_interval(estimate: "Estimate", unit: int) -> str:

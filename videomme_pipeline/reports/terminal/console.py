@@ -9,25 +9,18 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters other than tab and line feed, and characters that cannot be encoded."""
-
-
-def printable(text: str) -> str:
-    r"""`text` with an escape such as `\u001b` for each character that a terminal would act on.
-
-    Responses, subtitles and error messages of endpoints may contain escape sequences that change
-    the title, the colors or the clipboard of a terminal. JSON text keeps its meaning.
-    """
-    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+from videomme_pipeline.errors import printable
 
 
 class PlainConsole(Console):
     """A console that prints the text of every renderable as `printable` text.
 
     On a terminal, lines that are printed with `soft_wrap` are wrapped at spaces, and paths and URLs
-    stay whole, so that they can be copied.
+    stay whole, so that they can be copied. Codes of emoji stay as they are: `a:x:b` can be a name.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
         if soft_wrap and self.is_terminal:

@@ -19,7 +19,6 @@ from videomme_pipeline.reports.terminal.tables import (
 if TYPE_CHECKING:
     from videomme_pipeline.responses.estimate import CostEstimate
     from videomme_pipeline.scoring.nightly.assess import Assessment
-    from videomme_pipeline.videos.integrity import Finding
 
 LISTED_FAILURES = 10
 
@@ -190,12 +189,6 @@ def show_nightly_runs(console: Console, reports: Sequence["Assessment"]) -> None
         for finding in report.findings:
             mark = _MARKS["ok" if finding.passed else _MARK_OF_SEVERITY[finding.severity.value]]
             show_line(console, f"{finding.check.value}: {finding.summary}", *mark)
-
-
-def show_doctor(console: Console, findings: Sequence["Finding"]) -> None:
-    """Print the checks of `videomme doctor`."""
-    for finding in findings:
-        show_line(console, f"{finding.check}: {finding.message}", *_MARKS[finding.verdict])
 
 
 def time_span(seconds: float) -> str:

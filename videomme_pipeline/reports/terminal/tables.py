@@ -10,7 +10,7 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from videomme_pipeline.reports.terminal.console import printable
+from videomme_pipeline.errors import one_line
 
 Row = Mapping[str, Any]
 
@@ -35,8 +35,8 @@ def show_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str] =
     columns = {name: [_text(row.get(name)) for row in rows] for name in rows[0]}
     if not console.is_terminal:
         # `console.print` would replace the tabs with spaces.
-        for line in (map(printable, columns), *zip(*columns.values(), strict=True)):
-            console.file.write("\t".join(map(_on_one_line, line)) + "\n")
+        for line in (map(one_line, columns), *zip(*columns.values(), strict=True)):
+            console.file.write("\t".join(line) + "\n")
         return
     shown = {titles.get(name, name): cells for name, cells in columns.items() if any(cells)}
     shared: dict[str, list[str]] = {}
@@ -100,11 +100,7 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
 
 
-def _on_one_line(cell: str) -> str:
-    return cell.replace("\t", "\\t").replace("\n", "\\n")
-
-
 def _text(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else printable(str(value))
+    return f"{value:.4f}" if isinstance(value, float) else one_line(str(value))

@@ -212,11 +212,11 @@ def _require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[Scored
     tracks = {row.track for row in both} - {UNKNOWN_TRACK}
     pairings = {row.pairing for row in both}
     if len(tracks) > 1 and (len(pairings) > 1 or None in pairings):
-        names = ", ".join(sorted(track.replace("_", " ") for track in tracks))
+        a, b = (f"{row.evaluation} is {row.track.replace('_', ' ')}" for row in both)
         raise ScoringError(
-            f"{rows_a[0].evaluation} and {rows_b[0].evaluation} are of different tracks ({names}) "
-            "and differ in other settings too, so their difference has several causes; compare "
-            "evaluations of one track, or two that differ only in `subtitles`"
+            f"{a} and {b}: they are of different tracks and differ in other settings too, so their "
+            "difference has several causes; compare evaluations of one track, or two that differ "
+            "only in `subtitles`"
         )
 
 
@@ -238,12 +238,16 @@ def _require_one_benchmark(
 def changed_settings(
     a: Mapping[str, object], b: Mapping[str, object]
 ) -> tuple[ChangedSetting, ...]:
-    """The settings that differ, in order of first appearance, with dotted keys if nested."""
+    """The settings that differ, in order of first appearance, with dotted keys if nested.
+
+    Limits and prices are left out, because they change no answer.
+    """
     flat_a, flat_b = dict(_flat(a)), dict(_flat(b))
     return tuple(
         ChangedSetting(key=key, a=flat_a.get(key), b=flat_b.get(key))
         for key in dict.fromkeys((*flat_a, *flat_b))
         if flat_a.get(key) != flat_b.get(key)
+        and not key.startswith(("model.limits.", "model.prices."))
     )
 
 

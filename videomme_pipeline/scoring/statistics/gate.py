@@ -116,6 +116,7 @@ def decide(  # noqa: PLR0913 - the options of a gate
     facets: Collection[str] = (),
     asked: Set[str] | None = None,
     max_failed: float = 1.0,
+    levels: Levels = FIXED_LEVELS,
 ) -> Gate:
     """Compare `candidate` with `baseline`, question by question.
 
@@ -126,6 +127,7 @@ def decide(  # noqa: PLR0913 - the options of a gate
         asked: the ids of the questions that both sides were to answer, or None for all questions
             of both sides. No other question is compared.
         max_failed: the largest share of `asked` without an answer on one side.
+        levels: the levels of the check of the headline metric.
 
     Raises:
         ScoringError: if the two cannot be compared, if too many questions have no answer, or if
@@ -137,14 +139,14 @@ def decide(  # noqa: PLR0913 - the options of a gate
     candidate = [row for row in candidate if row.question_id in asked]
     comparison = compare(baseline, candidate)
     _check_facets(comparison, facets)
-    require_answers(comparison, len(asked), max_failed)
+    _require_answers(comparison, len(asked), max_failed)
     detectable = detectable_difference(baseline, candidate)
     return Gate(
         baseline=comparison.evaluation_a,
         candidate=comparison.evaluation_b,
         margin=margin,
         checks=(
-            headline_check(comparison, margin),
+            _headline_check(comparison, margin, levels),
             *(
                 check_difference(
                     f"{marginal.column}: {marginal.value}",
@@ -162,31 +164,6 @@ def decide(  # noqa: PLR0913 - the options of a gate
         failed=len(comparison.unanswered),
         same_answers=comparison.same_answers,
     )
-
-
-def require_answers(comparison: Comparison, asked: int, max_failed: float) -> None:
-    """Raise ScoringError if more than a share of `max_failed` of the questions have no answer."""
-    failed = len(comparison.unanswered)
-    if failed > max_failed * asked:
-        raise ScoringError(
-            f"{failed:,} of {asked:,} questions have no answer in "
-            f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
-            f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
-            "again, or raise --max-failed"
-        )
-
-
-def headline_check(
-    comparison: Comparison, margin: float, levels: Levels = FIXED_LEVELS
-) -> GateCheck:
-    """The check of the headline metric."""
-    if comparison.group_score:
-        name, paired = "group score", comparison.group_score
-    elif comparison.mean_over:
-        name, paired = "mean accuracy", comparison.mean_over
-    else:
-        name, paired = "accuracy", comparison.accuracy
-    return check_difference(name, paired, margin, levels=levels, scale=_scale(comparison))
 
 
 def check_difference(
@@ -252,6 +229,29 @@ def _is_equivalent(
     same = level ** (1 / estimate.clusters)
     farthest = same * scale * abs(estimate.mean) + (1 - same) * 100
     return bool(max(farthest, -scale * estimate.low, scale * estimate.high) < margin)
+
+
+def _headline_check(comparison: Comparison, margin: float, levels: Levels) -> GateCheck:
+    """The check of the headline metric."""
+    if comparison.group_score:
+        name, paired = "group score", comparison.group_score
+    elif comparison.mean_over:
+        name, paired = "mean accuracy", comparison.mean_over
+    else:
+        name, paired = "accuracy", comparison.accuracy
+    return check_difference(name, paired, margin, levels=levels, scale=_scale(comparison))
+
+
+def _require_answers(comparison: Comparison, asked: int, max_failed: float) -> None:
+    """Raise ScoringError if more than a share of `max_failed` of the questions have no answer."""
+    failed = len(comparison.unanswered)
+    if failed > max_failed * asked:
+        raise ScoringError(
+            f"{failed:,} of {asked:,} questions have no answer in "
+            f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
+            f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
+            "again, or raise --max-failed"
+        )
 
 
 def _scale(comparison: Comparison) -> int:

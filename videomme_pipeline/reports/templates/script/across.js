@@ -11,20 +11,28 @@ const SETTINGS = [
   ["track", "Track"],
   ["reader", "Reader"],
 ];
+/** Settings that have a column if rows differ in them. */
+const OTHERS = [
+  ["subtitles", "Subtitles"],
+  ["prompt", "Prompt"],
+  ["generation", "Generation"],
+  ["repeats", "Repeats"],
+];
 
 /** One row per model and settings, one column per benchmark. */
 export function acrossView({ page }) {
+  const others = OTHERS.filter(([key]) => new Set(page.across.map((row) => row[key])).size > 1);
   const table = dataTable({
     label: "Headline scores of all benchmarks, with 95% CIs",
     rows: page.across,
     sticky: true,
     step: Infinity,
     columns: [
-      ...SETTINGS.map(([key, title], index) => ({
+      ...[...SETTINGS, ...others].map(([key, title], index) => ({
         key,
         title,
         class: index ? null : "name",
-        value: (row) => row[key].replaceAll("_", " "),
+        value: (row) => row[key],
       })),
       ...page.benchmarks.flatMap((benchmark) => [
         {
@@ -56,6 +64,7 @@ function headlineCell(cell) {
   return [
     h("span", { class: "strong" }, atLeast(cell.failed, percent(cell.score))),
     h("small", { class: "below" }, interval(cell.score_low, cell.score_high)),
+    h("small", { class: "below" }, cell.evaluation),
     cell.complete
       ? null
       : h(

@@ -1,4 +1,4 @@
-"""Citation findings about every evaluation in the loaded tables."""
+"""The evidence about every evaluation in the loaded tables, and its citation findings."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,18 +9,18 @@ import duckdb
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.benchmarks.selection import Selection, group_by_video
+from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import arrow_schema, from_table
-from videomme_pipeline.scoring.audit.citation_checks import (
-    Answer,
-    CitationCheck,
-    CitationEvidence,
-    CitationFindingRow,
+from videomme_pipeline.scoring.findings.checks import findings
+from videomme_pipeline.scoring.findings.run import (
+    BLOCKED,
+    CitationFinding,
     EvaluatedVideo,
-    Status,
-    findings,
+    Run,
+    Runs,
 )
-from videomme_pipeline.scoring.audit.sameness import sameness_findings
+from videomme_pipeline.scoring.scored_question import Answer
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import logging_damage, read_rows, stored_settings
 from videomme_pipeline.videos.probe import Video
@@ -31,7 +31,7 @@ Row = TypeVar("Row")
 
 def citation_findings(
     connection: duckdb.DuckDBPyConnection, store: Store
-) -> Iterator[CitationFindingRow]:
+) -> Iterator[CitationFinding]:
     """Yield the findings about the evaluations in the tables of `connection`.
 
     It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`. The
@@ -41,27 +41,33 @@ def citation_findings(
         "select distinct benchmark::text from scored_questions order by all"
     )
     for (benchmark,) in benchmarks.fetchall():
-        if benchmark not in known_benchmarks():
-            yield from _undeclared(connection, benchmark)
-            continue
-        evaluations = _evidence(connection, store, benchmark)
-        same = sameness_findings(evaluations)
-        for evidence in evaluations:
-            yield from findings(evidence, same.get(evidence.evaluation))
+        for finding in _findings(connection, store, benchmark):
+            yield CitationFinding(
+                benchmark=benchmark,
+                evaluation=finding.run,
+                check_name=finding.check,
+                status=BLOCKED if finding.status is Status.ERROR else finding.status.value,
+                summary=finding.summary,
+                advice=finding.advice,
+            )
 
 
-def _undeclared(
-    connection: duckdb.DuckDBPyConnection, benchmark: str
-) -> Iterator[CitationFindingRow]:
-    """One finding about each evaluation of a benchmark that nothing declares."""
+def _findings(
+    connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
+) -> Iterator[Finding]:
+    """Yield the findings about each evaluation of `benchmark`."""
+    if benchmark in known_benchmarks():
+        runs = Runs(runs=stored_runs(connection, store, benchmark))
+        for run in runs.runs:
+            yield from findings(run, runs)
+        return
     for evaluation in _evaluations(connection, benchmark):
-        yield CitationFindingRow(
-            benchmark=benchmark,
-            evaluation=evaluation,
-            check_name=CitationCheck.RELEASE,
-            status=Status.BLOCKED,
-            summary=f"no benchmark called {benchmark} is declared",
-            advice=f"restore {benchmark}.yaml in the folder `benchmarks` of the configuration",
+        yield Finding(
+            Status.ERROR,
+            f"no benchmark called {benchmark} is declared",
+            f"restore {benchmark}.yaml in the folder `benchmarks` of the configuration",
+            check="release",
+            run=evaluation,
         )
 
 
@@ -74,39 +80,31 @@ def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[
     return [name for (name,) in evaluations.fetchall()]
 
 
-def _evidence(
-    connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
-) -> list[CitationEvidence]:
-    """The stored evidence about each evaluation of `benchmark`, ordered by name."""
+def stored_runs(
+    connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str, only: str | None = None
+) -> list[Run]:
+    """The runs of all evaluations of `benchmark` with scores, or only one, ordered by name."""
     questions = group_by_video(_questions(store, benchmark))
     current = {video_id: fingerprint(on_video) for video_id, on_video in questions.items()}
     media = {video.video_id: video for video in _rows(connection, "videos", Video, benchmark)}
-    settings = {
-        name: stored_settings(store.scores(benchmark, name))
-        for name in _evaluations(connection, benchmark)
-    }
-    videos = {
-        name: _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
-        for name in settings
-    }
-    return [
-        CitationEvidence(
+    runs = []
+    for name in _evaluations(connection, benchmark) if only is None else [only]:
+        specification = stored_settings(store.scores(benchmark, name))
+        videos = _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
+        selected = Selection.stored_in(specification).of(questions).values()
+        run = Run(
+            name=name,
             benchmark=find_benchmark(benchmark),
-            evaluation=name,
-            questions=[
-                question
-                for on_video in Selection.stored_in(specification).of(questions).values()
-                for question in on_video
-            ],
-            question_fingerprints=current,
+            questions={q.question_id: q for on_video in selected for q in on_video},
             answers=_rows(connection, "scored_questions", Answer, benchmark, name),
             specification=specification,
-            videos={video.video_id: video for video in videos[name]},
-            by_question={v.question_id: v for v in videos[name] if v.question_id is not None},
+            question_fingerprints=current,
+            videos={video.video_id: video for video in videos},
+            by_question={v.question_id: v for v in videos if v.question_id is not None},
             media=media,
         )
-        for name, specification in settings.items()
-    ]
+        runs.append(run)
+    return runs
 
 
 def _questions(store: Store, benchmark: str) -> list[Question]:

@@ -8,14 +8,11 @@ import pytest
 
 from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.audit.citation_checks import (
-    Answer,
-    CheckResult,
-    CitationEvidence,
-    Status,
-)
-from videomme_pipeline.scoring.audit.sameness import Sameness, sameness_findings
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.errors import Finding, Status
+from videomme_pipeline.scoring.findings.run import Run, Runs
+from videomme_pipeline.scoring.findings.run_checks import sameness
+from videomme_pipeline.scoring.findings.sameness import Sameness
+from videomme_pipeline.scoring.scored_question import Answer, Outcome
 
 LETTERS = tuple(Letter)[:4]
 QUESTIONS = [question(f"{number // 3:03d}", number % 3 + 1) for number in range(900)]
@@ -51,7 +48,7 @@ def with_changes(letters: Sequence[Letter], share: float, seed: int = 9) -> list
 
 def evaluation(
     name: str, letters: Sequence[Letter | None], *, frames: int = 8, requests: str | None = None
-) -> CitationEvidence:
+) -> Run:
     """An evaluation with these letters. Equal `requests` have equal fingerprints."""
 
     def row(number: int, letter: Letter | None) -> Answer:
@@ -65,30 +62,33 @@ def evaluation(
             request_fingerprint=f"{requests or name}/{asked.question_id}",
         )
 
-    return CitationEvidence(
+    return Run(
         benchmark=BENCHMARK,
-        evaluation=name,
-        questions=QUESTIONS,
-        question_fingerprints={},
+        name=name,
+        questions={asked.question_id: asked for asked in QUESTIONS},
         answers=[row(number, letter) for number, letter in enumerate(letters)],
         specification={"model": {"name": "m"}, "sampling": {"frames": frames}},
     )
 
 
-def finding_of(*evaluations: CitationEvidence) -> CheckResult:
-    return sameness_findings(evaluations)[evaluations[0].evaluation]
+def findings_of(*evaluations: Run) -> dict[str, Finding]:
+    """The finding about each evaluation, by name."""
+    runs = Runs(runs=evaluations)
+    return {run.name: finding for run in evaluations for finding in sameness(run, runs)}
+
+
+def finding_of(*evaluations: Run) -> Finding:
+    return findings_of(*evaluations)[evaluations[0].name]
 
 
 def test_the_same_answers_to_other_frames_block_both() -> None:
     letters = letters_of(1, accuracy=0.55)
-    findings = sameness_findings(
-        [
-            evaluation("eight", letters),
-            evaluation("sixteen", with_changes(letters, 0.001), frames=16),
-            evaluation("other", letters_of(2, accuracy=0.55), frames=32),
-        ]
+    findings = findings_of(
+        evaluation("eight", letters),
+        evaluation("sixteen", with_changes(letters, 0.001), frames=16),
+        evaluation("other", letters_of(2, accuracy=0.55), frames=32),
     )
-    assert [findings[name].status for name in ("eight", "sixteen")] == [Status.BLOCKED] * 2
+    assert [findings[name].status for name in ("eight", "sixteen")] == [Status.ERROR] * 2
     assert findings["other"].status is Status.OK
     assert findings["eight"].summary == SUMMARY
 
@@ -101,9 +101,9 @@ def test_every_pair_is_compared_and_only_by_answers_that_both_stored() -> None:
         for number, row in enumerate(evaluation("sixteen", letters, frames=16).answers)
     ]
     sixteen = replace(evaluation("sixteen", [], frames=16), answers=answers)
-    findings = sameness_findings([other, eight, sixteen])
+    findings = findings_of(other, eight, sixteen)
     assert findings["other"].status is Status.OK
-    assert findings["sixteen"].status is Status.BLOCKED
+    assert findings["sixteen"].status is Status.ERROR
     assert f"({len(QUESTIONS) - 50:,} in all" in findings["eight"].summary
 
 
@@ -111,7 +111,7 @@ def test_requests_that_are_not_stored_are_unknown() -> None:
     letters = letters_of(1, accuracy=0.55)
     eight, sixteen = evaluation("eight", letters), evaluation("sixteen", letters, frames=16)
     answers = [replace(row, request_fingerprint=None) for row in sixteen.answers]
-    findings = sameness_findings([eight, replace(sixteen, answers=answers)])
+    findings = findings_of(eight, replace(sixteen, answers=answers))
     assert [findings[name].status for name in ("eight", "sixteen")] == [Status.OK, Status.UNKNOWN]
     assert findings["sixteen"].summary == "the fingerprints of its requests are not stored"
 
@@ -145,7 +145,7 @@ def test_settings_that_may_have_no_effect_are_a_warning() -> None:
 def test_a_model_that_answers_nothing_readable_is_the_same_everywhere() -> None:
     nothing = [None] * len(QUESTIONS)
     other = evaluation("sixteen", nothing, frames=16)
-    assert finding_of(evaluation("eight", nothing), other).status is Status.BLOCKED
+    assert finding_of(evaluation("eight", nothing), other).status is Status.ERROR
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_small_sets_prove_nothing(informative: int, different: int, is_same: boo
 
 
 def test_a_single_evaluation_is_not_compared() -> None:
-    assert sameness_findings([evaluation("only", letters_of(1, 0.5))]) == {}
+    assert findings_of(evaluation("only", letters_of(1, 0.5))) == {}

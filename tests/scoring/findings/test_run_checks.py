@@ -14,18 +14,12 @@ from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Letter, Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark, register
+from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.formats.registry import FORMATS
 from videomme_pipeline.formats.score_file import ScoreOptions, audited_file
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.audit.findings import (
-    FINDINGS,
-    Audit,
-    AuditedRun,
-    Finding,
-    PublishedCell,
-    Severity,
-    StoredFacts,
-)
+from videomme_pipeline.scoring.findings.checks import ANSWER_CHECKS, FILE_CHECKS, TEXT_CHECKS, audit
+from videomme_pipeline.scoring.findings.run import PublishedCell, Run, Runs, StoredFacts
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -91,7 +85,7 @@ def letters_of(questions: Sequence[Question], seed: int, accuracy: float) -> lis
 
 
 @dataclass
-class Run:
+class MadeUp:
     """Texts and columns of a file, before it is written in a format."""
 
     questions: list[Question]
@@ -141,38 +135,38 @@ def scored(question: Question, text: str | None) -> ScoredQuestion:
     )
 
 
-def clean(benchmark: str, seed: int = 1, accuracy: float = 0.6) -> Run:
+def clean(benchmark: str, seed: int = 1, accuracy: float = 0.6) -> MadeUp:
     questions = questions_of(benchmark)
-    return Run(questions, [letter.value for letter in letters_of(questions, seed, accuracy)])
+    return MadeUp(questions, [letter.value for letter in letters_of(questions, seed, accuracy)])
 
 
-Plant = Callable[[Run, Path, str], dict[str, Any]]
+Plant = Callable[[MadeUp, Path, str], dict[str, Any]]
 """Writes the files of a run with one fault, and returns the arguments of `audit`."""
 
 
-def same_answers(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def sameness(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.texts = [letter.value for letter in letters_of(run.questions, 5, 0.3)]
     other = replace(run, texts=[f"['{text}']" for text in run.texts])
     return {"files": [run.write(folder / "a", form), other.write(folder / "b", "contract")]}
 
 
-def duplicated_ids(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def duplicated_ids(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.order = [*range(len(run.questions)), *range(20)]
     run.order.reverse()
     return {"files": [run.write(folder / "a", form)]}
 
 
-def missing_questions(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def missing_questions(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.order = [*range(len(run.questions) - 30)]
     return {"files": [run.write(folder / "a", form)]}
 
 
-def stored_failures(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def stored_failures(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.texts[3:7] = ["None", "", "All 5 attempts failed", "<!DOCTYPE html><html>502</html>"]
     return {"files": [run.write(folder / "a", form)]}
 
 
-def guessed_letters(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def guessed_letters(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.columns = [{"pred_answer": text} for text in run.texts]
     for number in range(0, 60, 2):
         run.texts[number] = "it is hard to say what happens here"
@@ -182,23 +176,23 @@ def guessed_letters(run: Run, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
-def reader_dependence(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def reader_dependence(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.texts = [f"A first look is not enough. The answer is ({text})." for text in run.texts]
     return {"files": [run.write(folder / "a", form)]}
 
 
-def refusals(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def refusals(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.texts[:12] = ["A. Unable to determine this from the frames."] * 12
     return {"files": [run.write(folder / "a", form)]}
 
 
-def letter_bias(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def letters(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     chance = random.Random(3)
     run.texts = ["A" if chance.random() < 0.4 else text for text in run.texts]
     return {"files": [run.write(folder / "a", form)]}
 
 
-def truncation(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def truncation(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     chance = random.Random(4)
     run.columns = [
         {"token_counts": [{"output_tokens": min(16, chance.randint(2, 24))}]} for _ in run.texts
@@ -208,7 +202,7 @@ def truncation(run: Run, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
-def shards(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def shards(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     count = len(run.questions)
     parts = [range(400), range(400, 590), range(590, count)]
     files = [
@@ -218,13 +212,13 @@ def shards(run: Run, folder: Path, form: str) -> dict[str, Any]:
     return {"files": files}
 
 
-def subtitles_in_prompts(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def subtitles_in_prompts(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     prompt = "This video's subtitles are listed below: hello. Select the best answer."
     run.columns = [{"input": prompt} for _ in run.texts]
     return {"files": [run.write(folder / "a", form)], "track": "without_subtitles"}
 
 
-def published_cell(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def published_cell(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     file = run.write(folder / "a", form)
     audited = audited_file(file, ScoreOptions(benchmark=run.questions[0].benchmark))
     facet = audited.benchmark.shown_facets[0].column
@@ -236,36 +230,36 @@ def published_cell(run: Run, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [file], "published": [PublishedCell("the paper's model", rates)]}
 
 
-def same_as_blind(run: Run, folder: Path, form: str) -> dict[str, Any]:
-    blind = Run(run.questions, [x.value for x in letters_of(run.questions, 8, 0.6)])
+def same_as_blind(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
+    blind = MadeUp(run.questions, [x.value for x in letters_of(run.questions, 8, 0.6)])
     return {
         "files": [run.write(folder / "a", form)],
         "blind": blind.write(folder / "blind", "contract"),
     }
 
 
-def left_out(run: Run, folder: Path, form: str) -> dict[str, Any]:
+def left_out(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     (folder / "run").mkdir()
     (folder / "run" / "README.md").write_text("a run")
     run.write(folder / "run" / "part.json", form)
     return {"files": [folder / "run"]}
 
 
-PLANTED: Mapping[str, tuple[Plant, Severity, str]] = {
-    "same_answers": (same_answers, Severity.ERROR, "the same letter in all but 0 of"),
-    "duplicated_ids": (duplicated_ids, Severity.WARNING, "20 answers are copies"),
-    "missing_questions": (missing_questions, Severity.ERROR, "570 of 600 questions"),
-    "stored_failures": (stored_failures, Severity.ERROR, "texts of failures"),
-    "guessed_letters": (guessed_letters, Severity.ERROR, "30 stated letters do not follow"),
-    "reader_dependence": (reader_dependence, Severity.WARNING, "official_v2"),
-    "refusals": (refusals, Severity.WARNING, "12 answers begin with a letter"),
-    "letter_bias": (letter_bias, Severity.WARNING, "effect size"),
-    "truncation": (truncation, Severity.WARNING, "the largest number of tokens (16)"),
-    "shards": (shards, Severity.NOTE, "400 + 190 + 10 = 600 different questions"),
-    "subtitles_in_prompts": (subtitles_in_prompts, Severity.ERROR, "600 of 600 prompts"),
-    "published_cell": (published_cell, Severity.NOTE, "published values of the paper's model"),
-    "same_as_blind": (same_as_blind, Severity.WARNING, "the frames made no difference"),
-    "left_out": (left_out, Severity.NOTE, "left out: README.md"),
+PLANTED: Mapping[str, tuple[Plant, Status, str]] = {
+    "sameness": (sameness, Status.ERROR, "the same letter in all but 0 of"),
+    "duplicated_ids": (duplicated_ids, Status.WARNING, "20 answers are copies"),
+    "missing_questions": (missing_questions, Status.ERROR, "570 of 600 questions"),
+    "stored_failures": (stored_failures, Status.ERROR, "texts of failures"),
+    "guessed_letters": (guessed_letters, Status.ERROR, "30 stated letters do not follow"),
+    "reader_dependence": (reader_dependence, Status.WARNING, "official_v2"),
+    "refusals": (refusals, Status.WARNING, "12 answers begin with a letter"),
+    "letters": (letters, Status.WARNING, "effect size"),
+    "truncation": (truncation, Status.WARNING, "the largest number of tokens (16)"),
+    "shards": (shards, Status.NOTE, "400 + 190 + 10 = 600 different questions"),
+    "subtitles_in_prompts": (subtitles_in_prompts, Status.ERROR, "600 of 600 prompts"),
+    "published_cell": (published_cell, Status.NOTE, "published values of the paper's model"),
+    "same_as_blind": (same_as_blind, Status.WARNING, "the frames made no difference"),
+    "left_out": (left_out, Status.NOTE, "left out: README.md"),
 }
 
 
@@ -277,20 +271,21 @@ def audited(
     published: Sequence[PublishedCell] = (),
 ) -> list[Finding]:
     options = ScoreOptions(benchmark=benchmark, track=track)
-    audit = Audit(
+    runs = Runs(
         runs=[audited_file(path, options) for path in files],
         blind=audited_file(blind, options) if blind else None,
         published=published,
     )
-    return list(audit.findings())
+    return [row for row in audit(runs) if row.status is not Status.OK]
 
 
 def facts(findings: Sequence[Finding]) -> list[Finding]:
-    return [row for row in findings if not row.fact.startswith("not checked: ")]
+    return [row for row in findings if row.status is not Status.UNKNOWN]
 
 
 def test_every_finding_is_planted() -> None:
-    assert [function.__name__ for function in FINDINGS] == list(PLANTED)
+    checks = (*FILE_CHECKS, *ANSWER_CHECKS, *TEXT_CHECKS)
+    assert {check.__name__ for check in checks} == PLANTED.keys()
 
 
 CASES = [
@@ -303,14 +298,14 @@ CASES = [
 
 @pytest.mark.parametrize(("fault", "form"), CASES)
 def test_a_planted_fault_is_named(fault: str, form: str, tmp_path: Path) -> None:
-    plant, severity, text = PLANTED[fault]
+    plant, status, text = PLANTED[fault]
     number = list(PLANTED).index(fault) + FORMAT_NAMES.index(form)
     benchmark = list(LABELS)[number % len(LABELS)]
     findings = audited(benchmark, **plant(clean(benchmark), tmp_path, form))
-    named = [row for row in facts(findings) if row.finding == fault and text in row.fact]
+    named = [row for row in facts(findings) if row.check == fault and text in row.summary]
     assert named, findings
-    assert named[0].severity is severity
-    serious = {row.finding for row in findings if row.severity is not Severity.NOTE}
+    assert named[0].status is status
+    serious = {row.check for row in facts(findings) if row.status is not Status.NOTE}
     assert serious - {fault} <= ALSO.get(fault, set())
 
 
@@ -327,8 +322,8 @@ ALSO = {
 )
 def test_a_clean_file_has_only_notes(benchmark: str, form: str, tmp_path: Path) -> None:
     findings = audited(benchmark, [clean(benchmark).write(tmp_path / "a", form)])
-    assert {row.severity for row in findings} == {Severity.NOTE}
-    shown = {row.finding for row in findings if row.fact.startswith("not checked: ")}
+    assert {row.status for row in findings} == {Status.NOTE, Status.UNKNOWN}
+    shown = {row.check for row in findings if row.status is Status.UNKNOWN}
     assert {"subtitles_in_prompts", "same_as_blind", "truncation"} <= shown
 
 
@@ -340,7 +335,7 @@ def test_few_tokens_are_no_limit(most_tokens: int, is_limit: bool, tmp_path: Pat
         for number, _ in enumerate(run.texts)
     ]
     findings = audited("videomme", [run.write(tmp_path / "a", "lmms_eval")])
-    assert ("truncation" in {row.finding for row in facts(findings)}) is is_limit
+    assert ("truncation" in {row.check for row in facts(findings)}) is is_limit
 
 
 def test_letters_that_a_judge_read_are_no_guesses(tmp_path: Path) -> None:
@@ -350,17 +345,17 @@ def test_letters_that_a_judge_read_are_no_guesses(tmp_path: Path) -> None:
         run.texts[number] = "it is hard to say what happens here"
         run.columns[number] = {"pred_answer": run.questions[number].answer}
     findings = audited("videomme", [run.write(tmp_path / "a", "official")])
-    (finding,) = [row for row in findings if row.finding == "guessed_letters"]
-    assert finding.severity is Severity.WARNING
-    assert "40 of them are right" in finding.fact
-    assert "a judge may have read them" in finding.fact
+    (finding,) = [row for row in findings if row.check == "guessed_letters"]
+    assert finding.status is Status.WARNING
+    assert "40 of them are right" in finding.summary
+    assert "a judge may have read them" in finding.summary
 
 
 def test_a_hash_that_all_rows_share_names_no_row(tmp_path: Path) -> None:
     run = clean("videomme")
     run.columns = [{"doc_hash": "74234e98afe7498f"} for _ in run.texts]
     findings = audited("videomme", [run.write(tmp_path / "a", "lmms_eval")])
-    assert [row.fact for row in findings if row.finding == "shards"] == [
+    assert [row.summary for row in findings if row.check == "shards"] == [
         "all rows have the same `doc_hash`, so only the question id names a row"
     ]
 
@@ -368,8 +363,8 @@ def test_a_hash_that_all_rows_share_names_no_row(tmp_path: Path) -> None:
 FORMS = ("{0}", "{0}.", "({0})", "The answer is {0}.", "{0}. {1}")
 
 
-def clean_run(name: str, benchmark: str, seed: int, accuracy: float) -> AuditedRun:
-    questions = questions_of(benchmark)[:500]
+def clean_run(name: str, benchmark: str, seed: int, accuracy: float) -> Run:
+    questions = questions_of(benchmark)
     chance = random.Random(seed)
     form = FORMS[seed % len(FORMS)]
     letters = letters_of(questions, seed, accuracy)
@@ -380,12 +375,11 @@ def clean_run(name: str, benchmark: str, seed: int, accuracy: float) -> AuditedR
     keys = [(question.question_id, 0) for question in questions]
     rows = [scored(*pair) for pair in zip(questions, texts, strict=True)]
     usage = [replace(row.usage, completion_tokens=chance.randint(1, 60)) for row in rows]
-    return AuditedRun(
+    return Run(
         name=name,
         benchmark=find_benchmark(benchmark),
         questions={question.question_id: question for question in questions},
-        expected=len(questions),
-        rows=[replace(row, usage=used) for row, used in zip(rows, usage, strict=True)],
+        answers=[replace(row, usage=used) for row, used in zip(rows, usage, strict=True)],
         stored=StoredFacts(
             letters=dict(zip(keys, letters, strict=True)),
             prompts=dict.fromkeys(keys, "Select the best answer."),
@@ -399,8 +393,9 @@ def test_200_clean_runs_have_no_error() -> None:
     runs = [
         clean_run(f"run {seed}", "videomme", seed, 0.25 + 0.65 * seed / 199) for seed in range(200)
     ]
-    shares = [sum(row.is_correct for row in run.rows) / 500 for run in (runs[0], runs[-1])]
+    shares = [
+        sum(row.is_correct for row in run.rows) / len(run.rows) for run in (runs[0], runs[-1])
+    ]
     assert shares[0] < 0.35
     assert shares[1] > 0.8
-    findings = Audit(runs=runs, blind=None).findings()
-    assert [row for row in findings if row.severity is Severity.ERROR] == []
+    assert [row for row in audit(Runs(runs=runs)) if row.status is Status.ERROR] == []

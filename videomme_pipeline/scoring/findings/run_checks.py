@@ -1,32 +1,21 @@
-"""Findings about runs: facts that anyone who cites a score should know.
-
-A run is the answers of one results file or of one evaluation. Each finding is one function, and its
-name is the finding's stable id. A function yields facts with numbers. What a file does not contain
-cannot be checked, and a fact of severity `note` says so.
-"""
+"""The checks of any run and of results files: what anyone who cites a score should know."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from math import prod, sqrt, tau
-from statistics import fmean
-from typing import NamedTuple
 
 import scipy  # submodules are imported on first use
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.errors import listed
-from videomme_pipeline.scoring.audit.letters import BIASED_P_VALUE, compare_letters
-from videomme_pipeline.scoring.audit.sameness import Sameness, same_answers_fact, same_pairs
-from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
-from videomme_pipeline.scoring.score import outcome_of
+from videomme_pipeline.errors import Finding, Status, listed
+from videomme_pipeline.scoring.findings.letters import BIASED_P_VALUE, compare_letters
+from videomme_pipeline.scoring.findings.run import Run, Runs
+from videomme_pipeline.scoring.findings.sameness import Sameness
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
-from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE, paired_difference
+from videomme_pipeline.scoring.statistics.compare import changed_settings
+from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
 _FAILURE = re.compile(
     r"\s*(?:(?:none|null|nan|n/a|undefined)[.!]?\s*$|(?:all )?\d+ attempts failed"
@@ -49,198 +38,77 @@ _FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
 """Fewer answers may all be one letter without an error of the model."""
 _READER_SPREAD_POINTS = 1.0
+_SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
+"""Settings that change what the model is shown. Others may have no effect for a good reason: one
+model under two names, or a token limit that no answer reaches."""
 
 
-class Severity(StrEnum):
-    """The severity of a finding. An error makes the score of the run meaningless."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A fact about a run, and its numbers.
-
-    `chance` is the probability that chance produces such numbers in a run without the fault, or
-    None if chance has no part in them. `Audit.findings` adds the id and the name of the run.
-    """
-
-    severity: Severity
-    fact: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    chance: float | None = None
-    finding: str = ""
-    run: str = ""
-
-    @property
-    def by_chance(self) -> str:
-        """`chance` as text, "" if it is None."""
-        if self.chance is None:
-            return ""
-        return f"p {self.chance:.2g}" if self.chance >= MIN_P_VALUE else f"p < {MIN_P_VALUE}"
+def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
+    """No run with other settings has the same answers, whatever their form."""
+    others = len(runs.runs) - 1
+    same = runs.same[run.name]
+    if same:
+        yield _same_answers(run, same)
+    elif others and run.is_evaluation and run.answered and not _has_requests(run):
+        yield Finding(
+            Status.UNKNOWN,
+            "the fingerprints of its requests are not stored",
+            f"{run.run_again}; no question is asked again",
+        )
+    elif others:
+        yield Finding(Status.OK, f"none of {others:,} others has provably the same answers")
 
 
-Key = tuple[str, int]
-"""The id of a question, and the number of the repeat."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFacts:
-    """Facts about a results file that no score is computed from.
-
-    `letters` are the letters that the file states, `prompts` the texts of the prompts. `copies`
-    counts answers that are copies of another one, `contradictions` the questions with different
-    answers that are not numbered. `hashes` counts the different hashes of documents, 0 if there are
-    none. `left_out` are remarks about rows and files that were left out.
-    """
-
-    letters: Mapping[Key, Letter] = field(default_factory=dict)
-    prompts: Mapping[Key, str] = field(default_factory=dict)
-    copies: int = 0
-    contradictions: int = 0
-    hashes: int = 0
-    left_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditedRun:
-    """The scored answers of one run, and the questions by their ids.
-
-    `expected` is the number of questions that the run should have, or None if it is not known.
-    """
-
-    name: str
-    benchmark: Benchmark
-    questions: Mapping[str, Question]
-    expected: int | None
-    rows: Sequence[ScoredQuestion]
-    stored: StoredFacts = field(default_factory=StoredFacts)
-
-    @cached_property
-    def ids(self) -> frozenset[str]:
-        return frozenset(row.question_id for row in self.rows)
-
-    @cached_property
-    def texts(self) -> list[tuple[ScoredQuestion, str]]:
-        """The answers with a text, and their texts."""
-        return [(r, r.raw_output) for r in self.rows if r.raw_output and r.raw_output.strip()]
-
-    @cached_property
-    def readings(self) -> Mapping[ReaderName, Mapping[Key, Letter | None]]:
-        """The letters that each reader that knows so many options reads from the texts."""
-        readers = [
-            reader
-            for reader in ReaderName
-            if len(self.benchmark.letters) <= 4 or not reader.startswith(ReaderName.OFFICIAL_V1)
-        ]
-        by_reader: dict[ReaderName, dict[Key, Letter | None]] = {name: {} for name in readers}
-        for row, text in self.texts:
-            question = self.questions[row.question_id]
-            for reader, letters in by_reader.items():
-                reading = read_answer(
-                    reader, text, letters=question.letters, options=question.options
-                )
-                letters[row.question_id, row.repeat] = reading.letter
-        return by_reader
-
-    def accuracy(self, reader: ReaderName) -> float:
-        """The share of all answers from which `reader` reads the correct letter."""
-        letters = self.readings[reader]
-        read = (letters.get((row.question_id, row.repeat)) for row in self.rows)
-        right = zip(self.rows, read, strict=True)
-        return fmean(outcome_of(row.answer, letter) is Outcome.CORRECT for row, letter in right)
-
-
-class PublishedCell(NamedTuple):
-    """Published accuracies in percent by the value of the first facet; `overall` is the total."""
-
-    name: str
-    accuracies: Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Audit:
-    """Runs on one benchmark. `blind` is a run of the same model without frames."""
-
-    runs: Sequence[AuditedRun]
-    blind: AuditedRun | None = None
-    published: Sequence[PublishedCell] = ()
-
-    @cached_property
-    def same(self) -> list[tuple[int, int, Sameness]]:
-        """The pairs of runs with the same answers."""
-        return [*same_pairs([run.rows for run in self.runs], requests_are_stored=False)]
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield all findings, run by run."""
-        for run in self.runs:
-            for function in FINDINGS:
-                for fact in function(run, self):
-                    yield replace(fact, finding=function.__name__, run=run.name)
-
-
-def same_answers(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
-    """Another run has the same answers, whatever their form."""
-    for a, b, same in audit.same:
-        if audit.runs[a] is run:
-            yield Finding(
-                Severity.ERROR,
-                same_answers_fact(same, (run.name, audit.runs[b].name)),
-                {"informative": same.informative, "different": same.different},
-                same.p_value,
-            )
-
-
-def duplicated_ids(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def duplicated_ids(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Questions are answered several times, as after a run that was resumed."""
     copies, contradictions = run.stored.copies, run.stored.contradictions
     if contradictions:
         yield Finding(
-            Severity.ERROR,
+            Status.ERROR,
             f"{contradictions:,} questions have several different answers without a number; none "
             "of them counts here, and another tool may count any",
-            {"contradictions": contradictions, "copies": copies},
+            numbers={"contradictions": contradictions, "copies": copies},
         )
     elif copies:
         yield Finding(
-            Severity.WARNING,
+            Status.WARNING,
             f"{copies:,} answers are copies of another answer; a tool that counts rows has another "
             "denominator",
-            {"copies": copies},
+            numbers={"copies": copies},
         )
 
 
-def missing_questions(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
+def missing_questions(run: Run, runs: Runs) -> Iterator[Finding]:
     """The run does not have the questions that it should have."""
-    declared = run.expected
+    declared = run.benchmark.size.questions
     if declared is None:
         yield _unchecked("the benchmark does not declare how many questions it has")
-    elif len(run.ids) != declared and not _is_whole(_shards_of(run, audit), declared):
+    elif len(run.ids) != declared and not _is_whole(_shards_of(run, runs), declared):
         yield Finding(
-            Severity.ERROR,
+            Status.ERROR,
             f"{len(run.ids):,} of {declared:,} questions of {run.benchmark.name} are in the run",
-            {"questions": len(run.ids), "declared": declared},
+            numbers={"questions": len(run.ids), "declared": declared},
         )
 
 
-def stored_failures(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def stored_failures(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Questions have no answer, or the text of an error in its place."""
-    empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
+    empty = 0  # `answers` counts those of an evaluation
+    if not run.is_evaluation:
+        empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
     texts = [text for row, text in run.texts if _is_failure(row, text)]
     if empty > 0 or texts:
         examples = (
             f": {listed([repr(text[:30]) for text in dict.fromkeys(texts)])}" if texts else ""
         )
         yield Finding(
-            Severity.ERROR,
+            Status.ERROR,
             f"{empty:,} answers are empty, and {len(texts):,} are texts of failures{examples}",
-            {"empty": empty, "texts": len(texts), "answers": len(run.rows)},
+            numbers={"empty": empty, "texts": len(texts), "answers": len(run.rows)},
         )
 
 
-def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
     """The file states letters that no reader finds in the texts, as after a random guess."""
     if not run.stored.letters:
         yield _unchecked("the run has no letters or scores beside its texts, so guesses are hidden")
@@ -260,7 +128,7 @@ def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
         by_chance = float(scipy.special.bdtrc(right - 1, len(guessed), expected / len(guessed)))
         are_guesses = right == 0 or by_chance >= BIASED_P_VALUE
         yield Finding(
-            Severity.ERROR if are_guesses else Severity.WARNING,
+            Status.ERROR if are_guesses else Status.WARNING,
             f"{len(guessed):,} stated letters do not follow from their texts by any reader; "
             f"{right:,} of them are right, and {expected:.1f} of random guesses would be, so "
             + (
@@ -269,25 +137,25 @@ def guessed_letters(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
                 else "a judge may have read them"
             )
             + f": {_ids(guessed)}",
-            {"guessed": len(guessed), "right": right, "expected_right": expected},
-            1.0 if right == 0 else by_chance,
+            numbers={"guessed": len(guessed), "right": right, "expected_right": expected},
+            chance=1.0 if right == 0 else by_chance,
         )
 
 
-def reader_dependence(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def reader_dependence(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Readers disagree about the score."""
     scores = {reader.value: 100 * run.accuracy(reader) for reader in run.readings}
     low, high = min(scores.values()), max(scores.values())
     if high > low:
         yield Finding(
-            Severity.WARNING if high - low >= _READER_SPREAD_POINTS else Severity.NOTE,
+            Status.WARNING if high - low >= _READER_SPREAD_POINTS else Status.NOTE,
             "the score depends on the reader: "
             + ", ".join(f"{name} {score:.1f}" for name, score in scores.items()),
-            scores,
+            numbers=scores,
         )
 
 
-def refusals(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def refusals(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Answers begin with a letter and then refuse to answer."""
     refused = [
         row
@@ -298,28 +166,35 @@ def refusals(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     if refused:
         right = sum(row.is_correct for row in refused)
         yield Finding(
-            Severity.WARNING,
+            Status.WARNING,
             f"{len(refused):,} answers begin with a letter and then say that the model cannot "
             f"answer; {right:,} of them count as right: {_ids(refused)}",
-            {"refusals": len(refused), "right": right},
+            numbers={"refusals": len(refused), "right": right},
         )
 
 
-def letter_bias(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
-    """The letters of the answers are not distributed like the correct ones."""
-    letters = compare_letters((r.answer, r.extracted_answer) for r in run.rows if not r.repeat)
-    if letters is None or not letters.is_biased:
+def letters(run: Run, _runs: Runs) -> Iterator[Finding]:
+    """The letters of the answers are distributed like the correct ones.
+
+    An evaluation without frames is not checked, because a model that sees nothing has to guess.
+    """
+    test = compare_letters((r.answer, r.extracted_answer) for r in run.answered if not r.repeat)
+    if test is None or (run.is_evaluation and not any(r.num_frames for r in run.answered)):
         return
-    is_constant = letters.answers >= _FEW_ANSWERS and letters.commonest_share >= _ONE_LETTER_SHARE
+    if not test.is_biased:
+        yield Finding(Status.OK, test.summary)
+        return
+    is_constant = test.answers >= _FEW_ANSWERS and test.commonest_share >= _ONE_LETTER_SHARE
     yield Finding(
-        Severity.ERROR if is_constant else Severity.WARNING,
-        ("nearly all answers are one letter; " if is_constant else "") + letters.summary,
-        {"effect": letters.effect, "commonest_share": letters.commonest_share},
-        letters.p_value,
+        Status.ERROR if is_constant else Status.WARNING,
+        ("nearly all answers are one letter; " if is_constant else "") + test.summary,
+        "read some responses: the model prefers letters, or the reader misreads its answers",
+        numbers={"effect": test.effect, "commonest_share": test.commonest_share},
+        chance=test.p_value,
     )
 
 
-def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Answers end at a limit of tokens, or inside of the reasoning."""
     by_tokens = Counter(
         r.usage.completion_tokens for r, _ in run.texts if r.usage.completion_tokens
@@ -332,37 +207,42 @@ def truncation(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     unfinished = sum(text.rfind("<think") > text.rfind("</think") for _, text in run.texts)
     if at_limit or reported or unfinished:
         yield Finding(
-            Severity.WARNING,
+            Status.WARNING,
             f"{reported:,} answers ended at the limit of tokens by their finish reason, "
             f"{at_limit:,} have exactly the largest number of tokens ({limit:,}), and "
             f"{unfinished:,} end inside of the reasoning",
-            {"reported": reported, "at_limit": at_limit, "limit": limit, "unfinished": unfinished},
+            numbers={
+                "reported": reported,
+                "at_limit": at_limit,
+                "limit": limit,
+                "unfinished": unfinished,
+            },
         )
     elif not by_tokens and not any(row.finish_reason for row in run.rows):
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
 
 
-def shards(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
+def shards(run: Run, runs: Runs) -> Iterator[Finding]:
     """The run is a part of a run in several files, whose numbers of documents start again."""
-    parts = _shards_of(run, audit)
+    parts = _shards_of(run, runs)
     if len(parts) > 1 and parts[0] is run:
         total = sum(len(part.ids) for part in parts)
         sizes = " + ".join(f"{len(part.ids):,}" for part in parts)
         yield Finding(
-            Severity.NOTE,
+            Status.NOTE,
             f"{', '.join(part.name for part in parts)} have {sizes} = {total:,} different "
             "questions and are probably one run; score them together",
-            {"files": len(parts), "questions": total},
+            numbers={"files": len(parts), "questions": total},
         )
     if run.stored.hashes == 1 and len(run.ids) > 1:
         yield Finding(
-            Severity.NOTE,
+            Status.NOTE,
             "all rows have the same `doc_hash`, so only the question id names a row",
-            {"hashes": 1},
+            numbers={"hashes": 1},
         )
 
 
-def subtitles_in_prompts(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def subtitles_in_prompts(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Prompts contain subtitles although the track has none, or only some contain them."""
     prompts = run.stored.prompts
     if not prompts:
@@ -371,15 +251,15 @@ def subtitles_in_prompts(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
     count = sum(_SUBTITLES.search(prompt) is not None for prompt in prompts.values())
     if count:
         track = run.rows[0].track
-        severity = Severity.NOTE if is_with_subtitles(track) else Severity.WARNING
+        status = Status.NOTE if is_with_subtitles(track) else Status.WARNING
         yield Finding(
-            Severity.ERROR if track.endswith("without_subtitles") else severity,
+            Status.ERROR if track.endswith("without_subtitles") else status,
             f"{count:,} of {len(prompts):,} prompts contain subtitles (track: {track})",
-            {"with_subtitles": count, "prompts": len(prompts)},
+            numbers={"with_subtitles": count, "prompts": len(prompts)},
         )
 
 
-def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
+def published_cell(run: Run, runs: Runs) -> Iterator[Finding]:
     """The right answers by the first facet, and the published values that they reproduce."""
     facet = next(iter(run.benchmark.shown_facets), None)
     parts = {row.values[0]: row for row in breakdown(run.rows, [facet])} if facet else {}
@@ -388,12 +268,12 @@ def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
         return
     shown = " + ".join(f"{row.correct:,} of {row.responses:,}" for row in parts.values())
     yield Finding(
-        Severity.NOTE,
+        Status.NOTE,
         f"right answers by {facet.title.lower()} ({', '.join(parts)}): {shown}",
-        {value: row.correct for value, row in parts.items()},
+        numbers={value: row.correct for value, row in parts.items()},
     )
     parts |= {"overall": breakdown(run.rows, [])[0]}
-    for cell in audit.published:
+    for cell in runs.published:
         shared = {value: parts[value] for value in cell.accuracies if value in parts}
         if len(shared) < 3 or not all(
             _reproduces(row, cell.accuracies[value]) for value, row in shared.items()
@@ -403,19 +283,19 @@ def published_cell(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
         errors = [100 * sqrt(2) * (row.standard_error or 1) for row in shared.values()]
         same = prod(min(1, 0.1 / (error * sqrt(tau))) for error in errors[1:])
         yield Finding(
-            Severity.NOTE,
+            Status.NOTE,
             f"all of these are the published values of {cell.name}",
-            dict(cell.accuracies),
-            min(1.0, len(audit.published) * same),
+            numbers=dict(cell.accuracies),
+            chance=min(1.0, len(runs.published) * same),
         )
 
 
-def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
+def same_as_blind(run: Run, runs: Runs) -> Iterator[Finding]:
     """The same model answers no better with frames than without."""
-    if audit.blind is None:
+    if runs.blind is None:
         yield _unchecked("no blind run is given (--blind), so it is unknown if the frames matter")
         return
-    blind = {(row.question_id, row.repeat): row for row in audit.blind.rows}
+    blind = {(row.question_id, row.repeat): row for row in runs.blind.rows}
     pairs = [
         (row, blind[key]) for row in run.rows if (key := (row.question_id, row.repeat)) in blind
     ]
@@ -430,61 +310,77 @@ def same_as_blind(run: AuditedRun, audit: Audit) -> Iterator[Finding]:
     difference = paired.difference.mean
     if difference <= 0 or paired.p_value >= 0.05:
         yield Finding(
-            Severity.WARNING,
-            f"{100 * difference:+.1f} points compared with the blind run {audit.blind.name} on "
+            Status.WARNING,
+            f"{100 * difference:+.1f} points compared with the blind run {runs.blind.name} on "
             f"{len(pairs):,} answers (p {paired.p_value:.2g}), so the frames made no difference",
-            {"difference": 100 * difference, "p_value": paired.p_value},
-            paired.p_value,
+            numbers={"difference": 100 * difference, "p_value": paired.p_value},
+            chance=paired.p_value,
         )
 
 
-def left_out(run: AuditedRun, _audit: Audit) -> Iterator[Finding]:
+def left_out(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Files of the run, or rows of its files, cannot be used."""
     for remark in run.stored.left_out:
-        yield Finding(Severity.NOTE, remark)
-
-
-FINDINGS: Sequence[Callable[[AuditedRun, Audit], Iterator[Finding]]] = (
-    same_answers,
-    duplicated_ids,
-    missing_questions,
-    stored_failures,
-    guessed_letters,
-    reader_dependence,
-    refusals,
-    letter_bias,
-    truncation,
-    shards,
-    subtitles_in_prompts,
-    published_cell,
-    same_as_blind,
-    left_out,
-)
-"""All findings, in the order in which they are shown."""
+        yield Finding(Status.NOTE, remark)
 
 
 def _unchecked(reason: str) -> Finding:
-    return Finding(Severity.NOTE, f"not checked: {reason}")
+    return Finding(Status.UNKNOWN, f"not checked: {reason}")
+
+
+def _same_answers(run: Run, same: Sequence[tuple[Run, Sameness]]) -> Finding:
+    """The finding about a run, and the runs with the same answers."""
+    sentences, is_error = [], False
+    advice = "cite only one of these scores"
+    for other, compared in same:
+        if run.specification is None or other.specification is None:
+            is_error = True
+            sentences.append(f"{other.name} has {compared.fact}, so they are probably one run")
+            continue
+        changed = changed_settings(run.specification, other.specification)
+        settings = {setting.key.partition(".")[0] for setting in changed}
+        is_error |= bool(_SHOWN_SETTINGS & settings)
+        advice = (
+            "see that the endpoint used what was sent (frames, subtitles), and that no responses "
+            "were copied; cite only one of these scores"
+        )
+        sentences.append(
+            f"{other.name} has {compared.fact}, although other settings were used "
+            f"({', '.join(sorted(settings)) or 'other requests'})"
+        )
+    closest = min((compared for _, compared in same), key=lambda compared: compared.p_value)
+    return Finding(
+        Status.ERROR if is_error else Status.WARNING,
+        "; ".join(sentences),
+        advice,
+        numbers={"informative": closest.informative, "different": closest.different},
+        chance=closest.p_value,
+    )
+
+
+def _has_requests(run: Run) -> bool:
+    """True if the fingerprint of any request is stored."""
+    return any(row.request_fingerprint is not None for row in run.answered)
 
 
 def _ids(rows: Sequence[ScoredQuestion]) -> str:
     return listed([row.question_id for row in rows])
 
 
-def _shards_of(run: AuditedRun, audit: Audit) -> list[AuditedRun]:
+def _shards_of(run: Run, runs: Runs) -> list[Run]:
     """The runs without common questions that make up no more than the benchmark; one is `run`."""
-    declared = run.expected
+    declared = run.benchmark.size.questions
     if declared is None or len(run.ids) >= declared:
         return [run]
-    parts: list[AuditedRun] = []
-    for other in audit.runs:
+    parts: list[Run] = []
+    for other in runs.runs:
         is_small = sum(len(part.ids) for part in (*parts, other)) <= declared
         if is_small and all(other.ids.isdisjoint(part.ids) for part in parts):
             parts.append(other)
     return parts if any(part is run for part in parts) else [run]
 
 
-def _is_whole(parts: Sequence[AuditedRun], declared: int) -> bool:
+def _is_whole(parts: Sequence[Run], declared: int) -> bool:
     return sum(len(part.ids) for part in parts) == declared
 
 

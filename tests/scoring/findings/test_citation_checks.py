@@ -11,22 +11,23 @@ from tests.support.evidence import QUESTIONS, VIDEOS, answer, evidence, question
 from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.models.frame_proof import OTHER_FRAMES
-from videomme_pipeline.scoring.audit.citation_checks import (
-    Answer,
-    CitationCheck,
-    CitationEvidence,
-    CitationFindingRow,
-    Status,
-    findings,
-)
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.models.video_llm import Usage
+from videomme_pipeline.scoring.findings.checks import CITATION_CHECKS, findings
+from videomme_pipeline.scoring.findings.run import Run, Runs
+from videomme_pipeline.scoring.scored_question import Answer, Outcome
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "citation_findings.txt"
 
 
-def found(check: CitationCheck, stored: CitationEvidence) -> CitationFindingRow:
-    (finding,) = (row for row in findings(stored, None) if row.check_name is check)
+def checked(run: Run) -> list[Finding]:
+    """The findings about a run that is compared with no other one."""
+    return [*findings(run, Runs(runs=[run]))]
+
+
+def found(check: str, run: Run) -> Finding:
+    (finding,) = (row for row in checked(run) if row.check == check)
     return finding
 
 
@@ -38,8 +39,9 @@ def changed(number: int, **facts: Any) -> list[Answer]:
 
 
 def test_a_complete_evaluation_passes_every_check() -> None:
-    every = {check: Status.OK for check in CitationCheck if check is not CitationCheck.SAMENESS}
-    assert {row.check_name: row.status for row in findings(evidence(), None)} == every
+    every = {check.__name__: Status.OK for check in CITATION_CHECKS}
+    del every["sameness"]
+    assert {row.check: row.status for row in checked(evidence())} == every
 
 
 @pytest.mark.parametrize(
@@ -54,52 +56,52 @@ def test_a_complete_evaluation_passes_every_check() -> None:
     ],
 )
 def test_a_question_without_exactly_one_answer_blocks(answers: list[Answer], sentence: str) -> None:
-    finding = found(CitationCheck.ANSWERS, evidence(answers))
-    assert finding.status is Status.BLOCKED
+    finding = found("answers", evidence(answers))
+    assert finding.status is Status.ERROR
     assert sentence in finding.summary
     assert "videomme run made-up" in finding.advice
 
 
 def test_every_repeat_counts() -> None:
     answers = [answer(asked, repeat) for asked in QUESTIONS for repeat in (0, 1)]
-    finding = found(CitationCheck.ANSWERS, evidence(answers))
+    finding = found("answers", evidence(answers))
     assert (finding.status, finding.summary) == (Status.OK, "12 questions are answered 2 times")
 
 
 def test_a_chosen_subset_is_a_warning_and_an_incomplete_one_blocks() -> None:
-    finding = found(CitationCheck.RELEASE, evidence(questions=QUESTIONS[:6]))
+    finding = found("release", evidence(questions=QUESTIONS[:6]))
     assert finding.status is Status.WARNING
     assert finding.summary == "6 questions on 2 videos: a subset, the benchmark has 12 on 4"
     missing = evidence(changed(0)[:6])
-    assert found(CitationCheck.RELEASE, missing).status is Status.BLOCKED
+    assert found("release", missing).status is Status.ERROR
     cut = evidence(questions=QUESTIONS[:7])
-    assert found(CitationCheck.RELEASE, cut).status is Status.BLOCKED
+    assert found("release", cut).status is Status.ERROR
 
 
 def test_a_benchmark_without_a_size_is_unknown() -> None:
     unsized = find_benchmark("videomme").model_copy(update={"size": Size()})
-    finding = found(CitationCheck.RELEASE, evidence(benchmark=unsized))
+    finding = found("release", evidence(benchmark=unsized))
     assert finding.status is Status.UNKNOWN
 
 
 def test_other_frames_than_planned_block_and_are_listed() -> None:
-    finding = found(CitationCheck.FRAMES, evidence(changed(4, num_frames=7)))
-    assert finding.status is Status.BLOCKED
+    finding = found("frames", evidence(changed(4, num_frames=7)))
+    assert finding.status is Status.ERROR
     assert "1 of 12 requests" in finding.summary
     assert "002-2 (7 of 8)" in finding.summary
 
 
 def test_frames_without_a_stored_plan_are_unknown() -> None:
     videos = [video(video_id, planned_frames=None) for video_id in VIDEOS]
-    assert found(CitationCheck.FRAMES, evidence(videos=videos)).status is Status.UNKNOWN
-    assert found(CitationCheck.FRAMES, evidence(videos=[])).status is Status.UNKNOWN
+    assert found("frames", evidence(videos=videos)).status is Status.UNKNOWN
+    assert found("frames", evidence(videos=[])).status is Status.UNKNOWN
 
 
 def test_an_evaluation_without_frames_has_no_check_of_frames() -> None:
-    blind = [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS]
+    blind = [answer(asked, num_frames=0, usage=Usage(prompt_tokens=100)) for asked in QUESTIONS]
     videos = [video(video_id, planned_frames=0, frame_tokens=0) for video_id in VIDEOS]
-    checks = {row.check_name for row in findings(evidence(blind, videos), None)}
-    without = {CitationCheck.FRAMES, CitationCheck.PROMPT_TOKENS, CitationCheck.LETTERS}
+    checks = {row.check for row in checked(evidence(blind, videos))}
+    without = {"frames", "prompt_tokens", "letters"}
     assert not checks & without
 
 
@@ -107,20 +109,20 @@ def test_an_evaluation_without_frames_has_no_check_of_frames() -> None:
     ("tokens", "per_video", "status"),
     [
         (4_900, 8_000, Status.OK),  # rules are rounded, so 60% are enough
-        (4_700, 8_000, Status.BLOCKED),
+        (4_700, 8_000, Status.ERROR),
         (None, 8_000, Status.UNKNOWN),
         (4_700, None, Status.UNKNOWN),  # no rule: at least one token per frame, which proves little
-        (7, None, Status.BLOCKED),
+        (7, None, Status.ERROR),
     ],
 )
 def test_prompt_tokens_below_the_plan_block_and_unknown_ones_never_pass(
     tokens: int | None, per_video: int | None, status: Status
 ) -> None:
     stored = evidence(
-        changed(0, prompt_tokens=tokens),
+        changed(0, usage=Usage(prompt_tokens=tokens)),
         [video(video_id, frame_tokens=per_video) for video_id in VIDEOS],
     )
-    assert found(CitationCheck.PROMPT_TOKENS, stored).status is status
+    assert found("prompt_tokens", stored).status is status
 
 
 @pytest.mark.parametrize(
@@ -130,9 +132,9 @@ def test_prompt_tokens_below_the_plan_block_and_unknown_ones_never_pass(
 def test_tokens_of_another_number_of_frames_block_in_both_directions(
     tokens: int, seen: int | None
 ) -> None:
-    stored = evidence(changed(4, prompt_tokens=tokens, text_tokens=100))
-    finding = found(CitationCheck.PROMPT_TOKENS, stored)
-    assert finding.status is (Status.OK if seen is None else Status.BLOCKED)
+    stored = evidence(changed(4, usage=Usage(prompt_tokens=tokens, text_tokens=100)))
+    finding = found("prompt_tokens", stored)
+    assert finding.status is (Status.OK if seen is None else Status.ERROR)
     if seen is not None:
         assert f"002-2 ({seen} of 8)" in finding.summary
 
@@ -142,24 +144,26 @@ def test_tokens_of_another_number_of_frames_block_in_both_directions(
     [
         (None, Status.OK),
         ("model a: video 002 has no sound, so the model got only its frames", Status.WARNING),
-        (f"8 frames need 680 tokens, but the endpoint reports 9. {OTHER_FRAMES}.", Status.BLOCKED),
+        (f"8 frames need 680 tokens, but the endpoint reports 9. {OTHER_FRAMES}.", Status.ERROR),
     ],
 )
 def test_a_stored_warning_is_a_finding_and_blocks_if_it_is_about_frames(
     warning: str | None, status: Status
 ) -> None:
-    finding = found(CitationCheck.WARNINGS, evidence(changed(4, warning=warning)))
+    finding = found("warnings", evidence(changed(4, warning=warning)))
     assert finding.status is status
     assert (warning or "12 responses have no warning") in finding.summary
 
 
 def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> None:
     native = {"model": {"frames_as": "video_file"}}
-    proven = [answer(asked, text_tokens=100) for asked in QUESTIONS]
+    proven = [
+        answer(asked, usage=Usage(prompt_tokens=8_100, text_tokens=100)) for asked in QUESTIONS
+    ]
     counted = replace(evidence(proven), specification=native)
-    assert found(CitationCheck.FRAMES, counted).status is Status.OK
+    assert found("frames", counted).status is Status.OK
     for uncounted in (evidence(), evidence([*proven[1:], answer(QUESTIONS[0])])):
-        finding = found(CitationCheck.FRAMES, replace(uncounted, specification=native))
+        finding = found("frames", replace(uncounted, specification=native))
         assert finding.status is Status.UNKNOWN
         assert "took the frames from the videos itself" in finding.summary
 
@@ -167,16 +171,16 @@ def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> N
 def test_missing_subtitles_block_in_a_complete_benchmark() -> None:
     videos = [video(video_id, subtitle_hash=None) for video_id in VIDEOS[:1]]
     videos += [video(video_id) for video_id in VIDEOS[1:]]
-    finding = found(CitationCheck.SUBTITLES, evidence(videos=videos))
-    assert finding.status is Status.BLOCKED
+    finding = found("subtitles", evidence(videos=videos))
+    assert finding.status is Status.ERROR
     assert finding.summary == "2 of 4 videos have subtitles, but the benchmark has 3"
 
 
 def test_subtitles_of_a_subset_are_unknown_and_none_at_all_block() -> None:
     some = evidence(videos=[video(video_id) for video_id in VIDEOS[:2]])
-    assert found(CitationCheck.SUBTITLES, some).status is Status.UNKNOWN
+    assert found("subtitles", some).status is Status.UNKNOWN
     none = evidence(videos=[video(video_id, subtitle_hash=None) for video_id in VIDEOS[:2]])
-    assert found(CitationCheck.SUBTITLES, none).status is Status.BLOCKED
+    assert found("subtitles", none).status is Status.ERROR
 
 
 def test_the_releases_declare_their_questions_and_subtitles() -> None:
@@ -194,11 +198,11 @@ def test_a_strong_preference_for_a_letter_is_a_warning() -> None:
         ]
 
     biased = evidence(answers(0.4), questions=questions)
-    finding = found(CitationCheck.LETTERS, biased)
+    finding = found("letters", biased)
     assert finding.status is Status.WARNING
     assert "A 55% (25%)" in finding.summary
     even = evidence(answers(0.1), questions=questions)
-    assert found(CitationCheck.LETTERS, even).status is Status.OK
+    assert found("letters", even).status is Status.OK
 
 
 @pytest.mark.parametrize(
@@ -211,18 +215,18 @@ def test_a_strong_preference_for_a_letter_is_a_warning() -> None:
 )
 def test_what_changed_since_scoring_blocks(facts: dict[str, str], sentence: str) -> None:
     videos = [video(VIDEOS[0], **facts), *map(video, VIDEOS[1:])]
-    finding = found(CitationCheck.MEDIA, evidence(videos=videos))
-    assert finding.status is Status.BLOCKED
+    finding = found("media", evidence(videos=videos))
+    assert finding.status is Status.ERROR
     assert sentence in finding.summary
 
 
 def test_scores_without_the_file_about_their_videos_are_unknown() -> None:
-    finding = found(CitationCheck.MEDIA, evidence(videos=[]))
+    finding = found("media", evidence(videos=[]))
     assert finding.status is Status.UNKNOWN
     assert "no question is asked again" in finding.advice
 
 
-def cases() -> Mapping[str, CitationEvidence]:
+def cases() -> Mapping[str, Run]:
     """Evidence for which the checks find different things."""
     undeclared = evidence().benchmark.model_copy(update={"size": Size()})
     no_number = evidence().benchmark.model_copy(
@@ -231,7 +235,9 @@ def cases() -> Mapping[str, CitationEvidence]:
     without_plan = [video(video_id, planned_frames=None, frame_tokens=None) for video_id in VIDEOS]
     two_failed = [replace(row, outcome=Outcome.FAILED) for row in changed(0)[:2]]
     frames = [replace(row, num_frames=7) for row in changed(0)[:8]]
-    tokens = [replace(row, prompt_tokens=10 * index) for index, row in enumerate(changed(0))]
+    tokens = [
+        replace(row, usage=Usage(prompt_tokens=10 * index)) for index, row in enumerate(changed(0))
+    ]
     unlike = [
         video(video_id, video_hash="older", subtitle_hash="older", questions_fingerprint="older")
         for video_id in VIDEOS
@@ -280,11 +286,11 @@ def cases() -> Mapping[str, CitationEvidence]:
             [video(VIDEOS[0], planned_frames=2), *map(video, VIDEOS[1:])],
         ),
         "few tokens": evidence(tokens),
-        "tokens not reported": evidence(changed(3, prompt_tokens=None)),
+        "tokens not reported": evidence(changed(3, usage=Usage())),
         "a video without sound": evidence(changed(5, warning="video 002 has no sound")),
-        "no rule and few tokens": evidence(changed(0, prompt_tokens=7), without_plan),
+        "no rule and few tokens": evidence(changed(0, usage=Usage(prompt_tokens=7)), without_plan),
         "no frames": evidence(
-            [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS],
+            [answer(asked, num_frames=0, usage=Usage(prompt_tokens=100)) for asked in QUESTIONS],
             [video(video_id, planned_frames=0, frame_tokens=0) for video_id in VIDEOS],
         ),
         "always A": evidence([answer(asked, extracted_answer=Letter.A) for asked in QUESTIONS]),
@@ -294,12 +300,12 @@ def cases() -> Mapping[str, CitationEvidence]:
 
 def test_each_finding_says_what_is_wrong_and_what_to_do() -> None:
     """The file contains the sentences of these checks. Read it again after a change."""
-    complete = list(findings(evidence(), None))
+    complete = checked(evidence())
     lines: list[str] = []
     for name, stored in cases().items():
         lines.append(f"# {name}")
-        for row in findings(stored, None):
+        for row in checked(stored):
             if name == "complete" or row not in complete:
-                lines.append(f"{row.check_name} {row.status}: {row.summary}")
+                lines.append(f"{row.check} {row.status}: {row.summary}")
                 lines.extend([f"    {row.advice}"] if row.advice else [])
     assert "\n".join(lines) + "\n" == GOLDEN.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ probability below `SAME_P_VALUE`. So 341 informative answers without a differenc
 and 342 are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,22 +17,12 @@ import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.audit.citation_checks import (
-    Answer,
-    CheckResult,
-    CitationEvidence,
-    Status,
-)
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.compare import changed_settings
+from videomme_pipeline.scoring.scored_question import Answer, Outcome, ScoredQuestion
 
 MIN_CHANGED_SHARE = 0.02
 """Share of the informative answers that settings with an effect change at least."""
 SAME_P_VALUE = 0.001
 """A pair of evaluations is the same if the differences of the pair are less probable than this."""
-SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
-"""Settings that change what the model is shown. Others may have no effect for a good reason: one
-model under two names, or a token limit that no answer reaches."""
 _NO_ANSWER = -1
 _UNREADABLE = 0
 
@@ -59,89 +49,37 @@ class Sameness:
         """True if different settings do not explain so few differences."""
         return self.p_value < SAME_P_VALUE
 
+    @property
+    def fact(self) -> str:
+        """The comparison as the object of a sentence."""
+        return (
+            f"the same letter in all but {self.different:,} of {self.informative:,} answers that "
+            f"one of them got wrong ({self.answers:,} in all)"
+        )
+
 
 def same_pairs(
-    answers: Sequence[Sequence[Answer | ScoredQuestion]], *, requests_are_stored: bool
+    runs: Sequence[Sequence[Answer | ScoredQuestion]], *, requests_are_stored: Sequence[bool]
 ) -> Iterator[tuple[int, int, Sameness]]:
     """Yield the positions of each pair of runs with the same answers, and the comparison.
 
-    Answers to equal requests are left out, unless the requests are not stored (results files).
+    Answers to equal requests are left out. The requests of results files are not stored, so they
+    count as different.
     """
-    table = _AnswerTable(answers, requests_are_stored=requests_are_stored)
+    table = _AnswerTable(runs, requests_are_stored)
     for a, b in table.candidates():
         compared = table.compare(a, b)
         if compared.is_same:
             yield a, b, compared
 
 
-def same_answers_fact(same: Sameness, names: tuple[str, str]) -> str:
-    """The sentence about two runs with the same answers."""
-    return (
-        f"{names[0]} and {names[1]} have the same letter in all but {same.different:,} of "
-        f"{same.informative:,} answers that one of them got wrong, so they are probably one run; "
-        "cite only one of these scores"
-    )
-
-
-def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, CheckResult]:
-    """The finding of every evaluation that can be compared, by name.
-
-    All `evaluations` must be of one benchmark.
-    """
-    same: dict[int, list[tuple[int, Sameness]]] = {}
-    answers = [evaluation.answers for evaluation in evaluations]
-    for a, b, compared in same_pairs(answers, requests_are_stored=True):
-        same.setdefault(a, []).append((b, compared))
-        same.setdefault(b, []).append((a, compared))
-    if len(evaluations) < 2:
-        return {}
-    return {
-        evaluation.evaluation: _finding(evaluations, index, same.get(index, []))
-        for index, evaluation in enumerate(evaluations)
-    }
-
-
-def _finding(
-    evaluations: Sequence[CitationEvidence], index: int, same: Sequence[tuple[int, Sameness]]
-) -> CheckResult:
-    own = evaluations[index]
-    if not same:
-        if own.answered and all(row.request_fingerprint is None for row in own.answered):
-            return CheckResult(
-                Status.UNKNOWN,
-                "the fingerprints of its requests are not stored",
-                f"{own.run_again}; no question is asked again",
-            )
-        summary = f"none of {len(evaluations) - 1:,} others has provably the same answers"
-        return CheckResult(Status.OK, summary)
-    sentences, shown_differs = [], False
-    for other, compared in same:
-        settings = _changed(own.specification, evaluations[other].specification)
-        shown_differs |= bool(SHOWN_SETTINGS & settings)
-        sentences.append(
-            f"{evaluations[other].evaluation} has the same letter in all but "
-            f"{compared.different:,} of {compared.informative:,} answers that one of them got "
-            f"wrong ({compared.answers:,} in all), although other settings were used "
-            f"({', '.join(sorted(settings)) or 'other requests'})"
-        )
-    return CheckResult(
-        Status.BLOCKED if shown_differs else Status.WARNING,
-        "; ".join(sentences),
-        "see that the endpoint used what was sent (frames, subtitles), and that no "
-        "responses were copied; cite only one of these scores",
-    )
-
-
-def _changed(a: Mapping[str, object], b: Mapping[str, object]) -> set[str]:
-    """The stages whose settings differ."""
-    return {setting.key.partition(".")[0] for setting in changed_settings(a, b)}
-
-
 class _AnswerTable:
     """The letters of several evaluations: one row per evaluation, one column per answer."""
 
     def __init__(
-        self, runs: Sequence[Sequence[Answer | ScoredQuestion]], *, requests_are_stored: bool
+        self,
+        runs: Sequence[Sequence[Answer | ScoredQuestion]],
+        requests_are_stored: Sequence[bool],
     ) -> None:
         keys = dict.fromkeys((row.question_id, row.repeat) for rows in runs for row in rows)
         columns = {key: number for number, key in enumerate(keys)}
@@ -153,7 +91,8 @@ class _AnswerTable:
         self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
         for number, rows in enumerate(runs):
             for row in rows:
-                request_id = row.request_fingerprint if requests_are_stored else str(number)
+                is_stored = requests_are_stored[number]
+                request_id = row.request_fingerprint if is_stored else f"run {number}"
                 if row.outcome is Outcome.FAILED or request_id is None:
                     continue
                 column = columns[row.question_id, row.repeat]

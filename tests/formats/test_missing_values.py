@@ -1,0 +1,105 @@
+"""Words that other programs write for a missing value, as options, answers and responses."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
+
+WORDS = ("None", "N/A", "NA", "null", "nan")
+
+
+def scored(path: Path, rows: list[dict[str, Any]]) -> ScoreReport:
+    """The score of `rows`, written as a table or as JSON."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return score_file(path, ScoreOptions())
+
+
+def row(number: int, options: list[str], answer: str, response: str | None) -> dict[str, Any]:
+    return {
+        "video_id": f"v{number}",
+        "question": f"How many in {number}?",
+        "options": options,
+        "answer": answer,
+        "prediction": response,
+    }
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+@pytest.mark.parametrize("word", WORDS)
+def test_an_option_can_be_called_like_a_missing_value(
+    tmp_path: Path, suffix: str, word: str
+) -> None:
+    options = [word, "One", "Two", "Three"]
+    rows = [row(1, options, word, word), row(2, options, "One", word), row(3, options, word, "A")]
+    report = scored(tmp_path / f"results{suffix}", rows)
+    assert [r.outcome.value for r in report.rows] == ["correct", "incorrect", "correct"]
+    assert not any("left out:" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_missing_response_of_a_table_is_failed(tmp_path: Path, word: str) -> None:
+    options = ["Zero", "One", "Two", "Three"]
+    rows = [row(1, options, "A", word), row(2, options, "A", ""), row(3, options, "A", "A")]
+    report = scored(tmp_path / "results.csv", rows)
+    assert [r.outcome.value for r in report.rows] == ["failed", "failed", "correct"]
+
+
+def test_a_table_may_have_one_column_per_option(tmp_path: Path) -> None:
+    rows = [
+        {
+            "index": number,
+            "video": f"v{number}",
+            "question": f"How many in {number}?",
+            **dict(zip("ABCD", texts, strict=True)),
+            "answer": answer,
+            "prediction": response,
+        }
+        for number, (texts, answer, response) in enumerate(
+            [
+                (("Four", "N/A", "One", "Three"), "C", "One"),
+                (("Four", "One", "", ""), "B", "One"),
+                (("Four", "", "One", "Three"), "C", "C"),
+                (("Four", "Two", "One", "Three"), "A", "Failed to obtain answer via API."),
+            ]
+        )
+    ]
+    report = scored(tmp_path / "results.csv", rows)
+    outcomes = [(r.outcome.value, r.extracted_answer) for r in report.rows]
+    assert outcomes[:2] == [("correct", "C"), ("correct", "B")]
+    assert [question for question in report.notes if "option B is empty" in question]
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome"),
+    [
+        ({"is_success": False}, "failed"),
+        ({"error_info": "x", "success": False}, "failed"),
+        ({"error": "timeout"}, "failed"),
+        ({"error": {"code": 429}}, "failed"),
+        ({"error_code": 503}, "failed"),
+        ({"status": "failed"}, "failed"),
+        ({"finish_reason": "error"}, "failed"),
+        ({"is_success": True, "error": "", "status": "ok", "finish_reason": "length"}, "correct"),
+        ({"error": None, "error_code": 0, "success": "True"}, "correct"),
+    ],
+)
+def test_a_failure_beside_the_text_is_no_answer(
+    tmp_path: Path, facts: dict[str, Any], outcome: str
+) -> None:
+    options = ["Zero", "One"]
+    rows = [row(1, options, "A", "A") | facts, row(2, options, "A", "A")]
+    report = scored(tmp_path / "results.json", rows)
+    assert [r.outcome.value for r in report.rows] == [outcome, "correct"]
+    if outcome == "failed":
+        assert report.rows[0].error == f"{next(iter(facts))}: {next(iter(facts.values()))}"
+        assert "1 of 2 answers are missing" in report.notes[0]

@@ -1,0 +1,72 @@
+"""Findings as lines on a terminal, and those of an audit as a page."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+
+from videomme_pipeline.errors import Finding, Status
+from videomme_pipeline.reports.document import render_static
+from videomme_pipeline.reports.terminal.tables import Row, show_line
+from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE
+
+_STYLES = {
+    Status.ERROR: "bold red",
+    Status.WARNING: "yellow",
+    Status.NOTE: "dim",
+    Status.UNKNOWN: "dim",
+    Status.OK: "green",
+}
+WORST_FIRST = tuple(_STYLES)
+_CITATION = {
+    "blocked": ("Do not cite", "bold red"),
+    "warning": ("Warning", "yellow"),
+    "unknown": ("Not known", "dim"),
+}
+
+
+def show_findings(console: Console, findings: Iterable[Finding]) -> None:
+    """Print one line per finding: status, check and summary."""
+    for row in findings:
+        show_line(console, f"{row.check}: {row.summary}", f"{row.status:7}", _STYLES[row.status])
+
+
+def show_audit(console: Console, findings: Sequence[Finding]) -> None:
+    """Print one line per finding, run by run, and the numbers of findings."""
+    for row in findings:
+        chance = _probability(row.chance)
+        text = f"{row.check}  {row.run}: {row.summary}"
+        text += (chance and f"; by chance: {chance}") + (row.advice and f"; {row.advice}")
+        show_line(console, text, f"{row.status:7}", _STYLES[row.status])
+    show_line(console, _counts(findings))
+
+
+def show_citation(console: Console, findings: Iterable[Row]) -> None:
+    """Print rows of `citation_findings` that are not ok, one line each."""
+    for row in findings:
+        check = row["check_name"].replace("_", " ")
+        text = f"{row['evaluation']} ({check}): {row['summary']}. What to do: {row['advice']}."
+        show_line(console, text, *_CITATION[row["status"]])
+
+
+def audit_page(findings: Sequence[Finding]) -> str:
+    """The HTML document with one table per run. It has no text of a question or a response."""
+    return render_static(
+        "audit.html", findings=findings, by_chance=_probability, summary=_counts(findings)
+    )
+
+
+def _probability(chance: float | None) -> str:
+    """A probability as text, "" for None."""
+    if chance is None:
+        return ""
+    return f"p {chance:.2g}" if chance >= MIN_P_VALUE else f"p < {MIN_P_VALUE}"
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    """The numbers of findings: "1 error, 0 warnings, 3 notes, 2 unknown"."""
+    counts = Counter(row.status for row in findings)
+    return ", ".join(
+        f"{counts[status]} {status}{'s' * (counts[status] != 1 and status is not Status.UNKNOWN)}"
+        for status in WORST_FIRST[:-1]
+    )

@@ -1,0 +1,59 @@
+"""All checks of runs. A check is a function, and its name is the stable id of its findings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from videomme_pipeline.errors import Finding
+from videomme_pipeline.scoring.findings import citation_checks, run_checks
+from videomme_pipeline.scoring.findings.run import Run, Runs
+
+Check = Callable[[Run, Runs], Iterator[Finding] | Finding | None]
+
+FILE_CHECKS: Sequence[Check] = (
+    run_checks.duplicated_ids,
+    run_checks.missing_questions,
+    run_checks.shards,
+    run_checks.left_out,
+)
+"""The checks of results files."""
+CITATION_CHECKS: Sequence[Check] = (
+    citation_checks.answers,
+    citation_checks.release,
+    citation_checks.frames,
+    citation_checks.prompt_tokens,
+    citation_checks.warnings,
+    citation_checks.subtitles,
+    run_checks.letters,
+    citation_checks.media,
+    run_checks.sameness,
+)
+"""The checks of evaluations: a score must not be cited if one of its findings is an error."""
+ANSWER_CHECKS: Sequence[Check] = (run_checks.sameness, run_checks.letters)
+"""The checks of a citation that a results file has, too."""
+TEXT_CHECKS: Sequence[Check] = (
+    run_checks.stored_failures,
+    run_checks.guessed_letters,
+    run_checks.reader_dependence,
+    run_checks.refusals,
+    run_checks.truncation,
+    run_checks.subtitles_in_prompts,
+    run_checks.published_cell,
+    run_checks.same_as_blind,
+)
+"""The checks that read the texts of answers, or compare scores."""
+
+
+def audit(runs: Runs) -> Iterator[Finding]:
+    """Yield the findings of every check that applies, run by run."""
+    for run in runs.runs:
+        of_kind = CITATION_CHECKS if run.is_evaluation else (*FILE_CHECKS, *ANSWER_CHECKS)
+        yield from findings(run, runs, (*of_kind, *TEXT_CHECKS))
+
+
+def findings(run: Run, runs: Runs, checks: Sequence[Check] = CITATION_CHECKS) -> Iterator[Finding]:
+    """Yield the findings of `checks` about one of `runs`."""
+    for check in checks:
+        result = check(run, runs)
+        named = [result] if isinstance(result, Finding) else result or ()
+        for finding in named:
+            yield replace(finding, check=check.__name__, run=run.name)

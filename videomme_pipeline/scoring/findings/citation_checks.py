@@ -1,0 +1,290 @@
+"""The checks of an evaluation that need what its data folder stores.
+
+An `error` means that the score must not be cited, and a `warning` that the fact must be stated
+beside the score. Each check returns None if it does not apply.
+"""
+
+from collections import Counter
+from itertools import product
+
+from videomme_pipeline.benchmarks.selection import Selection
+from videomme_pipeline.errors import Finding, Status, listed
+from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES
+from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run, Runs
+from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
+
+
+def answers(run: Run, _runs: Runs) -> Finding:
+    """Check that every question has one answer per repeat, read by the judge if there is one."""
+    rows = Counter((row.question_id, row.repeat) for row in run.answers)
+    repeats = 1 + max((row.repeat for row in run.answers), default=0)
+    asked = set(product(run.questions, range(repeats)))
+    failed = sum(row.outcome is Outcome.FAILED for row in run.answers)
+    numbers = {
+        "failed": failed,
+        "missing": len(asked - rows.keys()),
+        "repeated": sum(count > 1 for count in rows.values()),
+        "not in the benchmark": len(rows.keys() - asked),
+        "not read by the judge": sum(r.judge_error is not None for r in run.answers),
+    }
+    problems = [f"{count:,} {what}" for what, count in numbers.items() if count]
+    times = "once" if repeats == 1 else f"{repeats} times"
+    if not problems:
+        return Finding(Status.OK, f"{len(run.questions):,} questions are answered {times}")
+    return Finding(
+        Status.ERROR,
+        f"of {len(asked):,} answers, {', '.join(problems)}",
+        f"{run.run_again}; only what is missing is asked",
+    )
+
+
+def release(run: Run, _runs: Runs) -> Finding:
+    """Check that the questions are those that the benchmark declares, or name the chosen subset."""
+    size = run.benchmark.size
+    by_video = Counter(
+        video for video, _ in {(row.video_id, row.question_id) for row in run.answers}
+    )
+    counted = f"{by_video.total():,} questions on {len(by_video):,} videos"
+    if size.questions is None:
+        return Finding(
+            Status.UNKNOWN,
+            f"{counted}; the benchmark does not declare its size",
+            "declare its `size`: the numbers of videos and questions",
+        )
+    if by_video.total() == size.questions and size.videos in (None, len(by_video)):
+        return Finding(Status.OK, f"{counted}, as declared")
+    selected = Counter(question.video_id for question in run.questions.values())
+    is_subset = by_video == selected and by_video.total() < size.questions
+    declared = f"the benchmark has {size.questions:,}"
+    if size.videos is not None:
+        declared += f" on {size.videos:,}"
+        is_subset = is_subset and len(selected) < size.videos
+    if is_subset and (
+        size.questions_per_video is None or set(selected.values()) == {size.questions_per_video}
+    ):
+        return Finding(
+            Status.WARNING,
+            f"{counted}: a subset{_keys(run)}, {declared}",
+            "name the subset beside the score, or remove the keys that select videos "
+            "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
+            "the evaluation, and run again",
+        )
+    return Finding(
+        Status.ERROR,
+        f"{counted}, but {declared}",
+        f"build the questions again, then {run.run_again}",
+    )
+
+
+def _keys(run: Run) -> str:
+    """The keys of the evaluation that select videos: " (duration: long)"."""
+    selected = Selection.stored_in(run.specification or {}).selected_by
+    keys = ", ".join(f"{key}: {value}" for key, value in selected.items())
+    return f" ({keys})" if keys else ""
+
+
+def frames(run: Run, _runs: Runs) -> Finding | None:
+    """Check that every request had the planned number of frames."""
+    answered = run.answered
+    videos = [(row, run.video_of(row)) for row in answered]
+    if not any(row.num_frames or (video and video.planned_frames) for row, video in videos):
+        return None
+    stored = [
+        (row, video.planned_frames)
+        for row, video in videos
+        if video is not None and video.planned_frames is not None
+    ]
+    if run.takes_frames_itself:
+        return _took_planned_frames(run)
+    other = [
+        f"{row.question_id} ({row.num_frames} of {plan})"
+        for row, plan in stored
+        if row.num_frames != plan
+    ]
+    if other:
+        return Finding(
+            Status.ERROR,
+            f"{len(other):,} of {len(answered):,} requests did not have the planned number "
+            f"of frames: {listed(other)}",
+            "look for damaged videos (videomme doctor), replace them, and " + run.run_again,
+        )
+    if len(stored) < len(answered):
+        return Finding(
+            Status.UNKNOWN,
+            f"the planned number of frames of {len(answered) - len(stored):,} of "
+            f"{len(answered):,} requests is not stored",
+            run.run_again,
+        )
+    numbers = sorted({row.num_frames for row in answered})
+    span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
+    return Finding(Status.OK, f"{len(answered):,} requests had the planned {span} frames")
+
+
+def _took_planned_frames(run: Run) -> Finding:
+    """Check that prompt tokens count the frames that the endpoint took from the videos itself.
+
+    `prompt_tokens` compares the numbers of frames.
+    """
+    answered = run.answered
+    uncounted = sum(run.seen_frames(row) is None for row in answered)
+    if uncounted:
+        return Finding(
+            Status.UNKNOWN,
+            f"the endpoint took the frames from the videos itself, and nothing shows how many "
+            f"for {uncounted:,} of {len(answered):,} requests",
+            "send frames (without `frames_as: video_file`), or use an engine and a model whose "
+            "token counts are known (docs/engines.md)",
+        )
+    return Finding(
+        Status.OK,
+        f"the endpoint took the frames from the videos itself, and the prompt tokens of "
+        f"{len(answered):,} requests count them",
+    )
+
+
+def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
+    """Check that the endpoint counted the tokens of the frames.
+
+    If the tokens of the text are known, the others show the number of frames. Without a published
+    rule, a frame needs at least one token, which proves little. The result is then `unknown`, or
+    an `error` if the endpoint counted fewer tokens than frames.
+    """
+    rows = [
+        (row, video)
+        for row in run.answered
+        if (video := run.video_of(row)) is not None and video.frame_tokens != 0
+    ]
+    if not rows:
+        return None
+    other = [
+        f"{row.question_id} ({seen} of {video.planned_frames})"
+        for row, video in rows
+        if (seen := run.seen_frames(row)) not in (None, video.planned_frames)
+    ]
+    if other:
+        return Finding(
+            Status.ERROR,
+            f"{len(other):,} of {len(rows):,} requests have the prompt tokens of another number "
+            f"of frames: {listed(other)}",
+            "the endpoint dropped, added or resized frames; compare the sampling with the engine "
+            f"(videomme doctor MODEL --probe, docs/engines.md), and {run.run_again}",
+        )
+    few = [
+        f"{row.question_id} ({tokens:,} of {_min_tokens(video):,})"
+        for row, video in rows
+        if (tokens := row.usage.prompt_tokens) is not None and tokens < _min_tokens(video)
+    ]
+    if few:
+        return Finding(
+            Status.ERROR,
+            f"{len(few):,} of {len(rows):,} requests have fewer prompt tokens than their "
+            f"frames need at least: {listed(few)}",
+            "the endpoint dropped or shrank frames; check its limit on images per prompt "
+            f"(or `tokens_per_frame` in models.yaml), and {run.run_again}",
+        )
+    uncounted = sum(row.usage.prompt_tokens is None for row, _ in rows)
+    unruled = sum(video.frame_tokens is None for _, video in rows)
+    if uncounted or unruled:
+        reason = f"the tokens of a frame are unknown for {unruled:,}"
+        advice = "set `tokens_per_frame` in models.yaml"
+        if uncounted:
+            reason = f"the endpoint did not report the prompt tokens of {uncounted:,}"
+            advice = "let the endpoint report `usage`"
+        return Finding(Status.UNKNOWN, f"{reason} of {len(rows):,} requests", advice)
+    return Finding(
+        Status.OK, f"{len(rows):,} requests have the prompt tokens that their frames need"
+    )
+
+
+def warnings(run: Run, _runs: Runs) -> Finding:
+    """Check that no response was stored with a warning. Warnings about frames are errors."""
+    stored = [f"{r.question_id}: {r.warning}" for r in run.answered if r.warning]
+    answered = f"{len(run.answered):,} responses"
+    if not stored:
+        return Finding(Status.OK, f"{answered} have no warning")
+    of_frames = [warning for warning in stored if OTHER_FRAMES in warning]
+    summary = f"{len(stored):,} of {answered} have a warning: {(of_frames or stored)[0]}"
+    if not of_frames:
+        return Finding(Status.WARNING, summary, "state the warning beside the score")
+    advice = "compare the sampling with the engine (videomme doctor MODEL --probe, "
+    advice += "docs/engines.md), and "
+    return Finding(Status.ERROR, summary, advice + run.run_again)
+
+
+def _min_tokens(video: EvaluatedVideo) -> int:
+    """The smallest plausible number of prompt tokens of a request about `video`."""
+    if video.frame_tokens is None:
+        return video.planned_frames or 0
+    return round(MIN_TOKEN_SHARE * video.frame_tokens)
+
+
+def subtitles(run: Run, _runs: Runs) -> Finding | None:
+    """Check how many videos have subtitles."""
+    size = run.benchmark.size
+    if not is_with_subtitles(run.answers[0].track):
+        return None
+    if not run.videos:
+        return _not_stored(run)
+    videos, declared = len(run.videos), size.videos_with_subtitles
+    count = sum(video.subtitle_hash is not None for video in run.videos.values())
+    counted = f"{count:,} of {videos:,} videos have subtitles"
+    is_complete = videos == size.videos and declared is not None
+    if count == 0 or (is_complete and count != declared):
+        expected = "" if declared is None else f", but the benchmark has {declared:,}"
+        return Finding(
+            Status.ERROR,
+            counted + (expected if is_complete else ""),
+            "fetch the subtitles of all videos (docs/data.md has the layouts), and "
+            + run.run_again,
+        )
+    if is_complete:
+        return Finding(Status.OK, f"{counted}, as declared")
+    reason = (
+        "the benchmark does not declare how many"
+        if declared is None
+        else f"the benchmark declares {declared:,} of {size.videos or 0:,}, but not which"
+    )
+    return Finding(
+        Status.UNKNOWN,
+        f"{counted}; {reason}",
+        "name the number beside the score"
+        if declared is not None
+        else "declare `videos_with_subtitles` in its `size`",
+    )
+
+
+def media(run: Run, _runs: Runs) -> Finding:
+    """Check that videos, subtitles and questions are those that the score was computed from."""
+    if not run.videos:
+        return _not_stored(run)
+    changed: dict[str, list[str]] = {"the file": [], "subtitles": [], "questions": []}
+    with_subtitles = is_with_subtitles(run.answers[0].track)
+    for video_id, video in run.videos.items():
+        current = run.media.get(video_id)
+        if current and video.video_hash and current.content_hash != video.video_hash:
+            changed["the file"].append(video_id)
+        if current and with_subtitles and current.subtitle_hash != video.subtitle_hash:
+            changed["subtitles"].append(video_id)
+        if run.question_fingerprints.get(video_id) != video.questions_fingerprint:
+            changed["questions"].append(video_id)
+    videos = f"{len(run.videos):,} videos"
+    problems = [
+        f"{what} of {len(ids):,} of {videos} ({listed(ids)})"
+        for what, ids in changed.items()
+        if ids
+    ]
+    if not problems:
+        return Finding(Status.OK, f"the files and questions of {videos} are unchanged")
+    return Finding(
+        Status.ERROR,
+        f"changed since the score was computed: {', '.join(problems)}",
+        f"{run.run_again}; only questions on what changed are asked",
+    )
+
+
+def _not_stored(run: Run) -> Finding:
+    return Finding(
+        Status.UNKNOWN,
+        "the data that the score was computed from is not stored",
+        f"{run.run_again}; no question is asked again",
+    )
