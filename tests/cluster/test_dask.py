@@ -133,7 +133,7 @@ def test_a_worker_without_this_project_is_named(tmp_path: Path) -> None:
     (hidden / "__init__.py").write_text("raise ImportError('no such package')")
     with dask_workers(tmp_path, 0) as cluster, cluster.run() as workers:
         cluster.start(PYTHONPATH=str(hidden.parent))
-        with pytest.raises(ClusterError, match=r"worker tcp.*: no such package"):
+        with pytest.raises(ClusterError, match=r"worker tcp.*no such package"):
             list(run_tasks(double, [1], workers=workers, limits=MINUTE))
 
 

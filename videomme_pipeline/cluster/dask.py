@@ -3,6 +3,7 @@
 Dask is imported only when a run connects, because every command reads `cluster.yaml`.
 """
 
+import inspect
 import logging
 import math
 import shlex
@@ -13,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -95,7 +95,8 @@ class DaskSpec(ClusterSpec):
     def check_jobs(self) -> str | None:
         if not self.cluster or not self.cluster.startswith("dask_jobqueue."):
             return self.cluster and f"runs start {self.cluster}"  # it may start something at once
-        with TemporaryDirectory() as folder, self._started(Path(folder, "run")) as cluster:
+        local = self.model_copy(update={"arguments": self.arguments | {"security": None}})
+        with TemporaryDirectory() as folder, local._started(Path(folder, "run")) as cluster:
             answer = check_script(cluster.job_script()) if _is_on_slurm(cluster) else ""
             return f"runs start {self.cluster}; {answer}".removesuffix("; ")
 
@@ -115,18 +116,18 @@ class DaskSpec(ClusterSpec):
                 check_script(cluster.job_script())
             yield cluster
 
-    def _arguments(self, factory: Callable[..., "Cluster"], folder: Path) -> dict[str, Any]:
+    def _arguments(self, factory: Any, folder: Path) -> dict[str, Any]:
         """The arguments of the class, of which users need not set all."""
-        from dask_jobqueue.core import JobQueueCluster  # noqa: PLC0415
+        from dask_jobqueue import JobQueueCluster, SLURMCluster  # noqa: PLC0415
 
         defaults: dict[str, Any] = {}
-        if "security" in signature(factory).parameters:
+        if "security" in inspect.signature(factory).parameters:
             defaults["security"] = True  # else everybody who reaches a port could run code
-        if not (isinstance(factory, type) and issubclass(factory, JobQueueCluster)):
+        if not (inspect.isclass(factory) and issubclass(factory, JobQueueCluster)):
             return defaults | self.arguments
         _remove_old(logs := folder.parent / LOGS)
         extra = self.arguments.get("job_extra_directives", [])
-        is_slurm = factory.job_cls.submit_command == "sbatch"
+        directives = [export_directive(), *extra] if issubclass(factory, SLURMCluster) else extra
         return {
             **defaults,
             "job_name": f"videomme-{uuid4().hex[:8]}",
@@ -137,7 +138,7 @@ class DaskSpec(ClusterSpec):
             "scheduler_options": {"dashboard_address": ":0"},
             "shared_temp_directory": str(folder.parent),
             **self.arguments,
-            "job_extra_directives": [export_directive(), *extra] if is_slurm else extra,
+            "job_extra_directives": directives,
         }
 
     @contextmanager
@@ -207,7 +208,8 @@ class DaskWorkers:
                 run_on_worker, function, task, limits, versions()
             )
         finally:
-            executor.shutdown(wait=False)  # waiting has no end without workers
+            if self.client.status == "running":
+                executor.shutdown(wait=False)  # waiting has no end without workers
 
     def _check(self) -> None:
         """Look at the workers, and raise an error if there will be none, or one cannot work."""

@@ -19,6 +19,7 @@ _LOOK_SECONDS = 1.0
 _SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
 """Packages that determine frames and packet indexes."""
 _own = threading.local()
+"""`slot` is the child process of a thread."""
 
 
 def run_on_worker(
@@ -32,7 +33,8 @@ def run_on_worker(
         return None, ClusterError(problem)
     worker = get_worker()
     key = worker.get_current_task()
-    slot = _own.slot = getattr(_own, "slot", None) or Slot()
+    slot: Slot = getattr(_own, "slot", None) or Slot()
+    _own.slot = slot
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(slot.run, function, task, limits)
         while not wait([future], _LOOK_SECONDS).done:
