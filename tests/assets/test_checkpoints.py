@@ -355,6 +355,6 @@ def test_a_training_loop_submits_a_checkpoint_and_waits_for_its_verdict(
         assert ended.status == 1
         assert "blind-tiny-200: failed. Against blind-tiny-100: accuracy: worse" in ended.out
         missing = videomme("checkpoint", "submit", "tiny", "300")
-        assert videomme("checkpoint", "wait", missing.out.strip()).status == 4
+        assert missing.err.endswith("names no checkpoint of this step; it has 100, 200\n")
         assert "no training run `other`" in videomme("checkpoint", "submit", "other", "1").err
         assert "check the id" in videomme("checkpoint", "wait", "1").err

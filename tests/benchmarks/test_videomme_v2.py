@@ -154,7 +154,7 @@ def test_spaces_in_a_group_structure_do_not_matter(published: str) -> None:
         ({"group_structure": None}, "`group_structure` of a logic group"),
         ({"group_type": "相关性"}, "`group_type` is '相关性', not one of relevance, logic"),
         ({"level": "4"}, "`level` is '4', not one of 1, 2, 3"),
-        ({"video_id": "../001"}, "`video_id` cannot name a file"),
+        ({"video_id": "../001"}, "`video_id`: '../001' is not usable as a file name"),
     ],
 )
 def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], problem: str) -> None:

@@ -27,6 +27,7 @@ from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from videomme_pipeline.cli.commands import PANELS, app
+from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.scoring import scored_question
 
 GOLDEN_SCORES = GOLDEN / "scores"
@@ -482,6 +483,16 @@ def test_frames_show_writes_a_contact_sheet_of_a_stored_video(built: Built, tmp_
     )
     assert "4 of 4 requested frames" in ended.err
     assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_frames_of_a_file_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    video = make_video("002", tmp_path)
+    before = set(tmp_path.iterdir())
+    ended = videomme("frames", "show", video.name, "--sampling", "uniform_n-4")
+    assert f"Wrote {video.stem}.uniform_n-4.jpg: 4 of 4 requested frames" in ended.err
+    assert set(tmp_path.iterdir()) - before == {tmp_path / f"{video.stem}.uniform_n-4.jpg"}
 
 
 def test_doctor_succeeds_after_a_successful_run(built: Built) -> None:

@@ -35,13 +35,13 @@ def test_examples_are_numbered_within_their_video() -> None:
     ]
 
 
-def test_the_sub_category_has_the_name_of_the_contract() -> None:
+def test_sub_category_is_exported_as_subcategory() -> None:
     for line, row in zip(exported(), ROWS, strict=True):
         assert line["subcategory"] == row.facets["sub_category"]
         assert "sub_category" not in line
 
 
-def test_the_task_type_has_the_values_of_the_contract() -> None:
+def test_task_type_is_exported_as_the_skill() -> None:
     for line, row in zip(exported(), ROWS, strict=True):
         assert line["task_type"] in ("perception", "reasoning", "temporal")
         assert line["task_type"] == row.facets["skill"]

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
+from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, audited_file, score_file
+from videomme_pipeline.scoring.findings.run import Runs
+from videomme_pipeline.scoring.findings.run_checks import stored_failures
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
 WORDS = ("None", "N/A", "NA", "null", "nan")
 
@@ -103,3 +106,42 @@ def test_a_failure_beside_the_text_is_no_answer(
     if outcome == "failed":
         assert report.rows[0].error == f"{next(iter(facts))}: {next(iter(facts.values()))}"
         assert "1 of 2 answers are missing" in report.notes[0]
+
+
+ERRORS = (
+    "RateLimitError: 429 Too Many Requests",
+    "[ERROR]",
+    "This model's maximum context length is 32768 tokens.",
+    "Cannot connect to host localhost:8000",
+    "All 5 attempts failed",
+    "Failed to obtain answer via API.",
+    "<!DOCTYPE html><html><head>",
+    '{"error": {"message": "A", "code": 500}}',
+    "503 Service Unavailable",
+    "Request timed out.",
+    "None",
+)
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_the_text_of_an_error_is_failed_and_blocks_publication(tmp_path: Path, text: str) -> None:
+    options = ["Zero", "One"]
+    rows = [row(1, options, "A", text), row(2, options, "A", "A")]
+    report = scored(tmp_path / "results.json", rows)
+    assert [r.outcome.value for r in report.rows] == ["failed", "correct"]
+    assert (report.rows[0].raw_output, report.rows[0].error) == (None, text)
+    assert "1 of 2 answers are missing" in report.notes[0]
+    run = audited_file(tmp_path / "results.json", ScoreOptions())
+    (finding,) = stored_failures(run, Runs(runs=[run]))
+    assert finding.numbers == {"empty": 0, "texts": 1, "answers": 2}
+    as_published = ScoreOptions(reader=ReaderName.OFFICIAL_V1)
+    report = score_file(tmp_path / "results.json", as_published)
+    assert "failed" not in [r.outcome.value for r in report.rows]
+    assert "1 responses are texts of errors" in report.notes[0]
+
+
+@pytest.mark.parametrize("text", [text for text in ERRORS if "<" not in text])
+def test_an_option_with_the_text_of_an_error_is_an_answer(tmp_path: Path, text: str) -> None:
+    rows = [row(1, ["The page loads.", text], "B", text)]
+    report = scored(tmp_path / "results.json", rows)
+    assert [r.outcome.value for r in report.rows] == ["correct"]

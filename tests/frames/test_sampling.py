@@ -113,7 +113,7 @@ def test_a_video_of_one_frame_is_that_frame() -> None:
     assert (choice.frames, choice.asked) == ((0,), 1)
 
 
-def test_pictures_that_are_merged_in_pairs_count_against_the_pixels_of_a_video() -> None:
+def test_frames_merged_in_pairs_share_the_pixel_limit_of_a_video() -> None:
     patches = Patches(side=32, per_video=True)
     assert patches.size(640, 416, 94) == (640, 416)
     assert patches.size(640, 416, 100) == (608, 384)

@@ -229,7 +229,7 @@ async def test_dropped_frames_are_counted(served: VllmServer, video: Path) -> No
     assert "32 frames of 160 × 120 pixels" in (reply.warning or "")
 
 
-async def test_the_server_reports_itself_and_the_options_of_serve_are_known(
+async def test_vllm_reports_the_model_and_version_it_was_started_with(
     served: VllmServer,
 ) -> None:
     reported = served.spec().reported_server()

@@ -479,7 +479,7 @@ def test_a_prompt_has_a_maximum_size() -> None:
         rendered(custom(text), long, [line("a")] * 30)
 
 
-def test_a_template_that_never_shows_subtitles_is_refused_on_a_track_with_them() -> None:
+def test_a_template_without_subtitles_is_refused_on_a_track_with_subtitles() -> None:
     template = custom("{{ question }}")
     assert rendered(template, V1, None).text == V1.question
     in_system = custom("{{ question }}", system='{{ subtitles | join(" ") }}')

@@ -87,7 +87,7 @@ def test_the_version_is_that_of_the_package_of_the_program() -> None:
     assert installed_version(other, script) is None
 
 
-def test_a_program_without_a_package_prints_its_version() -> None:
+def test_without_a_package_the_version_is_read_from_the_program() -> None:
     assert printed_version([sys.executable]) == f"Python {sys.version.split()[0]}"
     assert printed_version(["/bin/false"]) is None
 

@@ -226,7 +226,7 @@ def test_lmms_eval_lines_have_their_cue_and_first_frame() -> None:
     ["dense_60s", "long_40min", "overlapping_youtube", "repeated_text", "last_frame_boundary",
      "extra_blank_line", "bom", "dot_milliseconds"],
 )  # fmt: skip
-def test_full_equals_lmms_evals_full_text_on_files_that_it_reads_completely(case: str) -> None:
+def test_full_equals_the_full_text_of_lmms_eval(case: str) -> None:
     cues = read_srt(recorded("lmms_eval")["cases"][case]["srt"].encode())
     full, theirs = (
         texts(align(parse_alignment(name), cues, at())) for name in ("full", "lmms_eval_full")
@@ -283,7 +283,7 @@ def test_window_edges_are_exact_in_milliseconds() -> None:
     assert texts(align(parse_alignment("window"), srt((4.0, 4.701, "a")), at(5.2))) == ["a"]
 
 
-def test_window_lists_a_cue_once_at_its_first_frame_but_keeps_repeated_words() -> None:
+def test_window_lists_each_cue_once_and_keeps_repeated_words() -> None:
     cues = srt((0.0, 5.0, "[Music]"), (5.0, 6.0, "[Music]"), (2.0, 3.0, " "))
     lines = align(parse_alignment("window"), cues, at(1.0, 2.0, 5.2))
     assert [(line.frame, line.cue, line.text) for line in lines] == [

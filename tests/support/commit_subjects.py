@@ -2,7 +2,7 @@
 
     python -m tests.support.commit_subjects [FILE]
 
-checks the message in FILE (as the hook `commit-msg`), or every commit since this check exists. It
+checks the message in FILE (as the hook `commit-msg`), or every commit since `FIRST_CHECKED`. It
 prints each wrong subject and exits with 1 if there is one. Merges are not checked, and without a
 history there is nothing to check.
 """
@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 MAX_CHARACTERS = 72
+FIRST_CHECKED = "2026-11-27T03:00:00Z"
+"""Earlier commits are from before this check, or from branches without it."""
 _SHAPE = re.compile(r"[a-z0-9][\w ./-]*: (?P<first>\S+)(?: .*)?(?<!\.)")
 _NO_VERB = re.compile(r"an?|the|all|each|every|new|no|one|some|[a-z]+(?:[^su]s|[^e]ed|[a-z]{2}ing)")
 """First words that begin a statement or a title instead of an order."""
@@ -31,19 +33,14 @@ def problem(subject: str) -> str | None:
 
 
 def subjects() -> list[str]:
-    """The subjects of all commits that were made since this file was added, without merges."""
-    added = _git("log", "--diff-filter=A", "--format=%H %cI", "--", __file__).split()
-    if not added:
-        return []
-    return _git("log", "--no-merges", "--format=%s", f"--since={added[-1]}", "HEAD").splitlines()
-
-
-def _git(*words: str) -> str:
-    git = ["git", "-C", str(Path(__file__).parent), *words]
+    """The subjects of all commits since `FIRST_CHECKED`, without merges."""
+    git = ["git", "-C", str(Path(__file__).parent), "log", "--no-merges", "--format=%s"]
+    command = [*git, f"--since={FIRST_CHECKED}"]
     try:
-        return subprocess.run(git, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        return ""
+        return []
+    return done.stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def test_a_loaded_index_equals_the_saved_one(tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_index_is_none_and_so_is_a_damaged_one_which_is_set_aside(
+def test_a_missing_or_damaged_index_is_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert PacketIndex.load(UPath(tmp_path / "none.parquet")) is None

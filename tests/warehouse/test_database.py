@@ -430,7 +430,7 @@ def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> N
         (usage,) = rows_of(connection, "select * from usage")
     assert (usage["attempts"], usage["prompt_tokens"], usage["cost_dollars"]) == (4, 400, 0.5)
     assert usage["cached_share"] == pytest.approx(0.6)
-    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == (1.0, 9.0)
+    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == pytest.approx((5.0, 8.6))
     assert usage["reasoning_tokens"] is None
 
 

@@ -93,8 +93,8 @@ class Benchmark(DeclaredFacts):
     """One benchmark.
 
     `facets` are in display order. The first one divides the benchmark into the fewest parts.
-    `letters` are those of the question with the most options. Benchmarks about the same videos
-    share a `media_folder`. `prompts` are the published prompts by the names with which an
+    `letters` are the letters of the question with the most options. Benchmarks about the same
+    videos share a `media_folder`. `prompts` are the published prompts by the names with which an
     evaluation selects them.
     """
 
@@ -109,7 +109,7 @@ class Benchmark(DeclaredFacts):
     media_folder: str | None = None
     prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
     repository: str | None = None
-    """Dataset repository on the Hugging Face Hub that scores are filed under, if there is one."""
+    """Dataset repository on the Hugging Face Hub under which scores are filed, or None."""
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -1,4 +1,4 @@
-"""Annotation files: their rows, the names of their columns, and what their cells mean."""
+"""Annotation files: reading their rows, finding columns by name, and parsing cells."""
 
 import ast
 import codecs
@@ -265,7 +265,7 @@ def _objects(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
 
 
 def whole_number_in(text: str) -> int | None:
-    """The whole number in a text, after a word if there is one ("Level 2"), or None."""
+    """The whole number in "2" or "Level 2", or None for other texts."""
     match = _WHOLE_NUMBER.fullmatch(text)
     return int(match[1]) if match else None
 

@@ -73,7 +73,7 @@ class AnnotationFile(Spec):
     values: Mapping[str, str] = Field(default_factory=dict)
     """Values of columns that the file does not have, such as the task."""
     videos: RelativePath | None = None
-    """Folder of its videos, if it is not that of the declaration."""
+    """Folder of the file's videos. Default: `videos` of the declaration."""
     frames_per_second: float | None = Field(default=None, gt=0)
     """The frame rate, if each video is a folder of pictures."""
 

@@ -112,7 +112,7 @@ class DeclaredSource(Source):
             return latest[1]
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
-        """The annotation files on disk, then those of facets, or none if they have to be fetched.
+        """The annotation files on disk, then the files of facets. Empty if one must be fetched.
 
         Raises:
             AnnotationError: if the user's folder lacks one.

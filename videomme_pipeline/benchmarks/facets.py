@@ -25,8 +25,9 @@ _TAKEN = frozenset(
      "nightly_run", "questions", "responses", "score", "score_official", "scored",
      "standard_error", "t_975", "unreadable", "videos", "whole"}
 )  # fmt: skip
-"""Columns of the views that break a score down by a facet, in addition to the facet, and what the
-views `accuracy_by_checkpoint` and `accuracy_by_nightly_run` are named after."""
+"""Names that a facet must not have: the other columns of the views that break a score down by a
+facet, and the words in the names of the views `accuracy_by_checkpoint` and
+`accuracy_by_nightly_run`."""
 
 
 CONTRACT_NAMES: Mapping[str, str] = {"sub_category": "subcategory", "task_type": "task_category"}
@@ -65,7 +66,7 @@ def _checked_column(column: str) -> str:
 
 
 FacetColumn = Annotated[str, AfterValidator(_checked_column)]
-"""The name of a facet, which is also that of its column."""
+"""The name of a facet and of its column."""
 
 
 class FacetFacts(Spec):

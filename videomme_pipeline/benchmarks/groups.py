@@ -80,7 +80,7 @@ class Grouping(Spec):
 
     @property
     def units(self) -> int:
-        """Number of equal parts of the full score of which every score is a whole number.
+        """Number of equal steps from 0 to the full score. Every score is a whole number of steps.
 
         It is 240 for Video-MME-v2. Denominators above 100 are rounded.
         """
@@ -102,8 +102,8 @@ class Grouping(Spec):
     def score(self, structure: str | None, marks: Sequence[int]) -> float:
         """The score (0 to 100) of a group whose answers have these `marks`: 1 if right, 0 if wrong.
 
-        `structure` is that of a chain, or None for another group. In a chain, any mark but 0 is
-        right. In another group, the marks are added, and a negative sum counts as 0.
+        `structure` is the structure of a chain, or None if the group is no chain. In a chain, any
+        mark but 0 is right. In another group, the marks are added, and a negative sum counts as 0.
 
         Raises:
             ValueError: if the number of marks is not the size of a group.

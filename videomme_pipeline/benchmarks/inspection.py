@@ -1,6 +1,7 @@
 """A declaration for a user's folder, from its files and the columns of its annotations."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -97,8 +98,7 @@ def inspect_folder(
     if not declarations:
         reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
         raise AnnotationError(
-            f"{folder}: no annotations with a video, a question and an answer in it ({reasons}); "
-            "name the columns `video`, `question`, `options` and `answer`"
+            f"{folder}: no annotations with a video, a question and an answer in it ({reasons})"
         )
     return next(iter(declarations.values()))
 
@@ -131,7 +131,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
     if absent or video is None:
         raise AnnotationError(
             f"{path.relative_to(folder)} has the columns {', '.join(names)}, but none for the "
-            f"{absent[0]}"
+            f"{absent[0]}; name the columns `video`, `question`, `options` and `answer`"
         )
     stems = {file.stem for file in videos}
     subtitle_files = [
@@ -165,7 +165,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
         for name in names
         if name not in used and (facet := _facet_name(name, reserved)) and _groups(rows, name)
     }
-    described = {
+    described: dict[str, Any] = {
         "title": title,
         "folder": str(folder),
         "annotations": str(path.relative_to(folder)),
@@ -175,6 +175,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
             if subtitles and subtitles.share
             else _common_folder(folder, subtitle_files)
         ),
+        "size": _size(rows, video.column, len(subtitle_files)),
     }
     return _TEXT.format(
         files=_dump({key: value for key, value in described.items() if value is not None}),
@@ -183,6 +184,17 @@ def _declaration(  # noqa: PLR0913, PLR0917
         facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
         mean_of=next(iter(facets), "task_type"),
     )
+
+
+def _size(rows: Rows, column: str, subtitle_files: int) -> dict[str, int]:
+    """The numbers that `size` declares."""
+    per_video = Counter(text_in(row.get(column)) for row in rows)
+    size = {"videos": len(per_video), "questions": len(rows)}
+    if len(set(per_video.values())) == 1:
+        size["questions_per_video"] = next(iter(per_video.values()))
+    if subtitle_files:
+        size["videos_with_subtitles"] = min(subtitle_files, len(per_video))
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +234,7 @@ def _column_of_files(
 
 
 def _spellings(path: Path) -> list[Path]:
-    """The names of a file in annotations. Only those of videos may lack the suffix."""
+    """The names by which annotations may refer to a file. Names of videos may lack the suffix."""
     suffix = path.suffix
     is_video = suffix.lower() in FOOTAGE_SUFFIXES
     suffixes = (suffix, suffix.lower(), suffix.upper(), *([""] if is_video else []))

@@ -92,7 +92,7 @@ class Question:
 
 
 def split_option(option: str) -> tuple[Letter | None, str]:
-    """An option's letter, or None if it has none, and its text: A and "Apples." of "A. Apples."."""
+    """Split "A. Apples." into (A, "Apples."). The letter is None if the option has none."""
     match = _OPTION.match(option)
     return (Letter(match[1]), match[2].strip()) if match else (None, option.strip())
 

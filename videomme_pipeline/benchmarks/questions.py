@@ -57,7 +57,7 @@ def read_questions(
 ) -> AnnotationContent:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
-    After the annotation files, `files` has those of the facets.
+    `files` has the annotation files first, then the files of the facets.
 
     Raises:
         AnnotationError: if a file cannot be read, or lacks a declared column.
@@ -112,7 +112,7 @@ def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
 def _problems_of_all(
     declaration: Declaration, questions: Sequence[Question], files: Sequence[Path]
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the ids and the number of all questions."""
+    """Yield a problem for each repeated id, and one if the number of questions is wrong."""
     for name, count in Counter(question.question_id for question in questions).items():
         if count > 1:
             yield Problem(f"question {name}", f"{count} rows have this id; make it unique")
@@ -142,7 +142,7 @@ def _problems_of_all(
 
 
 def _advice(declaration: Declaration) -> str:
-    """Advice about annotations that are not those of the pinned revision."""
+    """Advice about annotations that differ from the pinned revision."""
     hub = declaration.hub
     if hub is None or hub.revision is None:
         return ""
@@ -326,7 +326,9 @@ def _file_stem(row: Cells, column: str | None) -> str | None:
     # one), a leading dot or a slash is not.
     is_safe = all(map(is_name_character, text)) and not text.startswith(".")
     if not text or not is_safe or _is_too_long(text):
-        raise ValueError(f"`{column}` cannot name a file: {row[column]!r}")
+        raise ValueError(
+            f"`{column}`: {row[column]!r} is not usable as a file name (no slash, no leading dot)"
+        )
     return text
 
 

@@ -1,9 +1,9 @@
 """The benchmarks that are known by name.
 
-They are those that a YAML file in the configuration folder or in `published/` declares, those that
-a program registers, and those of installed packages, such as the smoke benchmarks. A package
-declares a benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its name is
-the name of the benchmark, its value a `Benchmark`. It is loaded when it is first used.
+A benchmark is declared by a YAML file in the configuration folder or in `published/`, registered by
+a program, or provided by an installed package, such as the smoke benchmarks. A package declares a
+benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its name is the name of
+the benchmark, its value a `Benchmark`. It is loaded when it is first used.
 """
 
 from collections.abc import Collection
@@ -76,7 +76,7 @@ def published_benchmarks() -> tuple[str, ...]:
 def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
     """Register the benchmark that a YAML file declares, under the stem of its file name.
 
-    `reserved` are the columns of tables that no facet can have the name of.
+    `reserved` are column names that a facet must not use.
 
     Raises:
         ConfigurationError: if the file has a mistake. The message names it.

@@ -42,7 +42,7 @@ class Selection(Spec):
     """Evaluate only the videos of this duration class."""
 
     subset: Subset | None = None
-    """Evaluate only a random sample of the videos of that duration, or of all videos."""
+    """Evaluate only a random sample of the videos that `duration` selects."""
 
     @property
     def selected_by(self) -> dict[str, object]:

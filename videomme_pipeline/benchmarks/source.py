@@ -1,4 +1,4 @@
-"""Sources of questions and videos: the interface of all of them."""
+"""The interface of all sources of questions and videos."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +47,8 @@ class AnnotationContent:
 
     `hidden` is the number of rows whose answer is not published. They are left out, and so are the
     rows in `problems` and `unmatched`: published questions whose answer is none of their options.
-    `inexact_answers` is the number of answers that equal an option except for case and spaces, and
-    `ambiguous_answers` that of answers that equal several options. `advice` says what to do about
+    `inexact_answers` counts answers that equal an option except for case and spaces, and
+    `ambiguous_answers` counts answers that equal several options. `advice` says what to do about
     the problems. `segments` are the subtitles in the annotations, by video id.
     """
 
@@ -76,7 +76,7 @@ class AnnotationContent:
         return self.questions
 
     def listed(self, problems: Sequence[Problem]) -> str:
-        """A text about the first of `problems`. The same problem of several rows is listed once."""
+        """A text about the first few `problems`, with the number of rows that share a problem."""
         rows: dict[str, list[str]] = {}
         for problem in problems:
             rows.setdefault(problem.message, []).append(problem.row)

@@ -115,6 +115,13 @@ MaxFailed = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Largest share without an answer.")
 ]
 JUnitFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit XML file.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD", min=0.0, help="Ask no more once this is spent. The next run resumes."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 
@@ -174,7 +181,7 @@ _SHORT_NAMES = {"id": "question_id", "response": "prediction"}
 
 
 def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
-    """The file's columns by the names that they stand for. One text may have several.
+    """Parse `--columns` into {name: column}. One text may contain several pairs.
 
     Raises:
         ConfigurationError: if a text is neither NAME=COLUMN nor a YAML file of such pairs.
@@ -197,7 +204,9 @@ def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
 
 
 def check_output(output: Path | None) -> None:
-    """Raise ConfigurationError if the folder of the file `output` does not exist."""
+    """Raise ConfigurationError if `output` is a folder, or its folder does not exist."""
+    if output and output.is_dir():
+        raise ConfigurationError(f"--output {output}: it is a folder; name a file in it")
     if output and not output.absolute().parent.is_dir():
         raise ConfigurationError(
             f"--output {output}: there is no folder {output.parent}; create it, or choose another "

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson
+from videomme_pipeline.cli.arguments import AsJson, DryRun
 from videomme_pipeline.cli.context import note, open_project, print_json, show
 
 commands = typer.Typer(
@@ -25,9 +25,7 @@ def cache_ls(as_json: AsJson = False) -> None:
 
 @commands.command("gc", epilog="Example: videomme cache gc --dry-run")
 def cache_gc(
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be freed. Remove nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     sampling: Annotated[
         list[str] | None,
         typer.Option(help="Also remove all frames of this sampling, used or not. Repeatable."),

@@ -13,7 +13,7 @@ from videomme_pipeline.cli.arguments import AsJson
 from videomme_pipeline.cli.context import note, open_for_run, open_project, print_json, write
 from videomme_pipeline.cli.gate import FAILED, NOT_EVALUATED, UNDECIDED
 from videomme_pipeline.cli.run import PLANNING
-from videomme_pipeline.errors import ModelError, NotReadyError
+from videomme_pipeline.errors import ConfigurationError, ModelError, NotReadyError, listed
 
 commands = typer.Typer(no_args_is_help=True, help="Evaluate the checkpoints of training runs.")
 
@@ -83,10 +83,17 @@ def submit(
     compared again; stored answers are not asked again.
     """
     from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, training_run
-    from videomme_pipeline.scoring.checkpoint import partition_key
+    from videomme_pipeline.scoring.checkpoint import partition_key, read_checkpoints
 
     project = open_project()
-    training_run(project.configuration, run)
+    training = training_run(project.configuration, run)
+    recorded = {row.step for row in read_checkpoints(project.store) if row.run == run}
+    steps = sorted(recorded.union(step for step, _ in training.folders()))
+    if step not in steps:
+        raise ConfigurationError(
+            f"{run}, step {step}: `{training.pattern}` names no checkpoint of this step; it has "
+            f"{listed([str(other) for other in steps]) or 'none'}"
+        )
     selector = {
         "repositoryLocationName": project.runs.code_location,
         "repositoryName": "__repository__",
@@ -121,7 +128,9 @@ def wait(
 
     while (state := _ask_dagster(_STATE, run=run_id)).get("status") not in _ENDED:
         if "status" not in state:
-            raise NotReadyError(f"run {run_id}: {state.get('message')}; check the id")
+            raise NotReadyError(
+                f"run {run_id}: {str(state.get('message')).rstrip('.')}; check the id"
+            )
         time.sleep(every)
     built = state["assetMaterializations"]
     entries = [entry for event in built for entry in event["metadataEntries"]]

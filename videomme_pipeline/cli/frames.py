@@ -1,6 +1,7 @@
 """Commands for frames: frames show."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from videomme_pipeline.benchmarks.locate import VideoSource
     from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.project.project import Project
 
 commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would be sent.")
 
@@ -25,37 +27,56 @@ def frames_show(
     benchmark: BenchmarkName = None,
     output: Output = None,
 ) -> None:
-    """Write a contact sheet of the frames that a model would be sent, as .jpg or .png."""
+    """Write a contact sheet of the frames that a model would be sent, as .jpg or .png.
+
+    A file needs no project.
+    """
     from videomme_pipeline.frames.sampling import FromFile
     from videomme_pipeline.frames.sampling_names import configured_sampling
     from videomme_pipeline.frames.show import show_frames
+    from videomme_pipeline.project.project import configuration_folder, is_project
+    from videomme_pipeline.storage.layout import Store
 
-    project = open_project()
     path: VideoSource = Path(video)
     questions: Sequence[Question] = ()
-    if not Path(video).is_file():
-        names = [benchmark] if benchmark else list(project.benchmarks)
-        states = filter(None, map(project.benchmarks.get, names))
-        stored = next((s.snapshot for s in states if video in s.snapshot.videos), None)
-        if stored is None:
+    folder = configuration_folder()
+    with TemporaryDirectory() as scratch:
+        store = Store.at(scratch)
+        if not Path(video).is_file() or is_project(folder):
+            project = open_project()
+            store = project.store
+            if not Path(video).is_file():
+                path, questions = _stored_video(project, video, benchmark)
+        target = output or Path(f"{path.stem}.{sampling}.jpg")
+        if target.suffix.lower() not in (".jpg", ".jpeg", ".png"):
             raise ConfigurationError(
-                f"{video} is neither a file nor a stored video of {' or '.join(names)}; build the "
-                "videos with `videomme run`, or give the path of a file"
+                f"--output {target}: choose a file name that ends in .jpg or .png"
             )
-        questions = stored.questions[video]
-        path = stored.source.files(questions[0].reference).video
-    target = output or Path(f"{path.stem}.{sampling}.jpg")
-    if target.suffix.lower() not in (".jpg", ".jpeg", ".png"):
-        raise ConfigurationError(f"--output {target}: choose a file name that ends in .jpg or .png")
-    chosen = configured_sampling(sampling, project.configuration.folder).for_questions(questions)
-    if isinstance(chosen, FromFile) and not questions:
-        raise ConfigurationError(
-            f"{sampling} names the frames of questions; give the id of a video of a benchmark"
-        )
-    question = questions[0] if questions else None
-    frames = show_frames(path, chosen, target, store=project.store, question=question)
+        chosen = configured_sampling(sampling, folder).for_questions(questions)
+        if isinstance(chosen, FromFile) and not questions:
+            raise ConfigurationError(
+                f"{sampling} names the frames of questions; give the id of a video of a benchmark"
+            )
+        question = questions[0] if questions else None
+        frames = show_frames(path, chosen, target, store=store, question=question)
     limit = f", {frames.limit}" if frames.limit else ""
     note(
         f"Wrote {target}: {len(frames.frames):,} of {frames.asked:,} requested frames{limit}, "
         f"{frames.bytes:,} bytes"
     )
+
+
+def _stored_video(
+    project: "Project", video: str, benchmark: str | None
+) -> "tuple[VideoSource, Sequence[Question]]":
+    """The file and the questions of a stored video."""
+    names = [benchmark] if benchmark else list(project.benchmarks)
+    states = filter(None, map(project.benchmarks.get, names))
+    stored = next((s.snapshot for s in states if video in s.snapshot.videos), None)
+    if stored is None:
+        raise ConfigurationError(
+            f"{video} is neither a file nor a stored video of {' or '.join(names)}; build the "
+            "videos with `videomme run`, or give the path of a file"
+        )
+    questions = stored.questions[video]
+    return stored.source.files(questions[0].reference).video, questions

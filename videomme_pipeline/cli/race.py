@@ -10,6 +10,7 @@ from videomme_pipeline.cli.arguments import (
     FailIfVerdict,
     JUnitFile,
     Margin,
+    MaxCost,
     MaxFailed,
     choice,
     evaluation_argument,
@@ -34,10 +35,7 @@ def race(
     margin: Margin = 2.0,
     fail_if: FailIfVerdict = "worse",
     allow_undecided: AllowUndecided = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.0, help="Stop before the race has spent more."),
-    ] = None,
+    max_cost: MaxCost = None,
     max_questions: Annotated[
         int | None, typer.Option(min=1, help="Most questions that each evaluation is asked.")
     ] = None,
@@ -48,8 +46,9 @@ def race(
 ) -> None:
     """Ask two evaluations video by video, and stop when their difference is known.
 
-    The videos are asked in a random order. After planned shares of them, the
-    difference is tested, so that looking often makes no verdict less reliable.
+    The videos are asked in a random order. The difference is tested at planned
+    interim looks (group-sequential test), so stopping early does not raise the
+    error rate.
     Every answer is stored as in `run`, and a race that was stopped continues.
     Exit status and files for CI are those of `gate`.
     """

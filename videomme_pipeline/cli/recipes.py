@@ -11,6 +11,7 @@ from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkName,
     Columns,
+    MaxCost,
     renamed_columns,
 )
 from videomme_pipeline.cli.context import (
@@ -109,10 +110,7 @@ def recipe_run(
     track: Annotated[
         str | None, typer.Option(help="Track of the value: with_subtitles or without_subtitles.")
     ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.0, help="With --model: stop at this cost."),
-    ] = None,
+    max_cost: MaxCost = None,
     annotations: Annotations = None,
     columns: Columns = None,
     as_json: AsJson = False,
@@ -120,8 +118,8 @@ def recipe_run(
     """Compare answers with a published number, as its recipe says.
 
     With --from, a results file is scored. With --model, the evaluation of the recipe
-    is written, unless it exists, and run. Shows which settings nothing proves, and
-    which ones nobody published. Exits with status 3 if too few questions have an
+    is written, unless it exists, and run. Lists the settings that the answers do not
+    confirm, and those that no source states. Exits with status 3 if too few questions have an
     answer for a verdict.
     """
     from videomme_pipeline.recipes.recipe import find_recipe

@@ -9,6 +9,7 @@ import typer
 
 from videomme_pipeline.cli.arguments import (
     AsJson,
+    DryRun,
     EvaluationNames,
     Output,
     check_output,
@@ -184,9 +185,7 @@ def export(
             "repository, or of the one that is evaluated.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --to: write the file here, and send nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="With --to: do not ask for confirmation.")
     ] = False,
@@ -196,7 +195,8 @@ def export(
     every_eval_ever, every_eval_ever_instances and hugging_face are files for
     public collections of scores. With --to, the command shows what it will send,
     and opens a pull request with one file in .eval_results. That file has the score
-    and its settings, and no question, response or frame.
+    and its settings, and no question, response or frame. --dry-run writes it here
+    and sends nothing.
     """
     announce("Reading the results…")
     from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results

@@ -10,7 +10,9 @@ import typer
 from videomme_pipeline.cli.arguments import (
     AsJson,
     BenchmarkNames,
+    DryRun,
     EvaluationNames,
+    MaxCost,
     chosen_evaluations,
     evaluations_to_run,
 )
@@ -45,21 +47,8 @@ PLANNING = "Planning…"
 def run(
     evaluations: EvaluationNames = None,
     benchmark: BenchmarkNames = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Show what would be built, with time, disk and cost. Build nothing."
-        ),
-    ] = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            "--max-cost",
-            metavar="USD",
-            min=0.0,
-            help="Stop sending requests once this run has spent this much. The next run resumes.",
-        ),
-    ] = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -73,9 +62,9 @@ def run(
     """Bring evaluations up to date and show their scores.
 
     Builds only what is missing or stale. Without names, runs all evaluation files.
-    Exits with status 1 if a partition failed or is stale, and the last line names
-    it. Partitions that another running run will build do not count. The others
-    are kept, and the next run builds only what is missing.
+    Exits with status 1 if something failed or is stale. What another running run
+    will build does not count. Everything else is kept, and the next run builds only
+    what is missing.
     """
     note(PLANNING)
     if dry_run:
@@ -96,7 +85,7 @@ def run(
         if as_json:
             print_json(_run_as_json(refreshed) | scores)
         else:
-            _report_run(refreshed, project)
+            _report_run(refreshed)
             show_score_tables(out, scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note(f"Dagster UI   {program()} ui  (then open http://localhost:3000)")
@@ -121,7 +110,7 @@ def status(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
+    """Show what is fresh, stale, missing or failed, and why."""
     note(PLANNING)
     from videomme_pipeline.assets.planning.explain import Explanation, matching
     from videomme_pipeline.assets.planning.freshness import (
@@ -250,11 +239,11 @@ def run_evaluations(names: "Sequence[str]", max_cost: float | None) -> "tuple[Pr
 
     with open_for_run(names) as (project, instance):
         refreshed = refresh_project(project, instance, names, max_cost)
-    _report_run(refreshed, project)
+    _report_run(refreshed)
     return project, refreshed
 
 
-def _report_run(refreshed: "Refreshed", project: "Project") -> None:
+def _report_run(refreshed: "Refreshed") -> None:
     """Print what a run built, and what failed, on standard error."""
     from videomme_pipeline.reports.terminal.tables import show_line
 
@@ -269,31 +258,28 @@ def _report_run(refreshed: "Refreshed", project: "Project") -> None:
         names = listed([state.name for state in refreshed.left_to_others])
         note(f"Left to another run, which has changed an input: {names}.")
     _show_failures(refreshed.not_fresh)
-    if (used := project.compute).cpu_seconds:
-        cpu, node = f"{used.cpu_seconds:,.1f}", f"{used.node_hours:.3g}"
-        note(f"Frames took {cpu} CPU seconds and {node} node hours.")
 
 
 def end_if_not_fresh(refreshed: "Refreshed") -> None:
-    """Exit with status 1 if a partition failed or is stale, and name the first ones.
+    """Exit with status 1 if something failed or is stale, and say how much of it.
 
     A run that its cost limit stopped exits with status 1 even if other runs have asked the rest.
     """
     if refreshed.not_fresh:
-        note(f"Exit status 1: {_what_is_missing(refreshed.not_fresh)}")
+        count = _counted(refreshed.not_fresh)
+        note(f"Exit status 1: {count} (`videomme status --reasons` says why).")
         raise typer.Exit(1)
     if refreshed.stopped_by is not None:
         note("Exit status 1: the cost limit stopped this run.")
         raise typer.Exit(1)
 
 
-def _what_is_missing(states: "Sequence[PartitionState]") -> str:
-    """The numbers of partitions that are not fresh, and the names of the first ones."""
+def _counted(states: "Sequence[PartitionState]") -> str:
+    """The numbers of stale, missing and failed partitions."""
     from videomme_pipeline.assets.planning.freshness import Freshness
 
     counted = Counter(state.freshness for state in states)
-    numbers = ", ".join(f"{counted[kind]:,} {kind}" for kind in Freshness if counted[kind])
-    return f"{numbers}: {listed([state.name for state in states])}"
+    return ", ".join(f"{counted[kind]:,} {kind}" for kind in Freshness if counted[kind])
 
 
 def _show_failures(states: "Sequence[PartitionState]") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson, evaluation_argument
+from videomme_pipeline.cli.arguments import AsJson, DryRun, MaxCost, evaluation_argument
 from videomme_pipeline.cli.context import (
     announce,
     note,
@@ -55,14 +55,8 @@ def sweep(
         list[str] | None, typer.Option(help="An alignment, or none. Repeatable.")
     ] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt. Repeatable.")] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show what would be built and what it costs, and stop."),
-    ] = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(metavar="USD", min=0.0, help="Stop once all settings have cost this much."),
-    ] = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an evaluation with every combination of settings, and name the cheapest good one.

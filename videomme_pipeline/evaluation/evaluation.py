@@ -71,7 +71,7 @@ class Evaluation:
     def _parts(self) -> dict[str, Any]:
         """Everything that can change a response or its reading, in the order of the fingerprint.
 
-        The selection of videos is not a part. It is added to the fingerprint if there is one.
+        The selection of videos is not a part. A selection is added to the fingerprint separately.
         """
         return {
             "benchmark": self.benchmark,

@@ -57,7 +57,7 @@ class Configuration:
 
     @property
     def files(self) -> dict[str, Evaluation]:
-        """The evaluations that have a file, which are all except those of checkpoints."""
+        """The evaluations that have a file. Evaluations of checkpoints have none."""
         return {name: e for name, e in self.evaluations.items() if name not in self.checkpoints}
 
     def evaluations_of(self, benchmark: str) -> list[Evaluation]:

@@ -58,8 +58,9 @@ _IGNORED = "/data/\n.dagster/\n.schemas/\n"
 def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path]:
     """Write the files of a new project that do not exist, and return their paths.
 
-    `configuration` gets the YAML files with comments, and one evaluation that needs no model, or
-    those of the demo. `folder` gets workspace.yaml for Dagster, and .gitignore.
+    `configuration` gets the YAML files with comments, and one evaluation that needs no model. With
+    `demo`, it gets the demo's evaluations instead. `folder` gets workspace.yaml for Dagster, and
+    .gitignore.
 
     Raises:
         StorageError: if a file cannot be written.

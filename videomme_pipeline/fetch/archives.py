@@ -1,7 +1,7 @@
 """Zip and tar archives: read the directory of one, and extract members atomically.
 
 An archive is any seekable binary file: a file on disk, or one that is read from the hub by ranges.
-Its name says what it is: `.tar` and `.tar.gz`, or else zip.
+Names that end with `.tar` or `.tar.gz` are tar archives. All others are zip archives.
 """
 
 import gzip

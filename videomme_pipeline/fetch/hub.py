@@ -186,7 +186,7 @@ def _redacted(text: str) -> str:
 
 
 def _headers() -> dict[str, str]:
-    """Headers with the token, if any. Compression is off, because it would disable ranges."""
+    """The headers, with the token if one is set. No compression, which would disable ranges."""
     return {**build_hf_headers(), "Accept-Encoding": "identity"}
 
 

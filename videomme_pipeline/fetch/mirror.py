@@ -72,7 +72,7 @@ class Mirror:
                 f"{self.release.hub.revision}"
             )
         self.hub.download(reported[name], target)
-        if not self._is_intact(name, target):  # a file outside of Git LFS: not known before
+        if not self._is_intact(name, target):  # only Git LFS lists hashes
             target.unlink()
             raise DownloadError(
                 f"{name} of {self.hub} has not the sha256 {self._pinned[name]} that is pinned; "

@@ -50,7 +50,7 @@ class Footage:
 
     @property
     def clip(self) -> Clip | None:
-        """The part of the file that is shown, or None for all of it."""
+        """The part of the file that is shown, or None for the whole file."""
         if self.clip_start_seconds is None and self.clip_end_seconds is None:
             return None
         return Clip(start_seconds=self.clip_start_seconds or 0.0, end_seconds=self.clip_end_seconds)

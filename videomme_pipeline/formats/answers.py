@@ -94,11 +94,13 @@ def answers_of(
             f"not number them, so none of them counts: {listed(contradicted)}; add a column "
             "`repeat` (0, 1, …) if they are repeats, or keep one answer per question"
         )
+    failures = {key: failure(row) for key, ((_, row), *_) in given.items()}
     letters = {key: stated_letter(row, question) for key, ((question, row), *_) in given.items()}
     prompts = {key: prompt_of(row) for key, ((_, row), *_) in given.items()}
     stored = StoredFacts(
         letters={key: letter for key, letter in letters.items() if letter},
         prompts={key: prompt for key, prompt in prompts.items() if prompt},
+        failures={key: text for key, text in failures.items() if text},
         copies=copied.total(),
         contradictions=len(contradicted),
         hashes=len({str(row["doc_hash"]) for _, row in rows if row.get("doc_hash")}),

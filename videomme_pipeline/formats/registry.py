@@ -88,7 +88,7 @@ def read_results(
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
             without options, or the questions themselves.
-        columns: the file's columns by the names that they stand for, such as `prediction`.
+        columns: the file's column of each standard name, such as `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.

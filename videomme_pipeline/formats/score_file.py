@@ -12,15 +12,16 @@ from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.answers import Answers
 from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_results
 from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
 from videomme_pipeline.scoring.findings.run import Run
+from videomme_pipeline.scoring.readers.careful import is_error_text
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
-from videomme_pipeline.scoring.score import score_question
+from videomme_pipeline.scoring.score import failed, score_question
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import (
     AccuracyRow,
@@ -143,7 +144,39 @@ def _score_answers(
     if not scored:
         durations = ", ".join(options.durations)
         raise ScoringError(f"{path}: it has no question on {durations} videos; check `duration`")
-    return imported, scored
+    return _with_error_texts(imported, scored, options.reader)
+
+
+def _with_error_texts(
+    imported: Answers, scored: list[tuple[Question, ScoredQuestion]], reader: ReaderName
+) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
+    """The answers, of which those with the text of an error are failed.
+
+    A published reader reads these texts as its authors do, so only a note says that there are some.
+    """
+    texts = {
+        (row.question_id, row.repeat): row.raw_output
+        for question, row in scored
+        if row.raw_output is not None
+        and is_error_text(row.raw_output, question.letters, question.options)
+    }
+    if not texts:
+        return imported, scored
+    stored = replace(imported.stored, failures={**imported.stored.failures, **texts})
+    imported = replace(imported, stored=stored)
+    if reader is ReaderName.CAREFUL:
+        return imported, [
+            (
+                question,
+                failed(row, text) if (text := texts.get((row.question_id, row.repeat))) else row,
+            )
+            for question, row in scored
+        ]
+    note = (
+        f"{len(texts):,} responses are texts of errors, which {reader} reads like answers: "
+        f"{listed([repr(text[:40]) for text in texts.values()])}; do not publish this score"
+    )
+    return replace(imported, notes=(*imported.notes, note)), scored
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:

@@ -81,7 +81,7 @@ class Backend:
 def decode_frames(
     path: VideoFile, index: PacketIndex, frames: Sequence[int], backend: str = PYAV
 ) -> Iterator[DecodedFrame | Missing]:
-    """The results of `Backend.decode`. Errors are those of that method."""
+    """Yield each of `frames` once. See `Backend.decode` for the order and the errors."""
     return _backend(backend).decode(path, index, frames)
 
 

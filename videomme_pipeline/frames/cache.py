@@ -90,8 +90,8 @@ class Frame:
 class ShownFrame:
     """A frame with the digest of its picture instead of the picture.
 
-    `digest` is the BLAKE3 of the encoded bytes as 24 hexadecimal digits. The other fields are
-    those of `Frame`.
+    `digest` is the BLAKE3 of the encoded bytes as 24 hexadecimal digits. `pts_seconds` and `index`
+    are as in `Frame`.
     """
 
     digest: str
@@ -190,7 +190,7 @@ class FrameSet(FrameFacts):
         return sum(len(frame.picture) for frame in self.frames)
 
     def contact_sheet(self, columns: int = 8, width: int = 240) -> "Image":
-        """One image of all pictures, `columns` per row and each `width` pixels wide, with times."""
+        """One image of all pictures and times: `columns` per row, each `width` pixels wide."""
         from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415
 
         if not self.frames:
@@ -226,7 +226,7 @@ NO_STORED_FRAMES = StoredFrames(
 def frame_settings(
     sampling: Sampling, duration: Duration | None = None, clip: Clip | None = None
 ) -> dict[str, Any]:
-    """Everything besides the bytes of the video that determines the frames and their pixels."""
+    """Everything that determines the frames and their pixels, except the bytes of the video."""
     settings = {
         "sampling": sampling.for_duration(duration).model_dump(mode="json"),
         "planner_version": PLANNER_VERSION,
@@ -374,8 +374,8 @@ def read_stored(
 ) -> StoredFrames:
     """The stored frame set without its pictures. Only the file's footer is read.
 
-    With `question_id`, the numbers are of the frames named for that question. Errors are those of
-    `read_frames`, but damage outside the footer is not detected.
+    With `question_id`, only the frames named for that question are counted. Raises the errors of
+    `read_frames`. Damage outside the footer is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
@@ -393,8 +393,8 @@ def read_shown(
 ) -> tuple[ShownFrame, ...]:
     """The stored frames without their pictures, in order. Only the file's footer is read.
 
-    With `question_id`, they are those of that question. Errors are those of `read_frames`, but
-    damage outside the footer is not detected.
+    With `question_id`, only the frames named for that question are returned, in the order in which
+    they are sent. Raises the errors of `read_frames`. Damage outside the footer is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):

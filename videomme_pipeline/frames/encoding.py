@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 Plane = NDArray[np.uint8]
+"""A plane (height, width), or an RGB picture (height, width, 3)."""
 
 _UNTAGGED_OR_BT601 = {2, 5, 6}
 """libav's numbers for unspecified, BT.470BG and SMPTE 170M, which have the matrix of JPEG."""
@@ -76,7 +77,7 @@ def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
 
 
 def resize_as_pillow(picture: Plane, width: int, height: int) -> Plane:
-    """The RGB picture in another size, by the bicubic filter of Pillow."""
+    """The RGB `picture` (height, width, 3) in another size, by the bicubic filter of Pillow."""
     from PIL import Image  # noqa: PLC0415
 
     size, filter_ = (width, height), Image.Resampling.BICUBIC
@@ -84,10 +85,10 @@ def resize_as_pillow(picture: Plane, width: int, height: int) -> Plane:
 
 
 def resize_as_torchvision(picture: Plane, width: int, height: int) -> Plane:
-    """The RGB picture in another size, by the bicubic filter of torchvision with antialiasing.
+    """The RGB `picture` (height, width, 3) resized as by torchvision (bicubic, antialiased).
 
     torchvision rounds once, at the end, and Pillow after each of two passes unless the numbers are
-    floats. The results differ from those of torchvision by at most 1, in 0.1% of the values.
+    floats. 0.1% of the values differ by 1 from torchvision.
     """
     from PIL import Image  # noqa: PLC0415
 
@@ -104,7 +105,7 @@ def _is_jpeg_ready(frame: "VideoFrame") -> bool:
 
 
 def _yuv_planes(frame: "VideoFrame", width: int, height: int) -> list[Plane]:
-    """Y, U and V at full range. U and V have half the size, rounded up."""
+    """Y, U and V at full range, each (height, width). U and V have half the size, rounded up."""
     from av.video.reformatter import Interpolation  # noqa: PLC0415
 
     scaled = frame.reformat(
@@ -129,11 +130,12 @@ def planes_of(frame: "VideoFrame") -> list[Plane]:
 
 
 def _turn(picture: Plane, turns: int) -> Plane:
+    """`picture`, turned counter-clockwise `turns` times by 90 degrees."""
     return np.ascontiguousarray(np.rot90(picture, turns))
 
 
 def _encode_planes(planes: list[Plane], quality: int) -> bytes:
-    """Encode Y, U and V.
+    """The JPEG of Y, U and V, each (height, width), at `quality` 1 to 100.
 
     The encoder reads Y in whole pairs of rows and columns, even beyond an odd size. Without a copy
     of the last row and column there, the picture would depend on other data in memory.

@@ -74,7 +74,7 @@ class FrameJob:
 
     @cached_property
     def frame_sets(self) -> Mapping[str, Sampling]:
-        """The samplings with the budget of the video, by the fingerprint of their frames."""
+        """The samplings with the frame count of the video, by the fingerprint of their frames."""
         samplings = (sampling.for_duration(self.duration) for sampling in self.samplings)
         return {frames_fingerprint(sampling, clip=self.clip): sampling for sampling in samplings}
 

@@ -48,7 +48,7 @@ class FrameFile:
     content: str
 
     def of(self, question: Question) -> QuestionFrames:
-        """The frames of a question: its own entry, or else that of its video."""
+        """The entry of the question, or else the entry of its video."""
         ids = question.question_id, question.video_id, question.youtube_id
         entry = next((e for name in ids if name and (e := self.entries.get(name))), None)
         if entry is None:

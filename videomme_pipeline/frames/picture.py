@@ -46,7 +46,7 @@ class Patches(Spec):
     qwen-vl-utils 0.0.14, including its upper limit of 768 patches for a picture.
 
     With `per_video`, `min_pixels` and `max_pixels` limit all pictures of a video together, as in
-    transformers' `Qwen3VLVideoProcessor`. Limits that are not set are those of the packages.
+    transformers' `Qwen3VLVideoProcessor`. A limit that is not set has the default of the package.
     """
 
     side: Literal[28, 32]

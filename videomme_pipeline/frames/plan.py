@@ -85,7 +85,10 @@ def split_frames(spans: Sequence[Span], parts: int) -> list[tuple[int, ...]]:
 
 
 def _key_before(index: PacketIndex, keys: Integers, position: int) -> int:
-    """The position of the keyframe to start from for the packet at `position`."""
+    """Position of the keyframe to start from for the packet at `position`.
+
+    `keys` are the positions of all keyframes in decoding order, ascending.
+    """
     key = int(np.searchsorted(keys, position, side="right")) - 1
     while key >= 0 and index.pts[keys[key]] > index.pts[position]:
         key -= 1

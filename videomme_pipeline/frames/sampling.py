@@ -309,7 +309,7 @@ class QwenRate(Strategy):
         return _choice(frames, video.seconds[frames], asked=asked, limit=limit)
 
     def _count(self, requested: float, total: int) -> int:
-        """The number of frames, from the number that the rate requests and that of the video."""
+        """The number of frames, if the rate requests `requested` and the video has `total`."""
         least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
         return _even(min(max(requested, least), most, total))
 
@@ -318,7 +318,7 @@ class QwenRate(Strategy):
         return _even(number)
 
     def _place(self, total: int, count: int) -> Integers:
-        """`count` of the numbers 0 … `total` - 1."""
+        """`count` of the numbers 0 … `total` - 1, ascending."""
         raise NotImplementedError
 
 
@@ -355,9 +355,10 @@ class QwenSglang(QwenRate):
 class Qwen2Vl(QwenRate):
     """The frames that transformers' `Qwen2VLVideoProcessor` chooses, also in vLLM.
 
-    Their number is that of `qwen_vl`, and they are the first frames of equal parts. Qwen2-VL and
-    Qwen2.5-VL have this processor. It calculates with 32-bit numbers, so that in long videos a few
-    of its frames are one frame later or earlier, depending on the CPU.
+    The count follows the rule of `qwen_vl`. The video is divided into equal parts, and the first
+    frame of each part is chosen. Qwen2-VL and Qwen2.5-VL have this processor. It calculates with
+    32-bit numbers, so that in long videos a few of its frames are one frame later or earlier,
+    depending on the CPU.
     """
 
     strategy: Literal["qwen2_vl"] = "qwen2_vl"
@@ -374,7 +375,7 @@ class Qwen2Vl(QwenRate):
 class Qwen3Vl(QwenRate):
     """The frames that transformers' `Qwen3VLVideoProcessor` chooses, also in vLLM.
 
-    Unlike those of `qwen_vl`, their number may be odd.
+    The count may be odd, unlike the count of `qwen_vl`.
     """
 
     strategy: Literal["qwen3_vl"] = "qwen3_vl"
@@ -438,9 +439,9 @@ class Keyframe(Strategy):
 class FromFile(Strategy):
     """The frames that a file of the configuration names for each question.
 
-    The frames of a video are those of all its questions, and each question gets its own of them in
-    the order of the file. A time names the frame on screen. A question with a frame or time beyond
-    the end of the video has no frames.
+    The frames of all questions about a video are extracted together. Each question gets its own
+    frames, in the order of the file. A time names the frame on screen. A question with a frame or
+    time beyond the end of the video has no frames.
     """
 
     strategy: Literal["from_file"] = "from_file"
@@ -560,13 +561,16 @@ def _even(number: float) -> int:
 
 
 def on_screen(shown_seconds: Floats, times: Floats) -> Integers:
-    """The number of the frame on screen at each time."""
+    """The number of the frame on screen at each of `times`, in seconds.
+
+    `shown_seconds` are the times at which the frames of the video are shown, ascending.
+    """
     numbers = np.searchsorted(shown_seconds, times + SAME_INSTANT, side="right") - 1
     return np.asarray(np.maximum(numbers, 0))[: len(times) if len(shown_seconds) else 0]
 
 
 def _choice(frames: Integers, times: Floats, *, asked: int, limit: Limit | None = None) -> Choice:
-    """The choice of `frames` requested at `times`, each frame once."""
+    """The choice of `frames`, each once. `times[i]` is the requested time (s) of `frames[i]`."""
     distinct, firsts = np.unique(frames, return_index=True)
     if len(distinct) < (asked if limit is None else len(frames)):
         limit = Limit.ALL_THERE_ARE

@@ -93,7 +93,7 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
 
 
 def _mistake(item: Mapping[str, Any]) -> str:
-    """The parameter that is wrong, its value, and what is expected."""
+    """Name and value of the wrong parameter, and the expected value."""
     if not item["loc"]:  # two parameters that do not fit together
         return str(item["msg"]).removeprefix("Value error, ")
     return f"{item['loc'][-1]} is {shown(item['input'])}, {expectation(item)}"
@@ -120,7 +120,7 @@ def _read_strategy(text: str) -> tuple[type[Sampling], dict[str, Any]]:
 
 
 def _read_option(text: str, fields: dict[str, Any]) -> None:
-    """Set the field of the sampling, or of its picture, that the option changes."""
+    """Write the value of a name's option into `fields`, or into the fields of the picture."""
     name, _, value = text.partition("-")
     picture = fields["picture"]
     if match := _FRAMES_BY_DURATION.fullmatch(text):

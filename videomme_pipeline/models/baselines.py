@@ -59,7 +59,7 @@ class ConstantSpec(BaselineSpec):
 
 
 class LongestOptionSpec(BaselineSpec):
-    """A baseline that answers with the longest option, or the first of equally long ones.
+    """A baseline that answers with the longest option, or the first of several longest options.
 
     The longest option is often right.
     """

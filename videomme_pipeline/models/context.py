@@ -1,7 +1,7 @@
 """The context check: planned prompt tokens against what the model can read.
 
-The plan must not reject a request that fits. So text counts few tokens, and frames as many as the
-published rule of the model's family says, or `tokens_per_frame` if the server has other limits.
+The plan must not reject a request that fits. So text counts few tokens. Frames count the tokens of
+the published rule of the model's family, or `tokens_per_frame` if the server has other limits.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """The probe of an endpoint: how many pictures reach the model, at what size, and with which times.
 
-A few small requests with drawn pictures are sent. The prompt tokens that the endpoint reports say
-what arrived, even if the model cannot read. Each picture shows its number, so that the answers
-confirm it if the model can.
+A few small requests with drawn pictures are sent. The prompt tokens that the endpoint reports show
+how many pictures arrived, even if the model cannot read. Each picture shows its number, so that the
+answers confirm it if the model can.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ async def probe_endpoints(
 ) -> list[Finding]:
     """The findings about each endpoint of a model: all about the first, differences of the others.
 
-    `samplings` are those of the model's evaluations.
+    `samplings` are the samplings of the model's evaluations.
 
     Raises:
         ModelError: if the first endpoint does not answer a request with text alone.

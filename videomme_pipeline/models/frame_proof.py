@@ -9,8 +9,8 @@ OTHER_FRAMES = "It dropped, added or resized frames"
 
 
 def seen_frames(planned: int, frame_tokens: int, reported: int) -> int:
-    """The number of frames nearest to `reported` tokens, which do not include those of the text.
+    """The number of frames whose tokens are nearest to `reported` (without the tokens of the text).
 
-    `frame_tokens` are those of the planned frames by a published rule.
+    `frame_tokens` are the tokens of all planned frames by a published rule.
     """
     return max(round(planned * reported / frame_tokens), 0)

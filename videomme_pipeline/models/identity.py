@@ -15,10 +15,10 @@ HASH_BYTES = 12
 class ServerIdentity:
     """Facts that a server and the files of the weights report. None means unknown.
 
-    `model` is the path or name of the weights, and `revision` their commit. The hashes are those
-    of `config.json`, of samples of the weights, of the chat template, and of the configuration of
-    the processor. `generation_config` has the parameters that the server uses for those that a
-    request does not set. `system_fingerprint` is vLLM's hash of its own configuration.
+    `model` is the path or name of the weights, and `revision` their commit. The hashes are of
+    `config.json`, samples of the weights, the chat template, and the configuration of the
+    processor. `generation_config` has the defaults of parameters that a request does not set.
+    `system_fingerprint` is vLLM's hash of its own configuration.
     """
 
     engine: str | None = None
@@ -44,7 +44,7 @@ class ServerIdentity:
         return ServerIdentity(**{**other.known, **self.known})
 
     def differences(self, other: "ServerIdentity") -> dict[str, tuple[str, str]]:
-        """The values that are known in both and differ: those of this identity and of `other`."""
+        """By name: the two values (own, other) that are both known and differ."""
         mine, others = self.known, other.known
         return {
             name: (mine[name], others[name])

@@ -54,7 +54,7 @@ class Tariff:
     def total_dollars(self, requests: int, usage: TokenUsage) -> float | None:
         """The cost of `requests` requests with `usage` in total, or None if no price is known.
 
-        Prices that depend on the length of the prompt are those of the average request.
+        Prices that depend on the length of the prompt are taken at the average length.
         """
         if not requests:
             return 0.0

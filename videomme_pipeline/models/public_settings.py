@@ -9,15 +9,15 @@ from typing import Any
 from videomme_pipeline.models.identity import read_identity
 
 _OF_MODEL = ("kind", "profile", "name", "model", "revision", "engine", "version")
-"""The keys of a model that say what answered. The others have addresses, paths, prices, names of
-variables with keys, and limits."""
+"""The keys that identify the model. The others have addresses, paths, prices, names of variables
+with keys, and limits."""
 
 
 def public_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an evaluation without what only its owner may know.
+    """The settings of an evaluation that are safe to publish.
 
-    Models, that of a judge too, keep their kind, profile, name, revision, engine and version. A
-    path of weights becomes the name of their folder.
+    Models and judges keep only their kind, profile, name, revision, engine and version. A path of
+    weights becomes the name of the folder.
     """
     return {key: _public(key, value) for key, value in settings.items()}
 

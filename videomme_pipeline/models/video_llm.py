@@ -45,9 +45,9 @@ class Usage:
     """Token counts of one or more requests. A count is None if no endpoint reported it."""
 
     prompt_tokens: int | None = None
-    """Tokens of the prompt, cached ones included."""
+    """Tokens of the prompt, including cached tokens."""
     completion_tokens: int | None = None
-    """Tokens of the answer, those of the reasoning included."""
+    """Tokens of the answer, including tokens of the reasoning."""
     cached_tokens: int | None = None
     """Tokens of the prompt that the endpoint read from its cache."""
     reasoning_tokens: int | None = None

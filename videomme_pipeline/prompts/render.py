@@ -227,8 +227,8 @@ def render(
 
     `lines` is None on a track without subtitles, and empty for a video without subtitles. If it is
     empty, the published templates have the wording of their evaluators, and the templates of the
-    contract have no subtitle paragraph. `alignment` is that of the lines. Without frames no
-    template mentions frames.
+    contract have no subtitle paragraph. `alignment` is the alignment that selected the lines.
+    Without frames no template mentions frames.
 
     Consecutive texts of a published evaluator are concatenated without a separator, as in chat
     templates.

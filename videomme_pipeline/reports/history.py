@@ -122,7 +122,7 @@ class LastRun:
         }
 
     def texts(self, limit: int | None) -> dict[str, list[Any]]:
-        """The two responses to each changed question."""
+        """The two responses to each changed question, by its id, cut to `limit` characters."""
         before = {(row.question_id, row.repeat): row for row in self.before}
         changed: dict[str, list[Any]] = {}
         for row in self.after:

@@ -104,7 +104,7 @@ class Numbers:
         }
 
     def part_columns(self) -> list[tuple[str, str]]:
-        """Key and title of the parts that the leaderboard shows next to the accuracy."""
+        """Key and title of one column per value of the first facet (short, medium, long)."""
         return [
             (_part_key(facet, value), facet.show(value).capitalize())
             for facet in self._short_facets()[:1]

@@ -347,7 +347,7 @@ class _Collection:
         if self._stopped_by is None:
             self._stopped_by = error
             self._endpoints.stop()
-            if not isinstance(error, StorageError):  # such an error ends the run, which shows it
+            if not isinstance(error, StorageError):  # that error ends the run
                 _log.error("%s", error)
 
     def _give_up(self, pending: PendingRequest, failure: ResponseFailure) -> None:

@@ -23,7 +23,7 @@ class PendingVideo:
     """The requests about one video that are not answered yet.
 
     `text_characters`, `frames` and `frame_tokens` are counted per request. `frame_tokens` is None
-    if it is unknown. The requests are not certain if earlier answers may be used again.
+    if it is unknown. `is_certain` is False if stored answers may replace some of the requests.
     """
 
     requests: int

@@ -1,5 +1,7 @@
 """The score of one response: its letter, compared with the correct letter."""
 
+from dataclasses import replace
+
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
@@ -63,6 +65,21 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         request_fingerprint=response.request_fingerprint or None,
         warning=response.warning,
         server=response.server,
+    )
+
+
+def failed(row: ScoredQuestion, error: str) -> ScoredQuestion:
+    """`row` without its response, which is the text of an error."""
+    return replace(
+        row,
+        raw_output=None,
+        extracted_answer=None,
+        rule=None,
+        span_start=None,
+        span_end=None,
+        outcome=Outcome.FAILED,
+        is_correct=False,
+        error=error,
     )
 
 

@@ -112,8 +112,10 @@ class Store:
         return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
     def decode_times(self, name: str) -> UPath:
-        """The CPU time of the frames that one run decoded, which the files of frames do not have:
-        two machines write the same bytes."""
+        """CPU time of the frames that one run decoded.
+
+        Files of frames do not contain this time, so two machines write the same bytes.
+        """
         return self.path("decode_times", f"{name}.parquet")
 
     def sound(self, video_hash: str, version: int) -> UPath:
@@ -181,7 +183,7 @@ class Store:
         return self.local("locks")
 
     def servers(self, model_fingerprint: str) -> UPath:
-        """The servers that a model had."""
+        """The JSON record of every server that this model has run on."""
         return self.path("servers", f"{model_fingerprint}.json")
 
     @property
@@ -328,8 +330,8 @@ def is_name_character(character: str) -> bool:
 def _is_name(part: str) -> bool:
     """True if a file or folder of a store can have this name.
 
-    The names are those of benchmarks, variants, videos and failed partitions. Keys of an object
-    store may have other parts, such as `..` or a line break, which no path of this module has.
+    A name is the name of a benchmark, variant, video or failed partition. Keys of an object store
+    may have other parts, such as `..` or a line break, which no path of this module has.
     """
     if _ASCII_NAME.fullmatch(part):
         return True

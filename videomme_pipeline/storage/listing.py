@@ -39,7 +39,7 @@ def file_state(path: UPath | Path) -> FileState:
 
 
 class Listing:
-    """The files under a folder, each part of which is listed once, when it is first needed.
+    """The files under a folder. Each part is listed once, when one of its files is first needed.
 
     A part is a folder on a local disk. In an object store a part is everything under a folder such
     as "frames" or "videomme/responses".

@@ -85,7 +85,8 @@ def is_local(path: UPath | Path) -> bool:
 def reaching(path: UPath | Path) -> Iterator[None]:
     """Turn every error of an object store in the block into an OSError with number and text.
 
-    The package of each store has its own classes of errors, of which many are no OSError.
+    The package of each store has its own classes of errors. Many of them are not subclasses of
+    OSError.
 
     Raises:
         FileNotFoundError: if there is no such object.
@@ -229,7 +230,7 @@ def list_objects(folder: UPath) -> dict[str, FileState]:
 def get(path: UPath, last_bytes: int | None = None) -> bytes:
     """The content of an object, or the end of it, of one version.
 
-    Errors are those of `object_state`.
+    Raises the errors of `object_state`.
     """
     with reaching(path):
         data: bytes = path.fs.cat_file(path.path, start=None if last_bytes is None else -last_bytes)

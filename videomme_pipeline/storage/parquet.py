@@ -84,7 +84,7 @@ def read_table(path: UPath | Path, columns: list[str] | None = None) -> pa.Table
 def read_foreign_table(path: Path, largest_bytes: int | None = None) -> pa.Table:
     """The table at `path`, which another program may have written, without checksums.
 
-    Errors are those of `read_table`.
+    Raises the errors of `read_table`.
 
     Raises:
         ValueError: if the table needs more memory than `largest_bytes`. A few bytes of a file can
@@ -113,7 +113,7 @@ def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.
     """The table at `path`, from a local copy if the file is in an object store.
 
     The copy is fetched if there is none of the object's `state` (by default the current state of
-    the object), or if the copy is damaged. Errors are those of `read_table`.
+    the object), or if the copy is damaged. Raises the errors of `read_table`.
     """
     try:
         return _decoded(path, _read_copy(path, state))
@@ -126,7 +126,7 @@ def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.
 def read_metadata(path: UPath | Path) -> dict[str, str]:
     """The metadata in the footer of the file at `path`. Only the footer is read and verified.
 
-    Errors are those of `read_table`.
+    Raises the errors of `read_table`.
     """
     tail = _tail(path)
     with _explained(path):
@@ -140,7 +140,7 @@ def metadata_of(table: pa.Table) -> dict[str, str]:
 
 
 def read_bytes(path: UPath | Path) -> bytes:
-    """All bytes of the file at `path`, verified. Errors are those of `read_table`."""
+    """All bytes of the file at `path`, verified. Raises the errors of `read_table`."""
     content = _read(path)
     with _explained(path):
         _verify(content)
@@ -150,7 +150,7 @@ def read_bytes(path: UPath | Path) -> bytes:
 def checksum(path: UPath | Path) -> str:
     """Checksum of the file at `path`. Only the end of the file is read.
 
-    Errors are those of `read_table`.
+    Raises the errors of `read_table`.
     """
     tail = _tail(path)
     with _explained(path):
@@ -267,7 +267,7 @@ def _read_copy(path: UPath | Path, state: FileState | None) -> bytes:
 
 
 def _reading(path: UPath | Path, read_once: Callable[[], bytes]) -> bytes:
-    """The result of `read_once`. Errors are those of `read_table`."""
+    """The result of `read_once`. Raises the errors of `read_table`."""
     try:
         for pause_seconds in _STALE_PAUSES_SECONDS:
             try:

@@ -1,4 +1,4 @@
-"""The PostgreSQL database that several machines share: connections, and errors that say what to do.
+"""The PostgreSQL database that several machines share: connections, and errors with advice.
 
 psycopg2 is an extra, so it is imported where it is used.
 """

@@ -19,7 +19,7 @@ from videomme_pipeline.storage.objects import cannot, is_local, put
 _SCRATCH_NAME = re.compile(r"\..*\.((?:[0-9a-f]{8}-){3}\d+-[\d.]+)-[0-9a-f]{8}\.new")
 """The name of a scratch folder, with the process that created it."""
 _STEM_BYTES = 100
-"""So many bytes of the name of a file are in that of its scratch folder."""
+"""Number of bytes of a file's name in the name of its scratch folder."""
 LEFT_BY_OTHERS_SECONDS = 30 * 86_400
 """A scratch folder of another machine that did not change for so long was left by a killed run."""
 _NEW_FILE = "new"

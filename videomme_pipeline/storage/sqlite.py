@@ -28,7 +28,7 @@ _RETRY_SECONDS = 0.01
 
 
 def is_damage(error: Exception) -> bool:
-    """True if `error` means that the content of the file is wrong."""
+    """True if `error` shows that the content of the file is damaged."""
     # A text that is not UTF-8 is an error without a code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return isinstance(error, SQLITE_ERRORS) and code & 0xFF in _DAMAGE

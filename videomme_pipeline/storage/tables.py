@@ -80,7 +80,7 @@ class RowFile(Generic[Row]):
         self._cached: tuple[FileState, tuple[Row, ...]] | None = None
 
     def read(self) -> tuple[Row, ...]:
-        """The rows. Errors are those of `read_rows`."""
+        """The rows. Raises the errors of `read_rows`."""
         state = file_state(self._path)
         if self._cached is None or self._cached[0] != state:
             self._cached = state, tuple(read_rows(self._path, self._row_class))
@@ -140,7 +140,7 @@ class RowFolder(Generic[Row]):
 
 
 def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
-    """The stored table, or some of its columns. Errors are those of `read_rows`."""
+    """The stored table, or some of its columns. Raises the errors of `read_rows`."""
     with setting_aside(path):
         return parquet.read_table(path, columns)
 
@@ -158,7 +158,7 @@ def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
 
 
 def _problem_of(path: UPath) -> str | None:
-    """Description of what is wrong with a stored table, or None. A damaged table is set aside."""
+    """Description of the damage of a stored table, or None. A damaged table is set aside."""
     try:
         with setting_aside(path):
             parquet.read_bytes(path)

@@ -194,9 +194,9 @@ class AlignedLine:
     last_cue: int | None
     """Number of the last cue of the line, or None like `cue`."""
     start_seconds: float
-    """Start of the first cue, or of the frame with `vlmevalkit_interleaved`."""
+    """Start of the first cue. With `vlmevalkit_interleaved`, start of the frame."""
     end_seconds: float
-    """End of the last cue, or of the frame with `vlmevalkit_interleaved`."""
+    """End of the last cue. With `vlmevalkit_interleaved`, end of the frame."""
     text: str
     """Text of the line."""
     question_id: str | None = None
@@ -226,7 +226,7 @@ def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> 
 def _line(
     cue: int | None, start_seconds: float, end_seconds: float, text: str, last: int | None = None
 ) -> AlignedLine:
-    """A line that belongs to no frame, of one cue or of the cues `cue` … `last`."""
+    """A line without a frame: the text of cue `cue`, or of the cues `cue` … `last`."""
     return AlignedLine(
         frame=None,
         cue=cue,

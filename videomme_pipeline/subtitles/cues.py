@@ -184,7 +184,7 @@ def read_words(data: bytes) -> CueFile:
 
 
 def read_json(data: bytes) -> CueFile:
-    """The cues of a JSON list, or of the list in an object with the key `segments` or the like.
+    """The cues of a JSON list. The list may be in an object, under `segments` or a similar key.
 
     A cue is `{"start", "end", "line"}` or `{"timestamp", "text"}` (LongVideoBench), `{"start",
     "end", "text"}` (Whisper), `{"start", "duration", "text"}` or `{"from", "to", "content"}`. Times
@@ -293,7 +293,7 @@ def _json_cue(number: int, line_number: int, item: Any) -> Cue:
 
 
 def _seconds_and_text(item: Any) -> tuple[float, float, str]:
-    """Start, end and text of a word or of a cue in a JSON list."""
+    """Start (s), end (s) and text of an item of a JSON list. The item is a word or a cue."""
     text = item[_key_in(item, _JSON_TEXTS)]
     if "timestamp" in item:
         start, end = item["timestamp"]

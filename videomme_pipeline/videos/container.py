@@ -170,7 +170,7 @@ def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
 
 
 def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
-    """The index from all packets of the file. Errors are those of `index_packets`."""
+    """The index from all packets of the file. Raises the errors of `index_packets`."""
     with open_video(path, video_id) as (container, stream):
         rows = [
             (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)

@@ -1,7 +1,7 @@
 """The boxes of an mp4 file: its sample tables, edit list and encryption mark, read with numpy.
 
-Box names and layouts are those of ISO/IEC 14496-12. This module does not use libav and decodes
-nothing.
+ISO/IEC 14496-12 defines the names and layouts of the boxes. This module does not use libav and
+decodes nothing.
 """
 
 import struct
@@ -30,7 +30,8 @@ def read_moov(path: Path) -> PacketIndex | None:
 
     The tables are incomplete in other containers, in fragmented or encrypted files, and with
     several video tracks. They are also not used if the edit list has several segments, starts
-    between two frames or ends before the last frame. Times and sizes are those of libav's demuxer.
+    between two frames or ends before the last frame. Times and sizes equal the results of libav's
+    demuxer.
     """
     try:
         boxes = top_boxes(path)
@@ -122,7 +123,7 @@ def has_encrypted_video(moov: memoryview) -> bool:
 
 
 def track_end_seconds(path: Path) -> float | None:
-    """End of the only video track by its header, edit list applied, or None if unknown."""
+    """End (s) of the only video track by its header and edit list, or None if unknown."""
     moov = read_moov_box(path, top_boxes(path))
     tracks = [] if moov is None else _video_tracks(moov)
     if moov is None or len(tracks) != 1:
@@ -249,7 +250,7 @@ def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers
 
 
 def _keyframes(stss: memoryview, count: int) -> Flags:
-    """Flags of the sync samples. Without the box, all samples are sync samples."""
+    """One flag per sample: True for a sync sample. Without the box, all samples are."""
     if not len(stss):
         return np.ones(count, np.bool_)
     flags = np.zeros(count, np.bool_)
@@ -258,7 +259,7 @@ def _keyframes(stss: memoryview, count: int) -> Flags:
 
 
 def _edit(elst: memoryview) -> tuple[int, int, int]:
-    """Empty time before the track (movie units), start in the media, length (movie units)."""
+    """Empty time before the track (movie units), start (media units), length (movie units)."""
     if not len(elst):
         return 0, 0, 0
     wide = elst[0] == 1
@@ -279,7 +280,7 @@ def _edit(elst: memoryview) -> tuple[int, int, int]:
 
 
 def _sample_ends(tables: memoryview, sizes: Integers) -> Integers:
-    """The position in the file at which each sample ends."""
+    """The position in the file (bytes) at which each sample ends."""
     co64 = _child(tables, b"co64")
     starts = _entries(co64, kind=">u8") if len(co64) else _entries(_child(tables, b"stco"))
     chunk_starts, chunks = starts[:, 0], len(starts)

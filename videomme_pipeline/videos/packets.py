@@ -151,7 +151,7 @@ class PacketIndex:
 
     @cached_property
     def frame_pts(self) -> Integers:
-        """The pts of each frame, ascending."""
+        """The pts of each frame in units of `time_base`, ascending."""
         return self.pts[self.shown]
 
     @cached_property
@@ -219,7 +219,7 @@ class PacketIndex:
 
     @classmethod
     def load(cls, path: UPath) -> "PacketIndex | None":
-        """The index that `save` stored, or None if there is none that can be used.
+        """The index that `save` stored, or None if it is missing, damaged or of another version.
 
         A file of another version is ignored. A damaged file is set aside.
         """
@@ -243,7 +243,7 @@ class PacketIndex:
 
 
 def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFile) -> PacketIndex:
-    """The index of a clip of a video, or of all of it.
+    """`index` cut to `clip`, or `index` itself if `clip` is None.
 
     Raises:
         VideoUnreadableError: if the clip is outside of the video.

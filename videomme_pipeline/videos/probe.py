@@ -105,7 +105,7 @@ class Video:
     stream: StreamFacts
     """Facts about the video stream."""
     timing: Timing
-    """Times of the frames; those of the clip if the annotations name a clip."""
+    """Times of the frames of the clip, or of the whole video if the annotations name no clip."""
     has_audio: bool
     """True if the file has a stream with sound."""
     subtitle_path: str | None = None
@@ -117,7 +117,7 @@ class Video:
 def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
 
-    The hash of a folder of pictures is that of their names, their hashes and the frame rate.
+    A folder of pictures is hashed by the names and hashes of the pictures, and the frame rate.
 
     A file in `hashes` is not read again.
 
@@ -167,10 +167,10 @@ def _blake3(path: MediaFile) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeJob:
-    """A video to probe: the file, its content hash, and the same for its subtitles, if any.
+    """A video to probe: path and content hash of its file and of its subtitle file, if it has one.
 
-    Only `clip` of the file is shown, or the whole file if `clip` is None. The packet index is
-    stored in `index_file`, if there is one.
+    Only `clip` of the file is used, or the whole file if `clip` is None. The packet index is stored
+    in `index_file`. None stores no packet index.
     """
 
     benchmark: str

@@ -71,7 +71,7 @@ def test_values_that_all_rows_share_are_printed_once_if_a_table_is_too_wide() ->
     assert "In all rows: benchmark smoke, questions 72, unreadable 0, failed 0" in text
 
 
-def test_columns_that_do_not_fit_follow_in_a_table_that_names_the_rows_again() -> None:
+def test_wide_tables_wrap_into_a_second_table_with_row_labels() -> None:
     lines = lines_at(40, [{"name": "a", **{f"column {i}": "some words" for i in range(4)}}])
     assert [line.split()[0] for line in lines if line.startswith(("name", "a "))] == [
         "name",

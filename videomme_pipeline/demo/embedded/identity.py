@@ -16,7 +16,7 @@ NOT_INSTALLED = "not installed"
 
 
 def children_at_once() -> int:
-    """The number of child processes of the model, which is that of questions at the same time."""
+    """Number of child processes. Each answers one question at a time."""
     return min(usable_cores(), _MAX_CHILDREN)
 
 

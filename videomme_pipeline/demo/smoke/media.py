@@ -86,7 +86,7 @@ def _source(video_id: str) -> Script | RealClip:
     for source in sources:
         if source.video_id == video_id:
             return source
-    raise AnnotationError(f"video {video_id}: the smoke videos are {', '.join(video_ids())}")
+    raise AnnotationError(f"no smoke video `{video_id}`; choose one of {', '.join(video_ids())}")
 
 
 def _place_drawing(script: Script, video: Path) -> None:

@@ -31,7 +31,7 @@ class _Family(Spec):
 
     picture: _Sizes
     video: _Sizes
-    """If the limits are those of a whole video, each pair has its time as text."""
+    """With limits of a whole video (`per_video`), each pair has its time as text."""
 
 
 class _Rules(Spec):
@@ -85,7 +85,10 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
 
 
 def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
-    """The texts that an engine adds to the pairs of a video's frames. Most families have none."""
+    """The text that an engine adds to each pair of frames shown at `seconds`, one text per pair.
+
+    Empty for families whose engines add no text.
+    """
     family = _family_of(model)
     if family is None or not family.video.per_video:
         return []

@@ -62,15 +62,15 @@ class ServeSpec(Spec, ABC):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The commands that `start` runs, as far as the user's configuration names them."""
+        """The commands of the user's configuration that `start` runs."""
         return ()
 
     @abstractmethod
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """Facts about the servers that are known before they run.
 
-        `weights` are those that running servers have loaded. None means that no server runs; then
-        no program may be started.
+        `weights` is the path or name of the weights that running servers have loaded. None means
+        that no server runs; then no program may be started.
 
         Raises:
             ModelError: if there are no weights.

@@ -50,7 +50,7 @@ class RemoteSpec(ModelSpec, ABC):
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
-        """Prompt tokens of frames of a `size`, or of these pictures of a video, or None."""
+        """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown."""
 
     def tokens_of(self, frames: FrameSet) -> int | None:
         """Prompt tokens of the frames of a request, or None if unknown."""
@@ -62,7 +62,7 @@ class RemoteSpec(ModelSpec, ABC):
         return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
 
     def frame_times(self, _seconds: Sequence[float]) -> Sequence[str]:
-        """The texts that the endpoint adds to frames at these times of a video."""
+        """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""
         return ()
 
     def context_tokens(self) -> int | None:

@@ -27,7 +27,7 @@ from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
 _OTHER_FRAME_TOKENS = 10
-"""Most tokens for the start, the end and the time of a frame, if those of the text are unknown."""
+"""Maximum tokens for the start, end and time of a frame, if the tokens of the text are unknown."""
 _TOKEN_BYTES = 640
 """Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

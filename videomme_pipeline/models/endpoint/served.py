@@ -1,4 +1,4 @@
-"""Facts that a running server reports: the models that it serves, and what it is."""
+"""Facts that a running server reports: its models, version and settings."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -129,8 +129,8 @@ def get(
 class VideoServer:
     """The facts about a server on which the frames depend that it takes from a video.
 
-    `video_settings` are those of SGLang's `--mm-process-config`, and `strategy` is the sampling of
-    the model's own processor. None is unknown.
+    `video_settings` are the settings in SGLang's `--mm-process-config`, and `strategy` is the
+    sampling of the model's own processor. None is unknown.
     """
 
     version: str | None = None

@@ -88,7 +88,7 @@ class EndpointSpec(RemoteSpec):
     serve: Serve | None = None
     """Servers that are started for a run and stopped at its end, instead of `base_url`."""
     profile: Profile = Field(default_factory=_profile_of_servers)
-    """Family of endpoints. Default: that of the engine in `serve`, or else `generic`."""
+    """Family of endpoints. Default: the family of the engine in `serve`, or else `generic`."""
     api_key_env: Annotated[str, AfterValidator(_variable_name)] | None = None
     """Environment variable that contains the key. Keys are never written in a file."""
     revision: str | None = None
@@ -148,7 +148,7 @@ class EndpointSpec(RemoteSpec):
     def identity(self) -> Mapping[str, object]:
         """The values that can change an answer.
 
-        `name` is one of them: two entries for one model at two endpoints are two models.
+        Includes `name`, so one model under two entries counts as two models.
         """
         return {
             "name": self.name,
@@ -239,7 +239,7 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def url(self) -> str:
-        """The URL of the endpoint, or of the first one."""
+        """The first URL of the endpoint."""
         return self._urls[0]
 
     @property
@@ -295,7 +295,10 @@ class EndpointSpec(RemoteSpec):
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
-        """`tokens_per_frame`, else the published rule of the model's family, else None."""
+        """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown.
+
+        `tokens_per_frame` overrides the published rule of the model's family.
+        """
         if self.tokens_per_frame is not None:
             return frames * self.tokens_per_frame
         if picture is not None and not self.reads_video:

@@ -46,7 +46,7 @@ VIDEO_FILE_VERSION = 2
 """Part of the fingerprint of requests with a video. Increase it when a form changes so that an
 endpoint takes other frames."""
 MAX_INLINE_BYTES = 64 << 20
-"""Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
+"""Default limit of a body with a video in a data URL, for entries and profiles without a limit."""
 _MAX_FRAMES, _MAX_FPS = 768, 30
 """Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
 

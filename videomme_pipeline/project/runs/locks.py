@@ -46,7 +46,7 @@ def this_machine() -> Resource:
 
 
 def local_gpus() -> Resource:
-    """The GPUs of this machine, for the servers that a run starts."""
+    """Lock on the GPUs of this machine, for servers that a run starts."""
     return Resource(title="the GPUs of this machine", file_stem=_stem("servers", platform.node()))
 
 

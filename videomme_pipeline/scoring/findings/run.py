@@ -83,14 +83,16 @@ class CitationFinding:
 class StoredFacts:
     """Facts about a results file that no score is computed from.
 
-    `letters` are the letters that the file states, `prompts` the texts of the prompts. `copies`
-    counts answers that are copies of another one, `contradictions` the questions with different
-    answers that are not numbered. `hashes` counts the different hashes of documents, 0 if there are
-    none. `left_out` are remarks about rows and files that were left out.
+    `letters` are the letters that the file states, `prompts` the texts of the prompts, and
+    `failures` the failures that it states and the texts of errors. `copies` counts answers that are
+    copies of another one, `contradictions` the questions with different answers that are not
+    numbered. `hashes` counts the different hashes of documents, 0 if there are none. `left_out` are
+    remarks about rows and files that were left out.
     """
 
     letters: Mapping[Key, Letter] = field(default_factory=dict)
     prompts: Mapping[Key, str] = field(default_factory=dict)
+    failures: Mapping[Key, str] = field(default_factory=dict)
     copies: int = 0
     contradictions: int = 0
     hashes: int = 0
@@ -156,7 +158,7 @@ class Run:
 
     @cached_property
     def readings(self) -> Mapping[ReaderName, Mapping[Key, Letter | None]]:
-        """The letters that each reader that knows so many options reads from the texts."""
+        """Letters by reader, without readers that know fewer options than the benchmark."""
         readers = [
             reader
             for reader in ReaderName

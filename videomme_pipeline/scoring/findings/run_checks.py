@@ -17,14 +17,6 @@ from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdo
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
-_FAILURE = re.compile(
-    r"\s*(?:(?:none|null|nan|n/a|undefined)[.!]?\s*$|(?:all )?\d+ attempts failed"
-    r"|failed to |(?:api |request |internal server )?(?:error|exception)\b|traceback \(most recent"
-    r"|(?:request )?timed? ?out\b|<!doctype html|<html|\{\s*\"error\""
-    r"|[45]\d\d (?:bad|client|forbidden|gateway|internal|not found|server|service|too|unauth))",
-    re.IGNORECASE,
-)
-"""The beginning of a text that a program wrote when the model had not answered."""
 _CANNOT = (
     r"unable to|cannot\b|can't|can not|not possible|impossible to|i(?:'m| am) (?:unable|sorry|not)"
     r"|i (?:cannot|can't|do not|don't)|sorry\b|there is (?:no|not)|insufficient|not enough"
@@ -96,10 +88,11 @@ def stored_failures(run: Run, _runs: Runs) -> Iterator[Finding]:
     empty = 0  # `answers` counts those of an evaluation
     if not run.is_evaluation:
         empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
-    texts = [text for row, text in run.texts if _is_failure(row, text)]
+    texts = [*run.stored.failures.values()]
+    empty -= len(texts)
     if empty > 0 or texts:
         examples = (
-            f": {listed([repr(text[:30]) for text in dict.fromkeys(texts)])}" if texts else ""
+            f": {listed([repr(text[:40]) for text in dict.fromkeys(texts)])}" if texts else ""
         )
         yield Finding(
             Status.ERROR,
@@ -119,7 +112,6 @@ def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
         if (letter := run.stored.letters.get((row.question_id, row.repeat))) is not None
         and letter
         not in {read.get((row.question_id, row.repeat)) for read in run.readings.values()}
-        and not _is_failure(row, text)
     ]
     if guessed:
         right = sum(run.stored.letters[r.question_id, r.repeat] == r.answer for r in guessed)
@@ -382,11 +374,6 @@ def _shards_of(run: Run, runs: Runs) -> list[Run]:
 
 def _is_whole(parts: Sequence[Run], declared: int) -> bool:
     return sum(len(part.ids) for part in parts) == declared
-
-
-def _is_failure(row: ScoredQuestion, text: str) -> bool:
-    """True if a program wrote `text`, and it is not the text of an option."""
-    return row.extracted_answer is None and _FAILURE.match(text) is not None
 
 
 def _is_refusing_option(question: Question, letter: str) -> bool:

@@ -153,7 +153,10 @@ def watch_check(
     budgets: Mapping[NightlyCheck, float],
     references: int = 1,
 ) -> list[AlarmState]:
-    """The states of one test for every run but the first, within the budget of that test."""
+    """Alarm state of `check` after each nightly run. The reference has none.
+
+    `budgets[check]` is the mean number of runs per false alarm.
+    """
     return watch(*_measure(check, history), budgets[check], references=references)
 
 
@@ -301,7 +304,7 @@ def _limited(
 
 
 def _rates(counts: Counts, valid: Mask, history: History, check: NightlyCheck) -> _Rates | None:
-    """The rates of the last run and of the runs before it, or None without videos in one."""
+    """The rates (0 to 1) of the last run and of the earlier runs, or None if one has no videos."""
     if not valid[-1].any() or not valid[:-1].any():
         return None
     per_video = history.answers.shape[1] / history.missed.shape[1]

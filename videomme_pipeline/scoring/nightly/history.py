@@ -54,12 +54,12 @@ class History:
         return bool(np.any(self.whole_groups))
 
     def wrong(self, runs: Sequence[int], only: NDArray[np.bool_] | None = None) -> Counts:
-        """The number of answers per video that are not correct. `only` selects columns."""
+        """Number of wrong answers, (run, video). `only` has one flag per column of `answers`."""
         wrong = self.answers[list(runs)] // _LETTERS != _OUTCOMES.index(Outcome.CORRECT)
         return self._by_video(wrong if only is None else wrong & only)
 
     def unreadable(self, runs: Sequence[int]) -> Counts:
-        """The number of answers per video without a letter."""
+        """Number of answers without a letter, (run, video)."""
         unreadable = _OUTCOMES.index(Outcome.UNREADABLE)
         return self._by_video(self.answers[list(runs)] // _LETTERS == unreadable)
 

@@ -52,6 +52,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     noun = None if options else words_of.IN_PICTURE.match(text)
     begin = noun.end() if noun else 0
     reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
+    if reading.rule == _ERROR_TEXT:
+        return read_repeated_option(text, texts) or reading
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = blank_reasoning(text)
@@ -70,6 +72,14 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     return contained or _why_none(answer)
 
 
+def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[str]) -> bool:
+    """True if a program wrote `response` because it got no answer of a model."""
+    if not words_of.ERROR_TEXT.match(fold(response)):
+        return False
+    return read_careful(response, letters, options).rule == _ERROR_TEXT
+
+
+_ERROR_TEXT = "error_text"
 _WEAK_RULES = frozenset(("no_letter", "several_letters", "named", "label"))
 """The rules of readings that a marked value outweighs."""
 
@@ -93,7 +103,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     if _SEVERAL_LETTERS.fullmatch(text):
         return Reading(letter=None, rule="several_letters", span=None)
     if words_of.ERROR_TEXT.match(text):
-        return Reading(letter=None, rule="error_text", span=None)
+        return Reading(letter=None, rule=_ERROR_TEXT, span=None)
     if _PROGRAM_END.search(text):
         return Reading(letter=None, rule="program", span=None)
     return None

@@ -174,7 +174,7 @@ def check_difference(
     levels: Levels = FIXED_LEVELS,
     scale: int = 100,
 ) -> GateCheck:
-    """The check of one difference. Without a margin, it is not tested for equivalence.
+    """The check of one difference. `margin` is in points of 100; None tests no equivalence.
 
     `scale` is the number of points (of 100) in one unit of the difference.
     """
@@ -232,7 +232,7 @@ def _is_equivalent(
 
 
 def _headline_check(comparison: Comparison, margin: float, levels: Levels) -> GateCheck:
-    """The check of the headline metric."""
+    """The check of the headline metric. `margin` is in points of 100."""
     if comparison.group_score:
         name, paired = "group score", comparison.group_score
     elif comparison.mean_over:

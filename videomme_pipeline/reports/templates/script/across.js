@@ -32,7 +32,7 @@ export function acrossView({ page }) {
         key,
         title,
         class: index ? null : "name",
-        value: (row) => row[key],
+        value: (row) => (key === "track" ? row[key].replaceAll("_", " ") : row[key]),
       })),
       ...page.benchmarks.flatMap((benchmark) => [
         {
