@@ -30,6 +30,14 @@ def test_one_process_runs_all_tasks_of_a_child_until_a_crash() -> None:
         child.run(pid, 5, TaskLimits(seconds=60))
 
 
+def test_a_task_with_another_memory_limit_runs_in_another_process() -> None:
+    child = Child()
+    first = child.run(pid, 1, TaskLimits(seconds=60))
+    assert child.run(pid, 2, TaskLimits(seconds=60, memory_bytes=4 << 30)) != first
+    assert not psutil.pid_exists(first)
+    child.close()
+
+
 def test_a_child_that_is_killed_from_another_thread_fails_its_task(tmp_path: Path) -> None:
     child = Child()
     with ThreadPoolExecutor(max_workers=1) as thread:
