@@ -277,7 +277,7 @@ def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
 def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
     tmp_path: Path, fault: Fault | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(breaker, "NO_MODEL_SECONDS", 1.0)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=2))
     with ExitStack() as up:
         server = up.enter_context(ModelServer(faults=always(fault or Fault.SERVER_ERROR)))
@@ -298,7 +298,7 @@ def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "SILENT_SECONDS", served.SILENT_SECONDS / 10)
-    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", breaker.FIRST_ANSWER_SECONDS / 10)
+    monkeypatch.setattr(breaker, "NO_MODEL_SECONDS", breaker.NO_MODEL_SECONDS / 10)
     plan = RequestPlan(evaluation="test", limits=FAST)
     with socket.create_server(("127.0.0.1", 0)) as silent, Journal(tmp_path / "journal") as journal:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
@@ -310,10 +310,40 @@ def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
     assert max(asked.values()) == 2
 
 
+@pytest.mark.parametrize("answers", [0, 4])
+def test_a_server_that_never_recovers_stops_the_evaluation(
+    tmp_path: Path, answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says 503 to every request, from the beginning or after some answers."""
+    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 1.0)
+    limits = Limits(concurrency=2, outage_seconds=2.0)
+    plan = RequestPlan(evaluation="test", limits=limits)
+
+    def faults(text: str, _: int) -> Fault | None:
+        is_answered = any(f"video {number}," in text for number in range(answers))
+        return None if is_answered else Fault.UNAVAILABLE
+
+    shown: list[AskingProgress] = []
+    with (
+        ModelServer(faults=faults) as server,
+        Journal(tmp_path / "journal") as journal,
+        pytest.raises(EndpointDownError, match="no request was answered in") as raised,
+    ):
+        list(collect(videos(6), model_at(server), journal, plan, on_progress=shown.append))
+    assert "everything answered so far is stored" in str(raised.value)
+    assert server.answered.total() >= answers
+    outages = [progress for progress in shown if progress.outage_seconds]
+    longest = 2.0 if answers else 1.0
+    assert all(
+        progress.outage_seconds + progress.outage_seconds_left == pytest.approx(longest, abs=0.1)
+        for progress in outages
+    )
+
+
 def test_one_bad_reply_of_a_slow_model_does_not_stop_the_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(breaker, "NO_MODEL_SECONDS", 0.2)
     faults = first_time(Fault.TRUNCATED_JSON)
     with ModelServer(faults=faults, delay_seconds=0.3) as server:
         responses = ask(tmp_path / "journal", videos(2), model_at(server))

@@ -134,7 +134,7 @@ class DaskSpec(ClusterSpec):
             "log_directory": str(logs),
             "nanny": False,
             "processes": 1,
-            "python": shlex.quote(sys.executable),
+            "python": f"exec {shlex.quote(sys.executable)}",  # it gets the signals of jobs
             "scheduler_options": {"dashboard_address": ":0"},
             "shared_temp_directory": str(folder.parent),
             **self.arguments,

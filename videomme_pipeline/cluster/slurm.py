@@ -63,7 +63,7 @@ class SlurmJobs:
         # Slurm is asked afterwards, so that it knows all jobs. Their numbers are kept because Dask
         # cannot close a cluster while somebody refers to its jobs.
         jobs = {name: job.job_id for name, job in self.cluster.workers.items()}
-        states = _states(self.cluster.job_name)
+        states = _states(self.cluster.job_name) if jobs else None
         if states is None:
             return
         for name, job in jobs.items():

@@ -40,6 +40,8 @@ class Limits(Spec):
     deadline_seconds: float = Field(default=900.0, gt=0)
     """A question fails if it has no answer this long after its first request was sent."""
     request_timeout_seconds: float = Field(default=600.0, gt=0)
+    outage_seconds: float = Field(default=600.0, gt=0)
+    """The run stops if every request that ended in this time failed."""
     max_response_bytes: int = Field(default=16 * 2**20, ge=1)
     """An attempt fails if the response is larger."""
     max_attempts: int = Field(default=12, ge=1)

@@ -29,7 +29,7 @@ from videomme_pipeline.models.video_llm import (
     ResponseFailure,
     VideoLLM,
 )
-from videomme_pipeline.responses import breaker
+from videomme_pipeline.responses.breaker import Outage
 from videomme_pipeline.responses.delivery import AskingProgress, Delivery
 from videomme_pipeline.responses.endpoints import Affinity, Endpoints
 from videomme_pipeline.responses.journal import Journal
@@ -117,12 +117,11 @@ class _Collection:
         spent, highest_cost = journal.costs(plan.cost_name)
         budget = Budget(_max_dollars(plan, spent), spent, highest_cost)
         self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
-        self.delivery = Delivery(self._endpoints, on_progress)
+        self._outage = Outage(clock, plan.limits.outage_seconds)
+        self.delivery = Delivery(self._endpoints, self._outage, on_progress)
         prefetched = PREFETCHED_VIDEOS * len(self._endpoints)
         self._prefetch = asyncio.Semaphore(prefetched)
         self._in_memory = asyncio.Semaphore(self._endpoints.max_in_flight + prefetched)
-        self._failed_in_a_row = 0
-        self._first_sent: float | None = None
 
     async def start(self, videos: Iterable[VideoRequests]) -> None:
         """Ask all questions in a task of the running event loop."""
@@ -258,9 +257,8 @@ class _Collection:
                 if delay is None:
                     self._give_up(pending, result)
                     break
-                if self._is_hopeless(pending, delay):
-                    seconds = self._clock() - (self._first_sent or 0.0)
-                    problem = f"no request was answered in {seconds:.0f} s"
+                has_model = self._endpoints.have_answered
+                if problem := self._outage.problem_of_retry(pending, delay, has_model=has_model):
                     self._stop(EndpointDownError(self._model.name, problem, str(result)))
                     break
                 self.delivery.show()
@@ -305,14 +303,13 @@ class _Collection:
         started_at, sent = datetime.now(UTC), self._clock()
         if pending.first_sent is None:
             pending.first_sent = sent
-        if self._first_sent is None:
-            self._first_sent = sent
         try:
             async with asyncio.timeout_at(pending.deadline):
                 result = await _respond(model, request)
         except TimeoutError:
             result = pending.too_late()
         pending.add_attempt(result, started_at, self._clock() - sent)
+        self._outage.record(result)
         completion = completion_of(result)
         self.delivery.add_cost((completion and completion.cost_dollars) or 0.0)
         return result
@@ -328,19 +325,9 @@ class _Collection:
             await asyncio.to_thread(self._journal.release, [pending.fingerprint])
             return True
         if response is not None:
-            self._failed_in_a_row = 0
+            self._outage.record_answer()
             self.delivery.deliver(response)
         return is_final
-
-    def _is_hopeless(self, pending: PendingRequest, delay_seconds: float) -> bool:
-        """True if no model is there, so that `pending` need not be asked after a delay.
-
-        The next attempt is expected to take as long as the last one.
-        """
-        if self._endpoints.have_answered or len(pending.attempts) < breaker.FIRST_ANSWER_ATTEMPTS:
-            return False
-        next_end = self._clock() + delay_seconds + pending.attempts[-1].latency_seconds
-        return next_end - (self._first_sent or 0.0) > breaker.FIRST_ANSWER_SECONDS
 
     def _stop(self, error: VideoMMEError) -> None:
         """Send no further request. Requests in flight end and are recorded."""
@@ -353,11 +340,7 @@ class _Collection:
     def _give_up(self, pending: PendingRequest, failure: ResponseFailure) -> None:
         """Deliver a failure. Stop after many in a row, instead of retrying every other question."""
         self.delivery.deliver(pending.response_to(failure, answered_at=None))
-        if failure.kind is FailureKind.TOO_LARGE:
-            return  # the fault of this question, not of the endpoint
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row >= breaker.FAILED_QUESTIONS:
-            problem = f"{self._failed_in_a_row} questions in a row got no answer"
+        if problem := self._outage.problem_of_failure(failure):
             self._stop(EndpointDownError(self._model.name, problem, str(failure)))
 
 

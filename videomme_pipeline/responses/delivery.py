@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from logging import getLogger
 
+from videomme_pipeline.responses.breaker import Outage
 from videomme_pipeline.responses.endpoints import Endpoints
 from videomme_pipeline.responses.response import Response
 
@@ -17,7 +18,9 @@ class AskingProgress:
     """Counts of one collection. `cost_dollars` is that of this run's requests.
 
     `pause_seconds` is the length of the pause that the endpoint asked for, or 0 if there is none
-    now. `elsewhere` is the number of questions that another process is asking now.
+    now. `elsewhere` is the number of questions that another process is asking now. Every request
+    that ended in the last `outage_seconds` has failed. If none is answered in the next
+    `outage_seconds_left`, the run stops. Both are 0 without an outage.
     """
 
     answered: int = 0
@@ -26,6 +29,8 @@ class AskingProgress:
     cost_dollars: float = 0.0
     pause_seconds: float = 0.0
     elsewhere: int = 0
+    outage_seconds: float = 0.0
+    outage_seconds_left: float = 0.0
 
 
 class Delivery:
@@ -35,9 +40,13 @@ class Delivery:
     """
 
     def __init__(
-        self, endpoints: Endpoints, on_progress: Callable[[AskingProgress], None] | None
+        self,
+        endpoints: Endpoints,
+        outage: Outage,
+        on_progress: Callable[[AskingProgress], None] | None,
     ) -> None:
         self.elsewhere: Counter[str] = Counter()
+        self._outage = outage
         self._endpoints = endpoints
         self._on_progress = on_progress
         self._answered = self._failed = 0
@@ -74,6 +83,8 @@ class Delivery:
                     cost_dollars=self._cost_dollars,
                     pause_seconds=self._endpoints.pause_seconds,
                     elsewhere=self.elsewhere.total(),
+                    outage_seconds=self._outage.seconds,
+                    outage_seconds_left=self._outage.seconds_left if self._outage.seconds else 0.0,
                 )
             )
 

@@ -1,9 +1,11 @@
 """Asking the model of an evaluation: requests, the journal, and the cost limit of the run."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -182,14 +184,12 @@ def ask_model(
 
     def show(progress: AskingProgress) -> None:
         spending.spent_dollars = spent_before + progress.cost_dollars
-        if progress.pause_seconds >= SHOWN_PAUSE_SECONDS:
-            wait = f"the endpoint asks for a pause of {progress.pause_seconds:,.0f} s"
-            report(progress.answered, progress.failed, wait)
-        elif progress.elsewhere and not progress.in_flight:
-            wait = f"another run is asking {progress.elsewhere:,} of the questions"
+        if wait := _wait_of(progress):
             report(progress.answered, progress.failed, wait)
 
-    servers = project.servers
+    servers, are_ours = project.servers, _starts_servers(spec)
+    if are_ours:
+        plan = replace(plan, limits=plan.limits.model_copy(update={"outage_seconds": math.inf}))
     with ExitStack() as stack:
         stack.enter_context(_locked(project, spec, plan))
         stack.enter_context(spending.recorded())
@@ -197,7 +197,7 @@ def ask_model(
         if spec.costs_money:
             plan = replace(plan, max_cost_dollars=spending.left_dollars)
         spec = project.server_record.with_server(spec)
-        needs_servers = _starts_servers(spec) and _has_unsettled(requests, spec, journal, plan)
+        needs_servers = are_ours and _has_unsettled(requests, spec, journal, plan)
         model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
         responses = collect(requests, model, journal, plan, on_progress=show)
         stack.enter_context(closing(responses))
@@ -219,6 +219,23 @@ def ask_model(
                 yield servers.label(spec, response)
         except CostLimitError as error:
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
+
+
+def _wait_of(progress: AskingProgress) -> str:
+    """The reason why no answers come now, or an empty text."""
+    if progress.pause_seconds >= SHOWN_PAUSE_SECONDS:
+        return f"the endpoint asks for a pause of {progress.pause_seconds:,.0f} s"
+    if progress.outage_seconds >= SHOWN_PAUSE_SECONDS:
+        now = datetime.now().astimezone()
+        since = now - timedelta(seconds=progress.outage_seconds)
+        text = f"no answer since {since:%H:%M:%S}"
+        if math.isinf(progress.outage_seconds_left):
+            return text
+        end = now + timedelta(seconds=progress.outage_seconds_left)
+        return f"{text}; without one, the run ends at {end:%H:%M:%S}"
+    if progress.elsewhere and not progress.in_flight:
+        return f"another run is asking {progress.elsewhere:,} of the questions"
+    return ""
 
 
 def _starts_servers(spec: ModelSpec) -> bool:
