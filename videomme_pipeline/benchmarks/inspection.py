@@ -165,7 +165,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "clip_end": _seconds(sample, _named(names, _END)),
         "subtitle_file": subtitles.column if subtitles and subtitles.share else None,
     }
-    columns = {key: value for key, value in (columns | named).items() if value is not None}
+    columns = {key: value for key, value in {**columns, **named}.items() if value is not None}
     declared = Columns(**columns)
     options, kind = _answers(rows, declared)
     if not options:
