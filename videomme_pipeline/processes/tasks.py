@@ -5,7 +5,7 @@ the workers of a cluster. So a decoder that crashes ends its own task and nothin
 rows and names of stored files, never frames.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
@@ -21,8 +21,6 @@ Value = TypeVar("Value")
 
 LOOK_SECONDS = 1.0
 """Seconds between looks at the workers while no task ends."""
-MAX_LOSSES = 3
-"""Number of times that a task is submitted again after the cluster lost the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class Workers(Protocol):
     def executor(self) -> "AbstractContextManager[Submit]":
         """A function that submits a task. Tasks that still run are ended after the block.
 
-        The future of a task that a cluster has lost is canceled.
+        The future of a task that a cluster has lost is canceled, and the task is submitted again.
         """
 
 
@@ -123,30 +121,24 @@ def run_tasks(
     Tasks start in the given order. `function` must be importable by name. An exception in it
     ends only its task. Closing the iterator, or an exception in the caller, ends all tasks.
     """
-    waiting, running = deque(enumerate(tasks)), dict[Future[Any], tuple[int, Task]]()
-    losses: Counter[int] = Counter()
+    waiting, running = deque(tasks), dict[Future[Any], Task]()
     if not tasks:
         return
     with workers.executor() as submit:
         while waiting or running:
             for _ in range(min(len(waiting), workers.room - len(running))):
-                number, task = waiting.popleft()
-                future = submit(function, task, limits)
-                running[future] = number, task
+                task = waiting.popleft()
+                running[submit(function, task, limits)] = task
             done, _ = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
-                number, task = running.pop(future)
-                losses[number] += future.cancelled()
-                if future.cancelled() and losses[number] <= MAX_LOSSES:
-                    waiting.appendleft((number, task))
+                task = running.pop(future)
+                if future.cancelled():
+                    waiting.appendleft(task)
                 else:
                     yield _result(task, future)
 
 
 def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
-    if future.cancelled():
-        problem = f"its cluster lost it {MAX_LOSSES + 1} times; check its workers, then run again"
-        return TaskResult(task=task, error=ChildFailedError(problem))
     if error := future.exception():
         problem = f"it could not be run ({type(error).__name__}: {error})"
         return TaskResult(task=task, error=ChildFailedError(problem))
