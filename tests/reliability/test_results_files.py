@@ -226,7 +226,7 @@ def test_a_folder_with_a_pipe_a_device_or_a_socket_is_refused_at_once(
         ended = videomme(*command(str(in_folder)))
         assert ended.status != 0
         assert f"{in_folder / 'b.json'}: this is a " in ended.err
-    with pytest.raises(AnnotationError, match="this is no file"):
+    with pytest.raises(AnnotationError, match="not a file"):
         read_rows(in_folder / "b.json")
 
 

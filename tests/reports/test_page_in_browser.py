@@ -251,6 +251,20 @@ def test_every_pair_of_evaluations_is_in_the_matrix(
         assert row[1] == str(len(better))
 
 
+def test_a_large_matrix_folds_and_says_what_was_compared(visit: Visit, tmp_path: Path) -> None:
+    store, questions = Store.at(tmp_path / "store"), v1_questions(6)
+    store_questions(store, questions)
+    for number in range(22):
+        evaluation = MadeUpEvaluation(name=f"model-{number:02d}", skill=0.3 + 0.03 * number)
+        store_evaluation(store, questions, evaluation, texts=False)
+    page = visit.open(write_page(store, tmp_path / "page.html"))
+    rows = table_rows(page, "Wins and losses")
+    assert (len(rows), {len(row) for row in rows}) == (22, {3 + 12})
+    assert rows[0][1].partition(" of ")[2] == ""
+    assert rows[-1][1].endswith(" of 1")
+    expect(page.get_by_text("Only the best 12 have a column. 192 of 231 pairs")).to_be_visible()
+
+
 def test_the_pareto_line_connects_what_no_cheaper_evaluation_equals(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
@@ -258,17 +272,19 @@ def test_the_pareto_line_connects_what_no_cheaper_evaluation_equals(
     chart = page.get_by_role("img", name="Score and median latency.")
     prices = view_rows(
         store,
-        "select evaluation, accuracy from leaderboard where benchmark = 'videomme' "
+        "select evaluation, accuracy, track from leaderboard where benchmark = 'videomme' "
         "and evaluation <> 'blind' order by latency_p50_seconds",
     )
     best = [
-        name
-        for number, (name, accuracy) in enumerate(prices)
-        if all(accuracy > other for _, other in prices[:number])
+        (name, track)
+        for number, (name, accuracy, track) in enumerate(prices)
+        if all(accuracy > other for _, other, of in prices[:number] if of == track)
     ]
-    expect(chart.locator("line.path")).to_have_count(len(best) - 1)
+    tracks = {track for _, track in best}
+    assert len(tracks) > 1
+    expect(chart.locator("line.path")).to_have_count(len(best) - len(tracks))
     expect(chart.locator(".mark.hollow")).to_have_count(len(prices) - len(best))
-    assert chart.locator("text").all_text_contents()[-len(best) :] == best
+    assert chart.locator("text").all_text_contents()[-len(best) :] == [name for name, _ in best]
 
 
 def test_evaluations_with_the_same_numbers_share_a_point_of_the_chart(
@@ -616,6 +632,17 @@ def test_axe_finds_nothing(visit: Visit, small_file: Path, scheme: str) -> None:
                 .map(found => [found.id, found.nodes[0].html.slice(0, 200)])"""
         )
         assert violations == [], view
+
+
+def test_a_phone_shows_few_filters(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file, "questions")
+    expect(page.locator(".controls select:visible")).to_have_count(6)
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    expect(page.get_by_text("More filters")).to_be_visible()
+    assert page.locator(".controls select:visible").count() < 4
+    page.get_by_text("More filters").click()
+    expect(page.locator(".controls select:visible")).to_have_count(6)
 
 
 def test_the_page_fits_a_phone(visit: Visit, page_file: Path, hostile_file: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_file_that_replaces_a_verified_one_is_verified(path: Path) -> None:
         ("alter table responses rename to respnnses", "unknown tables"),
         (
             "alter table attempts rename column error to errer",
-            r"damaged \(its columns are not those of a journal\)",
+            r"damaged \(it does not have the columns of a journal\)",
         ),
     ],
 )

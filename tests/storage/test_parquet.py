@@ -80,7 +80,7 @@ def test_checksums_that_were_overwritten_are_noticed(path: Path) -> None:
 def test_a_truncated_file_is_damaged(path: Path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     for read in (read_table, read_metadata, read_bytes):
-        with pytest.raises(DamagedFileError, match="not that of a Parquet file"):
+        with pytest.raises(DamagedFileError, match="does not end like a Parquet file"):
             read(path)
 
 

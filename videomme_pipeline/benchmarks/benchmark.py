@@ -162,7 +162,7 @@ class Benchmark(DeclaredFacts):
         """Check that each question has at most as many options as the benchmark has letters.
 
         Raises:
-            AnnotationError: if one has more, or its answer is not one of them.
+            AnnotationError: if a question has more options, or its answer is another letter.
         """
         for question in questions:
             item = f"{self.name}, question {question.question_id}"

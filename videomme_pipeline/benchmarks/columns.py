@@ -115,7 +115,7 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
         AnnotationError: if the file is missing or cannot be read.
     """
     if path.exists() and not path.is_file():
-        raise AnnotationError(f"{path}: this is no file; name the file with the questions")
+        raise AnnotationError(f"{path}: not a file; name the file with the questions")
     try:
         rows = _read(path)
         if inner is not None:

@@ -72,7 +72,7 @@ class Question:
 
     @property
     def reference(self) -> VideoReference:
-        """Its video as the annotations name it."""
+        """The video of this question, as the annotations name it."""
         return VideoReference(self.video_id, self.youtube_id, self.footage)
 
     @property

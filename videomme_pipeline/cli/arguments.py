@@ -67,7 +67,7 @@ BenchmarkName = Annotated[
     typer.Option(
         "--benchmark",
         "-b",
-        help="Benchmark. Default: that of a named evaluation, else videomme.",
+        help="Benchmark. Default: the benchmark of a named evaluation, else videomme.",
         autocompletion=complete_benchmark,
         rich_help_panel=FILES,
     ),

@@ -63,8 +63,8 @@ def run(
 
     Builds only what is missing or stale. Without names, runs all evaluation files.
     Exits with status 1 if something failed or is stale. What another running run
-    will build does not count. Everything else is kept, and the next run builds only
-    what is missing.
+    will build does not count. Finished partitions are kept, and the next run builds
+    only what is missing.
     """
     note(PLANNING)
     if dry_run:

@@ -64,7 +64,7 @@ def sweep(
     Writes a file for each combination that no evaluation has. All frames of a video
     are extracted in one pass, and what is stored is not asked again. A setting is
     good unless a test shows that it is worse than the best one of its track. Its
-    cost is that of a question: dollars, else tokens, else frames.
+    cost is the cost of a question: dollars, else tokens, else frames.
     """
     announce(PLANNING)
     axes = {"sampling": sampling, "subtitles": subtitles, "prompt": prompt}

@@ -20,7 +20,7 @@ OPTIONAL_SUFFIXES = ("", *FOOTAGE_SUFFIXES, *(suffix.upper() for suffix in FOOTA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """The part of a video from `start_seconds` to `end_seconds`, or to its end if that is None."""
+    """The part of a video from `start_seconds` to `end_seconds`. None is the end of the video."""
 
     start_seconds: float = 0.0
     end_seconds: float | None = None

@@ -44,7 +44,7 @@ _UNUSABLE: Mapping[bytes, str] = {
 
 
 def files_of_run(name: Path) -> list[Path]:
-    """The paths that `name` stands for: those in a folder, those of a pattern, or the file itself.
+    """The files that `name` means: all in a folder, all that fit a pattern, or the file itself.
 
     A pattern such as `logs/*.jsonl` names the files of one run. There may be no such file.
     """

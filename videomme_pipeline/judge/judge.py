@@ -130,8 +130,8 @@ class Judgment:
 class JudgeSummary:
     """The effect of a judge on the score of one evaluation.
 
-    `failed` requests returned no judgment; the next run sends them again. The accuracies are those
-    of the same rows without the judge's letters.
+    `failed` requests returned no judgment; the next run sends them again. The accuracies are of the
+    same rows, without the judge's letters.
     """
 
     judge: str

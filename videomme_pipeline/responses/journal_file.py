@@ -145,7 +145,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables of a new journal.
 
     Raises:
-        sqlite3.DatabaseError: if the tables are not those of a journal.
+        sqlite3.DatabaseError: if the tables do not belong to a journal.
     """
     if shape_of(connection) == expected_shape():
         return
@@ -156,7 +156,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     for statement in TABLES:
         connection.execute(statement)
     if shape_of(connection) != expected_shape():
-        raise sqlite3.DatabaseError("its columns are not those of a journal")
+        raise sqlite3.DatabaseError("it does not have the columns of a journal")
     connection.execute("commit")
 
 

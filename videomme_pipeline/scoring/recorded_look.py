@@ -59,6 +59,6 @@ def read_race(store: Store, baseline: str, candidate: str) -> list[RecordedLook]
 
 
 def write_race(store: Store, looks: Sequence[RecordedLook]) -> None:
-    """Store the looks of a race. They replace those of an earlier race of the same two."""
+    """Store the looks of a race. They replace the looks of an earlier race of these evaluations."""
     path = store.race(looks[0].baseline, looks[0].candidate)
     write_rows(path, looks, RecordedLook, fingerprint=version_of(looks))

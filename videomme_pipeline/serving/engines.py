@@ -87,7 +87,7 @@ def installed_version(engine: Engine, program: str) -> str | None:
     path = shutil.which(program)
     if engine.package is None or path is None:
         return None
-    # Links are not followed, because the folder of a link can be that of a virtual environment.
+    # Links are not followed, because a link may lead out of a virtual environment.
     environments = {Path(file).absolute().parent.parent for file in (path, _interpreter(path))}
     libraries = [
         str(library)

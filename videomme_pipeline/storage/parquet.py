@@ -201,7 +201,7 @@ def _split(content: memoryview) -> tuple[memoryview, memoryview]:
     """The footer of a file with its length and `PAR1`, and all bytes before it."""
     footer_bytes = _footer_bytes(content)
     if bytes(content[-4:]) != b"PAR1" or footer_bytes > len(content):
-        raise pa.ArrowInvalid("its end is not that of a Parquet file")
+        raise pa.ArrowInvalid("it does not end like a Parquet file")
     return content[:-footer_bytes], content[-footer_bytes:]
 
 

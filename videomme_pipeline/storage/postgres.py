@@ -59,7 +59,7 @@ def connect(url: str, *, name: str, options: str = "") -> "Connection":
 
     Raises:
         psycopg2.OperationalError: if the server cannot be reached.
-        ConfigurationError: if the URL is that of a connection pool, such as PgBouncer. A pool
+        ConfigurationError: if the URL leads to a connection pool, such as PgBouncer. A pool
             gives the session of a lock to other clients.
         MissingExtraError: if psycopg2 is not installed.
     """

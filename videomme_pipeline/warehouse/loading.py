@@ -149,7 +149,7 @@ def _fill(
 
 
 def facet_types() -> dict[str, str]:
-    """The SQL type of each declared facet by column: text, unless every benchmark has numbers."""
+    """SQL type of each declared facet, by column. Text, unless all its benchmarks have numbers."""
     kinds: dict[str, set[type]] = {}
     for benchmark in registered_benchmarks():
         for facet in benchmark.facets:

@@ -1,9 +1,9 @@
 """Locks: runs that need the same machine or the same endpoint use it one after the other.
 
-A lock is that of a file, or of a database that several machines share. The kernel or the database
-releases the lock when the process ends for any reason. Dagster's `pool=` does not: after `kill -9`
-of the run with the slot, the next run waits forever at full CPU, because only the daemon frees
-slots and the command line has no daemon.
+A lock is a locked file, or a lock in a database that several machines share. The kernel or the
+database releases the lock when the process ends for any reason. Dagster's `pool=` does not: after
+`kill -9` of the run with the slot, the next run waits forever at full CPU, because only the daemon
+frees slots and the command line has no daemon.
 """
 
 import platform

@@ -68,7 +68,7 @@ class ClusterSpec(Spec, ABC):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The commands that `connect` runs, as far as the user's configuration names them."""
+        """The commands of the user's configuration that `connect` runs."""
         return ()
 
     @abstractmethod

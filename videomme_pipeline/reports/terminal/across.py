@@ -10,7 +10,7 @@ from videomme_pipeline.reports.terminal.tables import at_least, percent, show_ro
 
 
 def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the rows of `across_rows`, with "n of N" beside the score of a part of a benchmark."""
+    """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
     shown = [
         {name: row[name] for name in SETTINGS}
         | {name: _shown(cell) for name, cell in row["scores"].items()}

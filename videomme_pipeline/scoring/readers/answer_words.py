@@ -258,7 +258,7 @@ QUESTION_NUMBER = re.compile(
     |(?:^|\n)[\s*_#>]*\(?(?:\d{1,3}|[ivx]{1,4})[.)、:]|(?<=[.;)])\s*\(\d{1,3}\)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The number of one of several questions. Without a name it may also be that of a step."""
+"""The number of one of several questions, or, without a name, the number of a step."""
 NEXT_QUESTION = re.compile(
     r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem|context
         |问题|問題|题目|題目|用户|질문)\s?\d*[ \t*]*:

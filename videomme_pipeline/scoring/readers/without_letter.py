@@ -59,7 +59,7 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
 
 
 def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
-    """The option whose text is all of this part of `statement`."""
+    """The option whose text is the whole `span` of `statement`, or None."""
     yes_or_no = _YES_OR_NO.match(statement, *span)  # "No, he does not."
     end = yes_or_no.end() if yes_or_no else span[1]
     most_words = max(len(text.core) for text in texts.values()) + 2

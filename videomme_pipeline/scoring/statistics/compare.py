@@ -229,8 +229,8 @@ def _require_one_benchmark(
         metric = ", and their headline metrics differ" if len(headlines) > 1 else ""
         raise ScoringError(
             f"{rows_a[0].evaluation} is of {rows_a[0].benchmark} and {rows_b[0].evaluation} of "
-            f"{rows_b[0].benchmark}: the questions of different benchmarks or splits are "
-            f"others{metric}; compare evaluations of one benchmark (`videomme scores` shows "
+            f"{rows_b[0].benchmark}: different benchmarks or splits have different "
+            f"questions{metric}; compare evaluations of one benchmark (`videomme scores` shows "
             "several benchmarks side by side)"
         )
 

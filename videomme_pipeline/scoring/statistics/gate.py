@@ -61,7 +61,7 @@ class GateCheck:
 
     `standard_error` is in points, too, and None for a single video.
 
-    `p_value` is that of the sign-flip test; that of a facet value is adjusted by
+    `p_value` is from the sign-flip test. The p-value of a facet value is adjusted by
     Benjamini–Hochberg. `p_value_equivalence` is the larger one of the two one-sided tests, or None
     if the interval does not come from Student's t.
     """

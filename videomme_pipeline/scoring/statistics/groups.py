@@ -99,7 +99,7 @@ def group_score(
 ) -> float:
     """The score (0 to 100) of one group of outcomes in question order.
 
-    `structure` is that of a chain, or None for another group.
+    `structure` is the structure of a chain, or None if the group is no chain.
 
     Raises:
         ValueError: if a group has another number of outcomes.

@@ -1,7 +1,7 @@
 """The plan and the decision of a race: two evaluations are asked until their difference is known.
 
 The videos are asked in a random order that is fixed before the first request, and the difference is
-tested after planned shares of them. The levels of these looks are those of a group-sequential test,
+tested after planned shares of them. The levels of these looks follow a group-sequential test,
 so looking often makes no false verdict more likely. The last look has all videos.
 
 At a share t of the videos, |z| must reach c × t^(shape - 0.5), where c makes the chance of any

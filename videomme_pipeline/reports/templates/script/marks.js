@@ -261,7 +261,7 @@ export function scatterPlot({ label, points, scale, format }) {
     );
   const best = points.filter((point) => point.isBest);
   for (const [index, point] of best.entries()) {
-    const before = best[index - 1];
+    const before = best.slice(0, index).findLast((other) => other.line === point.line);
     if (before)
       plot.append(line("path", [x(before.x), y(before.value)], [x(point.x), y(point.value)]));
   }

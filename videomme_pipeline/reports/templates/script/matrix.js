@@ -9,6 +9,7 @@ import { comparisonOf, isSignificant } from "./differences.js";
 import { byTrack, mainScore } from "./scores.js";
 
 const FALSE_ALARM_RATE = 0.05;
+const MAX_COLUMNS = 12;
 
 /** A matrix for each track with three evaluations or more: the summary already compares two. */
 export function matrixSections(benchmark) {
@@ -27,16 +28,23 @@ export function matrixSections(benchmark) {
 function matrixSection(benchmark, title, ranked) {
   const difference = (row, column) =>
     comparisonOf(benchmark, row.index, column.index)?.overall ?? null;
-  const significant = (row) =>
-    ranked
-      .map((column) => (row === column ? null : difference(row, column)))
-      .filter((overall) => overall && isSignificant(overall, true));
+  const compared = (row) =>
+    ranked.map((column) => (row === column ? null : difference(row, column))).filter(Boolean);
+  const counted = (row, isCounted) =>
+    compared(row).filter((overall) => isSignificant(overall, true) && isCounted(overall)).length;
+  const better = (row) => counted(row, (overall) => overall.difference > 0);
+  const worse = (row) => counted(row, (overall) => overall.difference < 0);
+  const ofCompared = (row, number) => {
+    const pairs = compared(row).length;
+    return pairs < ranked.length - 1 ? `${count(number)} of ${count(pairs)}` : count(number);
+  };
   const table = dataTable({
     label: title,
     caption: matrixCaption(
       benchmark.comparisons.filter(({ a, b }) =>
         [a, b].every((index) => ranked.includes(benchmark.evaluations[index])),
       ),
+      ranked.length,
     ),
     step: Infinity,
     sticky: true,
@@ -53,15 +61,17 @@ function matrixSection(benchmark, title, ranked) {
         key: "better",
         title: "Better than",
         number: true,
-        value: (row) => significant(row).filter((overall) => overall.difference > 0).length,
+        value: better,
+        cell: (row) => ofCompared(row, better(row)),
       },
       {
         key: "worse",
         title: "Worse than",
         number: true,
-        value: (row) => significant(row).filter((overall) => overall.difference < 0).length,
+        value: worse,
+        cell: (row) => ofCompared(row, worse(row)),
       },
-      ...ranked.map((column, index) => ({
+      ...ranked.slice(0, MAX_COLUMNS).map((column, index) => ({
         key: `minus-${column.name}`,
         title: `vs ${index + 1}`,
         hint: `Row minus ${column.name}`,
@@ -77,14 +87,21 @@ function matrixSection(benchmark, title, ranked) {
   ];
 }
 
-function matrixCaption(comparisons) {
+function matrixCaption(comparisons, evaluations) {
+  const pairs = (evaluations * (evaluations - 1)) / 2;
   const significant = comparisons.filter((pair) => isSignificant(pair.overall, true)).length;
   const byChance = Math.max(1, Math.round(FALSE_ALARM_RATE * comparisons.length));
-  return (
+  return [
     "Row minus column in points, and below it the questions won and lost. ▲ and ▼ are significant " +
-    `(p < ${FALSE_ALARM_RATE}, paired, clustered by video): ${count(significant)} of ` +
-    `${plural(comparisons.length, "pair")}; about ${count(byChance)} would be by chance`
-  );
+      `(p < ${FALSE_ALARM_RATE}, paired, clustered by video): ${count(significant)} of ` +
+      `${plural(comparisons.length, "pair")}; about ${count(byChance)} would be by chance.`,
+    evaluations > MAX_COLUMNS && `Only the best ${MAX_COLUMNS} have a column.`,
+    comparisons.length < pairs &&
+      `${count(comparisons.length)} of ${count(pairs)} pairs were compared: ` +
+        "those of the best 20 evaluations, and all others with the best one.",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function pairCell(benchmark, row, column) {

@@ -200,7 +200,14 @@ function questionControls(benchmark, shown, criteria, refresh) {
         criteria.of,
         (value) => refresh({ of: value }),
       ),
-    facetsOf(benchmark).map(facet),
+    matchMedia("(max-width: 40rem)").matches
+      ? h(
+          "details",
+          { open: facetsOf(benchmark).some(([key]) => criteria[key]) },
+          h("summary", {}, "More filters"),
+          facetsOf(benchmark).map(facet),
+        )
+      : facetsOf(benchmark).map(facet),
     shown.length > 1 &&
       checkbox("Only different outcomes", Boolean(criteria.different), (checked) =>
         refresh({ different: checked ? "1" : "" }),

@@ -5,7 +5,7 @@ import { h, select } from "./dom.js";
 import { atLeast, compact, dollars, known, percent, plural, seconds } from "./format.js";
 import { scatterPlot, zoomedAxis } from "./marks.js";
 import { ordered } from "./tables.js";
-import { mainInterval, mainScore } from "./scores.js";
+import { byTrack, mainInterval, mainScore, trackTitle } from "./scores.js";
 
 const perAnswer = (item, total) => (known(total) ? total / item.responses : null);
 
@@ -34,13 +34,14 @@ export function scatterSection(benchmark, params) {
   const key = keys.includes(params.get("price")) ? params.get("price") : keys[0];
   const { title, of, format } = PRICES[key];
   const cheapestFirst = ordered(ordered(priced(PRICES[key]), mainScore, true), of, false);
-  const best = unbeaten(cheapestFirst);
+  const best = byTrack(cheapestFirst).flatMap(([, items]) => unbeaten(items));
   const points = together(
     cheapestFirst.map((item) => {
       const [value, low, high] = mainInterval(item);
       const place = `${atLeast(item.failed, percent(value))}, ${format(of(item))}`;
       const isBest = best.includes(item);
-      return { x: of(item), value, low, high, name: item.name, place, isBest };
+      const line = trackTitle(item);
+      return { x: of(item), value, low, high, name: item.name, place, isBest, line };
     }),
   );
   return [
@@ -65,8 +66,8 @@ export function scatterSection(benchmark, params) {
     h(
       "p",
       { class: "soft" },
-      `The Pareto line connects the ${plural(best.length, "evaluation")} that no cheaper one `,
-      "equals; the others are hollow. Evaluations with the same numbers share a point. Vertical ",
+      `The Pareto line of each track connects the ${plural(best.length, "evaluation")} that no `,
+      "cheaper one of its track equals; the others are hollow. Evaluations with the same numbers share a point. Vertical ",
       "lines are 95% CIs. The score axis is zoomed to the data, the other one is logarithmic.",
     ),
   ];
