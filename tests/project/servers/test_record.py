@@ -81,7 +81,7 @@ def test_no_flipped_bit_of_a_record_is_taken_over(record: ServerRecord, tmp_path
     for bit in range(8 * len(content)):
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
+        path.write_bytes(bytes(flipped))
         record.invalidate()
         try:
             assert record.seen(SPEC) == servers, "a blank between two values"
