@@ -127,3 +127,23 @@ def test_a_row_of_another_benchmark_is_named_as_in_the_score() -> None:
     assert left_out in videomme("score", "a.json", "--report", "plain").out
     facts = {f["summary"]: f for f in videomme("audit", "a.json", "--json").json["findings"]}
     assert facts[left_out]["check"] == "left_out"
+
+
+def test_a_copy_is_an_error_at_any_size() -> None:
+    texts = [f"The answer is {letter}." for letter in "ABCDABCC"]
+    Path("a.json").write_text(json.dumps(rows(*texts)))
+    Path("copy.json").write_text(Path("a.json").read_text())
+    Path("other.json").write_text(json.dumps(rows(*texts[:-1], "The answer is B.")))
+    findings = videomme("audit", "a.json", "copy.json", "other.json", "--json").json["findings"]
+    facts = {f["run"]: f["summary"] for f in findings if f["check"] == "sameness"}
+    assert facts["a.json"] == "copy.json has the same text in all 8 responses"
+    assert facts["copy.json"] == "a.json has the same text in all 8 responses"
+    assert facts["other.json"].startswith("not checked: 8 answers are too few (342 are needed)")
+
+
+def test_equal_letters_of_a_few_questions_are_no_copy() -> None:
+    for name in ("a.json", "b.json"):
+        Path(name).write_text(json.dumps(rows(*"ABCDABCC")))
+    findings = videomme("audit", "a.json", "b.json", "--json").json["findings"]
+    facts = [f["summary"] for f in findings if f["check"] == "sameness"]
+    assert {fact.partition(":")[0] for fact in facts} == {"not checked"}

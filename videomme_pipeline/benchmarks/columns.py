@@ -398,7 +398,7 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
 
 def letters_of(text: str, options: Sequence[str], *, exactly: bool = True) -> list[Letter]:
     """The letters of the options with this text, or with the same text without case and spaces."""
-    spelling = str if exactly else _without_case_and_spaces
+    spelling = str if exactly else without_case_and_spaces
     return [
         letter
         for letter, option in zip(Letter, options, strict=False)
@@ -406,7 +406,8 @@ def letters_of(text: str, options: Sequence[str], *, exactly: bool = True) -> li
     ]
 
 
-def _without_case_and_spaces(text: str) -> str:
+def without_case_and_spaces(text: str) -> str:
+    """`text` in the form in which texts of questions and options are compared."""
     return "".join(text.casefold().split())
 
 

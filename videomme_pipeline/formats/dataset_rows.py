@@ -18,6 +18,7 @@ from videomme_pipeline.benchmarks.columns import (
     list_in,
     options_in,
     text_in,
+    without_case_and_spaces,
     without_missing,
 )
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
@@ -40,13 +41,41 @@ SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
 
 @dataclass(frozen=True)
 class Annotations:
-    """The questions of a benchmark in the order of its dataset."""
+    """The questions of a benchmark in the order of its dataset.
+
+    `are_whole` is True if no question may be missing.
+    """
 
     questions: Sequence[Question]
+    are_whole: bool = False
 
     @cached_property
     def by_id(self) -> Mapping[str, Question]:
         return {question.question_id: question for question in self.questions}
+
+    @cached_property
+    def by_text(self) -> Mapping[str, Sequence[Question]]:
+        """The questions by their text without case and spaces."""
+        by_text = defaultdict[str, list[Question]](list)
+        for question in self.questions:
+            by_text[without_case_and_spaces(question.question)].append(question)
+        return by_text
+
+    def find(self, row: Row, own: Question | None) -> Question | None:
+        """The question of `row`, by its id, by its text and its video, or else by its number.
+
+        `own` is the question as the row has it, or None for a row without options.
+        """
+        question_id, video = name_of(row, "question_id"), name_of(row, "video_id")
+        if question_id and question_id in self.by_id:
+            return self.by_id[question_id]
+        alike = self.by_text.get(without_case_and_spaces(text_in(row.get("question")) or ""), ())
+        alike = [q for q in alike if video in (None, q.video_id, q.youtube_id)]
+        if len(alike) > 1 and own is not None:
+            alike = [q for q in alike if _texts(q) == _texts(own)]
+        if len(alike) == 1:
+            return alike[0]
+        return None if own or question_id else self.at(row.get("doc_id"))
 
     def at(self, number: object) -> Question | None:
         """The question with this number, from 0, or None if there is none."""
@@ -87,26 +116,52 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     )
 
 
-def annotated(row: Row, annotations: Annotations) -> Question:
-    """The question of a row without options, from the annotations.
+def annotated(row: Row, annotations: Annotations) -> tuple[Question, str]:
+    """The question of a row without options, from the annotations, and how the row differs.
 
     Raises:
-        ValueError: if the annotations have no such question, or another answer to it.
+        ValueError: if the annotations have no such question, or if another question has its number.
     """
     question_id, number = name_of(row, "question_id"), row.get("doc_id")
-    question = annotations.by_id.get(question_id) if question_id else annotations.at(number)
+    question = annotations.find(row, None)
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
         raise ValueError(f"the annotations have no question with the {named}")
     text = text_in(row.get("answer")) or question.answer
     index = question.letters.index(question.answer)
     is_index = text in (str(index), str(index + 1))
-    if not is_index and _letter(text, question.options) != question.answer:
+    if is_index or _letter(text, question.options) == question.answer:
+        return question, ""
+    if question is annotations.at(number) and not question_id:
         raise ValueError(
             f"its answer is {text[:40]}, but that of question {question.question_id} in the "
             f"annotations is {question.answer}; give the annotations that the file was made with"
         )
-    return question
+    return question, f"the answer is {text[:40]}, and {question.answer} in the dataset"
+
+
+def known_question(row: Row, own: Question, annotations: Annotations) -> tuple[Question, str]:
+    """The question of a row with options, from the annotations, and how the row differs.
+
+    `own` is the question as the row has it. It counts if the annotations, which may be those of a
+    part of the benchmark, do not have it. Case and spaces make no difference.
+    """
+    question = annotations.find(row, own)
+    if question is None:
+        return own, "the dataset does not have its question" if annotations.are_whole else ""
+    texts = [without_case_and_spaces(text) for text in (own.question, question.question)]
+    if texts[0] and texts[0] != texts[1]:
+        return question, "the question has another text in the dataset"
+    if _texts(own) != _texts(question):
+        return question, "the options are others in the dataset"
+    if own.answer is not question.answer:
+        return question, f"the answer is {own.answer}, and {question.answer} in the dataset"
+    return question, ""
+
+
+def _texts(question: Question) -> list[str]:
+    """The texts of the options without case and spaces."""
+    return [without_case_and_spaces(question.option_text(letter)) for letter in question.letters]
 
 
 def _letter(answer: str, options: Sequence[str]) -> Letter | None:

@@ -25,8 +25,9 @@ from videomme_pipeline.formats.dataset_rows import (
     SeenQuestions,
     annotated,
     has_options,
+    known_question,
+    name_of,
     question_of,
-    text_of,
     with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
@@ -108,20 +109,24 @@ def read_results(
             f"it to the official template. {advice_for_rows}"
         )
     questions: list[tuple[Question, Row]] = []
-    left_out = []
+    left_out, differing = list[str](), list[str]()
     seen: SeenQuestions = defaultdict(dict)
     for number, row in enumerate(with_letters(rows), start=1):
         try:
-            if dataset is None or has_options(row):
-                question = question_of(row, benchmark, seen)
-            elif contents.has_shards and text_of(row, "question_id") is None:
-                raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")  # noqa: TRY301
-            else:
-                question = annotated(row, dataset)
+            question, differs = _question_in(
+                row, benchmark, dataset, seen, has_shards=contents.has_shards
+            )
+            if differs:
+                differing.append(f"row {number} ({question.question_id}): {differs}")
         except ValueError as error:
             left_out.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
         questions.append((question, row))
+    if differing:
+        notes.append(
+            f"{len(differing):,} rows differ from the dataset, whose questions and answers count; "
+            f"do not publish this score: {listed(differing)}"
+        )
     notes += left_out[:_MAX_NOTES]
     if len(left_out) > _MAX_NOTES:
         notes.append(f"rows left out in addition: {len(left_out) - _MAX_NOTES:,}")
@@ -138,6 +143,28 @@ def read_results(
         remarks=(*contents.remarks, *answers.remarks),
         stored=replace(answers.stored, left_out=(*notes, *contents.remarks)),
     )
+
+
+def _question_in(
+    row: Row,
+    benchmark: str,
+    dataset: Annotations | None,
+    seen: SeenQuestions,
+    *,
+    has_shards: bool,
+) -> tuple[Question, str]:
+    """The question that `row` answers, and how the row differs from the dataset, or "".
+
+    Raises:
+        ValueError: if the question cannot be known.
+    """
+    if dataset is None:
+        return question_of(row, benchmark, seen), ""
+    if has_options(row):
+        return known_question(row, question_of(row, benchmark, seen), dataset)
+    if has_shards and name_of(row, "question_id") is None:
+        raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")
+    return annotated(row, dataset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +286,7 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
     except ValueError as error:
         raise ScoringError(f"{path}: not the annotations of {benchmark}: {error}") from error
     _check_ids(questions, path)
-    annotations = Annotations(questions)
+    annotations = Annotations(questions, are_whole=True)
     for question in questions:
         if annotations.by_id[question.question_id] != question:
             raise ScoringError(

@@ -159,11 +159,15 @@ def test_repeats_are_compared_with_repeats() -> None:
     assert comparison.p_value_mcnemar is None
 
 
-def test_the_mean_of_one_sides_repeats_is_compared_with_the_answer_of_the_other() -> None:
-    a = [scored("001-1", Outcome.INCORRECT if n else Outcome.CORRECT, repeat=n) for n in range(3)]
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_the_mean_of_one_sides_repeats_is_compared_with_the_answer_of_the_other(
+    repeats: int,
+) -> None:
+    outcomes = [Outcome.CORRECT, *[Outcome.INCORRECT] * (repeats - 1)]
+    a = [scored("001-1", outcome, repeat=number) for number, outcome in enumerate(outcomes)]
     b = [scored("001-1"), scored("002-1")]
     for comparison, sign in ((compare(a, b), 1), (compare(b, a), -1)):
-        assert comparison.accuracy.difference.mean == pytest.approx(sign * 2 / 3)
+        assert comparison.accuracy.difference.mean == pytest.approx(sign * (1 - 1 / repeats))
         assert comparison.n == 1
         assert set(comparison.only_a + comparison.only_b) == {"002-1"}
 
@@ -232,6 +236,9 @@ def test_different_benchmarks_are_refused() -> None:
     other = [replace(row, benchmark="videomme_v2") for row in B]
     with pytest.raises(ScoringError, match=r"a is of videomme and b of videomme_v2: .* differ"):
         compare(A, other)
+    same_metric = [replace(row, benchmark="longvideobench_val") for row in B]
+    with pytest.raises(ScoringError, match=r"b of longvideobench_val: .* others; compare"):
+        compare(A, same_metric)
 
 
 def test_tracks_are_compared_only_if_nothing_else_differs() -> None:

@@ -228,6 +228,11 @@ def test_sign_flips_of_single_questions_equal_mcnemar() -> None:
     assert sign_flip_test(sums).p_value == pytest.approx(mcnemar(30, 14))
 
 
+def test_large_sums_between_two_units_have_no_unit() -> None:
+    assert sign_flip_test([100_000.0] * 17).exact
+    assert not sign_flip_test([100_000.5] * 17).exact
+
+
 def test_many_sums_without_a_unit_are_drawn_from_a_seed() -> None:
     sums = np.random.default_rng(1).normal(0.3, 1, 40)
     result = sign_flip_test(sums, draws=9_999, seed=7)

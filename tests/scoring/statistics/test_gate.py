@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.gate import FailIf, Gate, Verdict, decide
 from videomme_pipeline.scoring.statistics.power import as_repeats, detectable_difference
 from videomme_pipeline.videos.packets import Floats
@@ -82,6 +85,19 @@ def test_one_worse_facet_value_fails_a_gate_that_tests_the_facet() -> None:
     }
     assert gate.fails(FailIf.WORSE)
     assert not decide(BASELINE, candidate, margin=12).fails(FailIf.WORSE)
+    adjusted = {
+        f"{marginal.column}: {marginal.value}": marginal.adjusted_p_value
+        for marginal in compare(BASELINE, candidate).marginals
+    }
+    assert all(check.p_value == adjusted[check.name] for check in gate.checks[1:])
+
+
+def test_a_mean_over_a_facet_is_the_headline_if_it_ranks_evaluations() -> None:
+    changes = {"name": "own", "mean_of": "domain"}
+    rows = [replace(row, benchmark="own") for row in BASELINE]
+    with registered(find_benchmark("videomme").model_copy(update=changes)):
+        (check,) = decide(rows, rows, margin=2).checks
+    assert check.name == "mean accuracy"
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,16 @@ def test_questions_are_sorted_by_number() -> None:
     assert sorted(["001-10", "001-2", "001-1"], key=question_order) == ["001-1", "001-2", "001-10"]
 
 
+def test_a_question_without_a_number_is_the_first() -> None:
+    assert sorted(["v-1", "v-0", "x", "v"], key=question_order) == ["v", "v-0", "x", "v-1"]
+
+
+def test_the_linear_score_of_a_group_follows_the_rule() -> None:
+    rows = group_of([CORRECT, Outcome.UNREADABLE, Outcome.UNREADABLE, INCORRECT])
+    scores = {rule: score_groups(rows, rule)[0][0].linear_score for rule in GroupRule}
+    assert scores == {GroupRule.CORRECTED: 25.0, GroupRule.OFFICIAL: -25.0}
+
+
 def test_a_group_has_four_outcomes() -> None:
     with pytest.raises(ValueError, match="4 answers, not 3"):
         score(None, [CORRECT] * 3)

@@ -17,8 +17,12 @@ from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.power import (
+    USUAL_CORRELATION,
+    USUAL_DISCORDANCES,
     Noise,
     PowerAnalysis,
+    as_repeats,
+    detectable_difference,
     first_repeats,
     measure_noise,
 )
@@ -77,6 +81,12 @@ def test_correlated_questions_need_a_larger_difference() -> None:
     plain = PowerAnalysis(questions=2_700, videos=900, discordance=0.2, correlation=0)
     correlated = PowerAnalysis(questions=2_700, videos=900, discordance=0.2, correlation=0.5)
     assert correlated.effect == pytest.approx(plain.effect * 2**0.5)
+
+
+def test_few_videos_need_the_quantiles_of_students_t() -> None:
+    """With 7 degrees of freedom, 2.3646 + 0.8960 standard errors (tables of Student's t)."""
+    analysis = PowerAnalysis(questions=8_000, videos=8, discordance=0.2, correlation=0)
+    assert analysis.effect == pytest.approx((2.3646 + 0.8960) * (0.2 / 8_000) ** 0.5, rel=1e-4)
 
 
 def test_no_difference_is_detectable_that_the_exact_test_cannot_reject() -> None:
@@ -146,6 +156,50 @@ def test_questions_that_change_together_are_fully_correlated() -> None:
     after = with_outcomes(A, [bool(change == 2) for change in changes])
     assert measure_noise(before, after).correlation == pytest.approx(1, abs=0.02)
     assert measure_noise(before, before).discordance == 0
+
+
+def test_usual_noise_is_assumed_if_nothing_was_answered_in_both() -> None:
+    rows, others = v1_evaluation(1, videos=30), v1_evaluation(1, videos=60)[90:]
+    assumed = PowerAnalysis(
+        questions=90,
+        videos=30,
+        discordance=USUAL_DISCORDANCES[-1],
+        correlation=USUAL_CORRELATION,
+    )
+    assert detectable_difference(rows, others) == assumed.effect
+
+
+def test_the_mean_over_repeats_has_less_noise() -> None:
+    """Two repeats always differ, so one has a noise of 1/2. The mean of four removes 3/4 of it."""
+    flips = [Outcome.CORRECT, Outcome.INCORRECT]
+    rows = [
+        scored(f"{video:03d}-1", flips[(video + repeat) % 2], repeat=repeat)
+        for video in range(100)
+        for repeat in range(4)
+    ]
+    once = [scored(f"{video:03d}-1", flips[video // 2 % 2]) for video in range(100)]
+    noise = measure_noise(rows, once)
+    assert noise.discordance == 0.5
+    removed = (1 - 1 / 4) / 2
+    expected = PowerAnalysis(
+        questions=100,
+        videos=100,
+        discordance=0.5 - removed,
+        correlation=noise.correlation,
+    )
+    assert detectable_difference(rows, once) == pytest.approx(expected.effect)
+
+
+def test_runs_become_the_repeats_of_the_first_one() -> None:
+    runs = [
+        [scored("001-1", evaluation="first", repeat=repeat) for repeat in (0, 1)],
+        [scored("001-1", evaluation="second")],
+        [scored("001-1", evaluation="third", repeat=repeat) for repeat in (0, 1)],
+    ]
+    rows = as_repeats(runs)
+    assert [(row.evaluation, row.repeat) for row in rows] == [
+        ("first", number) for number in range(5)
+    ]
 
 
 def test_two_repeats_are_compared_like_two_evaluations() -> None:

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.made_up_results import v1_questions
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.gate import Verdict, check_difference
 from videomme_pipeline.scoring.statistics.race import (
     Stop,
     boundaries,
+    boundary,
     crossing_probability,
     detectable_in_race,
     plan_looks,
@@ -65,6 +67,31 @@ def test_every_part_of_the_order_has_the_strata_in_proportion(first: int) -> Non
     part = Counter(QUESTIONS[video_id][0].facets["duration"] for video_id in order[:first])
     for duration, number in whole.items():
         assert part[duration] == pytest.approx(first * number / len(QUESTIONS), abs=1)
+
+
+def test_the_stratum_of_a_group_is_that_of_its_last_question() -> None:
+    levels = ("1", "2", "3")
+    questions = {
+        f"{number:03d}": [
+            replace(QUESTIONS["001"][0], facets=Facets()),
+            replace(QUESTIONS["001"][0], facets=Facets({"level": levels[number // 30]})),
+            replace(QUESTIONS["001"][0], facets=Facets({"level": levels[number // 30]})),
+        ]
+        for number in range(90)
+    }
+    order = race_order(questions, ["level"], seed=0)
+    part = Counter(questions[video_id][-1].facets["level"] for video_id in order[:9])
+    assert part == dict.fromkeys(levels, 3)
+
+
+def test_a_look_finds_differences_from_its_boundary_on() -> None:
+    """With one look, it is half of the 95% interval of Student's t."""
+    (look,) = plan_looks(20, 1)
+    a, b, clusters = difference(0.2, 20)
+    check = check_difference("accuracy", paired_difference(b, a, clusters), 2.0)
+    assert check.high is not None
+    assert boundary(check, look) == pytest.approx(check.high - check.difference, rel=1e-6)
+    assert boundary(replace(check, standard_error=None), look) is None
 
 
 def difference(change: float, videos: int) -> tuple[np.ndarray, np.ndarray, list[int]]:

@@ -11,7 +11,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.scoring.findings.letters import BIASED_P_VALUE, compare_letters
 from videomme_pipeline.scoring.findings.run import Run, Runs
-from videomme_pipeline.scoring.findings.sameness import Sameness
+from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
 from videomme_pipeline.scoring.statistics.compare import changed_settings
@@ -29,6 +29,8 @@ _FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
 """Fewer answers may all be one letter without an error of the model."""
+_MOST_OF_A_LETTER = 4
+"""Characters of a response that is a letter only, such as `(B).`."""
 _READER_SPREAD_POINTS = 1.0
 _SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
 """Settings that change what the model is shown. Others may have no effect for a good reason: one
@@ -39,13 +41,25 @@ def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
     """No run with other settings has the same answers, whatever their form."""
     others = len(runs.runs) - 1
     same = runs.same[run.name]
+    copies = _runs_with_the_same_texts(run, runs)
     if same:
         yield _same_answers(run, same)
+    elif copies:
+        yield Finding(
+            Status.ERROR,
+            f"{listed(copies)} has the same text in all {len(run.texts):,} responses",
+            "cite only one of these scores",
+        )
     elif others and run.is_evaluation and run.answered and not _has_requests(run):
         yield Finding(
             Status.UNKNOWN,
             "the fingerprints of its requests are not stored",
             f"{run.run_again}; no question is asked again",
+        )
+    elif others and not run.is_evaluation and len(run.answered) < MIN_INFORMATIVE:
+        yield _unchecked(
+            f"{len(run.answered):,} answers are too few ({MIN_INFORMATIVE} are needed) to tell "
+            "copies with other texts from chance"
         )
     elif others:
         yield Finding(Status.OK, f"none of {others:,} others has provably the same answers")
@@ -348,6 +362,20 @@ def _same_answers(run: Run, same: Sequence[tuple[Run, Sameness]]) -> Finding:
         numbers={"informative": closest.informative, "different": closest.different},
         chance=closest.p_value,
     )
+
+
+def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
+    """The other runs whose responses have the same texts. Equal letters alone prove nothing."""
+    texts = {(row.question_id, row.repeat): text for row, text in run.texts}
+    if not any(len(text.strip()) > _MOST_OF_A_LETTER for text in texts.values()):
+        return []
+    return [
+        other.name
+        for other in runs.runs
+        if other is not run
+        and not (run.is_evaluation and other.is_evaluation)
+        and texts == {(row.question_id, row.repeat): text for row, text in other.texts}
+    ]
 
 
 def _has_requests(run: Run) -> bool:

@@ -23,6 +23,8 @@ MIN_CHANGED_SHARE = 0.02
 """Share of the informative answers that settings with an effect change at least."""
 SAME_P_VALUE = 0.001
 """A pair of evaluations is the same if the differences of the pair are less probable than this."""
+MIN_INFORMATIVE = 342
+"""Informative answers without a difference that are enough."""
 _NO_ANSWER = -1
 _UNREADABLE = 0
 
