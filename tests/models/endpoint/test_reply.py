@@ -227,8 +227,8 @@ def test_an_unknown_finish_reason_is_a_warning_about_a_stored_answer() -> None:
     reply = read_reply(completion({"content": "A"}, finish_reason="paused"), SPEC, request())
     assert reply.text == "A"
     assert "'paused' is unknown" in (frames_warning(SPEC, request(), reply) or "")
-    for known in ("stop", "length", "STOP", None):
-        reply = read_reply(completion({"content": "A"}, finish_reason=known), SPEC, request())
+    for reason in ("stop", "length", "STOP", None):
+        reply = read_reply(completion({"content": "A"}, finish_reason=reason), SPEC, request())
         assert "unknown" not in (frames_warning(SPEC, request(), reply) or "")
 
 
