@@ -13,7 +13,13 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import Annotations, chosen_evaluations, complete_benchmark
+from videomme_pipeline.cli.arguments import (
+    Annotations,
+    Columns,
+    chosen_evaluations,
+    complete_benchmark,
+    renamed_columns,
+)
 from videomme_pipeline.cli.context import name_programs, note, open_project
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
@@ -47,6 +53,7 @@ def init(
         ),
     ] = None,
     annotations: Annotations = None,
+    columns: Columns = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +121,8 @@ def init(
         _init_project(demo=False)
     configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
-        path = write_declaration(configuration.folder, benchmark, Path(name), annotations)
+        named = renamed_columns(columns)
+        path = write_declaration(configuration.folder, benchmark, Path(name), annotations, named)
         note(
             f"Wrote {path}. Check it with: videomme doctor\n"
             f"Then write an evaluation: videomme init my-model --benchmark {benchmark}"
