@@ -217,6 +217,6 @@ def _fingerprint(store: Store) -> str:
     for _, list_files in TABLES.values():
         for path in list_files(store):
             state = listing.state(path)
-            name = path.relative_to(store.root)  # the folder can be mounted elsewhere
-            digest.update(f"{name} {state.bytes} {state.version}\n".encode())
+            relative = path.relative_to(store.root)  # the folder can be mounted elsewhere
+            digest.update(f"{relative} {state.bytes} {state.version}\n".encode())
     return digest.hexdigest(length=12)
