@@ -118,11 +118,7 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
 def failure_in_body(message: str, code: str | None) -> ResponseFailure:
     """The failed attempt that the body of an answer with status 200 reports.
 
-<<<<<<< HEAD
-    Proxies put the status of the server that they call into `code`.
-=======
     A proxy puts the status of its own endpoint into `code`.
->>>>>>> main
     """
     is_status = code is not None and code.isdecimal() and 400 <= int(code) <= 599
     kind = kind_of_status(int(code or 0), code) if is_status else FailureKind.SERVER_ERROR
