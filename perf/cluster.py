@@ -26,7 +26,8 @@ from tests.support.clips import CLIPS, QUICK, clip
 from tests.support.dask_workers import dask_workers
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, Workers, run_tasks
 from videomme_pipeline.storage.layout import Store
 
 TASKS = 500

@@ -23,10 +23,10 @@ from tests.support.child_tasks import (
 from tests.support.paths import ROOT
 from videomme_pipeline.errors import MissingExtraError
 from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.processes.tasks import (
     LocalWorkers,
     Submit,
-    TaskLimits,
     TaskOutcome,
     TaskResult,
     run_tasks,

@@ -39,7 +39,8 @@ from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import Workers, run_tasks
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE

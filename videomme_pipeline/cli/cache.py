@@ -17,7 +17,7 @@ commands = typer.Typer(
 def cache_ls(as_json: AsJson = False) -> None:
     """List the stored files by sampling, track or evaluation, and the evaluations that use them."""
     from videomme_pipeline.project.upkeep.data_folder import DataFolder
-    from videomme_pipeline.reports.terminal.shelves import show_shelves
+    from videomme_pipeline.reports.terminal.lists import show_shelves
 
     shelves = [asdict(shelf) for shelf in DataFolder(open_project()).shelves()]
     show(shelves, show_shelves, as_json=as_json)

@@ -13,13 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.processes.tasks import Slot, TaskLimits, TaskOutcome
+from videomme_pipeline.processes.children import Child, TaskLimits
+from videomme_pipeline.processes.tasks import TaskOutcome, run_in
 
 _LOOK_SECONDS = 1.0
 _SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
 """Packages that determine frames and packet indexes."""
 _own = threading.local()
-"""`slot` is the child process of a thread."""
+"""`child` is the child process of a thread."""
 
 
 def run_on_worker(
@@ -33,16 +34,16 @@ def run_on_worker(
         return None, ClusterError(problem)
     worker = get_worker()
     key = worker.get_current_task()
-    slot: Slot = getattr(_own, "slot", None) or Slot()
-    _own.slot = slot
+    child: Child = getattr(_own, "child", None) or Child()
+    _own.child = child
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(slot.run, function, task, limits)
+        future = thread.submit(run_in, child, function, task, limits)
         while not wait([future], _LOOK_SECONDS).done:
             state = worker.state.tasks.get(key)
             is_wanted = state is not None and state.state == "executing"
             if not is_wanted or worker.status not in WORKER_ANY_RUNNING:
-                slot.end()
-                _own.slot = None
+                child.kill()
+                _own.child = None
     return future.result()
 
 

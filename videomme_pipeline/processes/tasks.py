@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
 from videomme_pipeline.processes.cores import usable_cores
 
 Task = TypeVar("Task")
@@ -21,12 +21,6 @@ Value = TypeVar("Value")
 
 LOOK_SECONDS = 1.0
 """Seconds between looks at the workers while no task ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskLimits:
-    seconds: float
-    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,22 +85,25 @@ class LocalWorkers:
 
     @contextmanager
     def executor(self) -> Iterator[Submit]:
-        slots = [Slot() for _ in range(self.count)]
-        free = list(slots)
+        children = [Child() for _ in range(self.count)]
+        free = list(children)
 
         def run(function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
-            slot = free.pop()  # there are as many slots as threads
+            child = free.pop()  # there are as many children as threads
             try:
-                return slot.run(function, task, limits)
+                return run_in(child, function, task, limits)
             finally:
-                free.append(slot)
+                free.append(child)
 
         with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
             try:
                 yield lambda function, task, limits: threads.submit(run, function, task, limits)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
-                end_slots(slots)
+                for child in children:
+                    child.kill()
+                for child in children:
+                    child.close()
 
 
 def run_tasks(
@@ -149,39 +146,11 @@ def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
 # What an executor uses, here or on another machine.
 
 
-class Slot:
-    """Runs one task at a time, in a child process that is kept for tasks with the same limits."""
-
-    def __init__(self) -> None:
-        self._child: Child | None = None
-        self._has_ended = False
-
-    def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> TaskOutcome:
-        if self._child is None or self._child.memory_limit_bytes != limits.memory_bytes:
-            self.close()
-            self._child = Child(limits.memory_bytes)
-        if self._has_ended:  # perhaps `end` was called before the child existed
-            self._child.kill()
-        try:
-            return self._child.run(function, task, time_limit_seconds=limits.seconds), None
-        except VideoMMEError as error:
-            return None, error
-
-    def end(self) -> None:
-        """Let the running task fail, and all later ones. Other threads may call this."""
-        self._has_ended = True
-        if self._child is not None:
-            self._child.kill()
-
-    def close(self) -> None:
-        """Wait until the child process has ended."""
-        if self._child is not None:
-            self._child.close()
-
-
-def end_slots(slots: Sequence[Slot]) -> None:
-    """End the tasks of all slots, and their child processes."""
-    for slot in slots:
-        slot.end()
-    for slot in slots:
-        slot.close()
+def run_in(
+    child: Child, function: Callable[[Task], Value], task: Task, limits: TaskLimits
+) -> TaskOutcome:
+    """The outcome of a task in a child process."""
+    try:
+        return child.run(function, task, limits), None
+    except VideoMMEError as error:
+        return None, error

@@ -47,6 +47,12 @@ class _File:
 
     model: str
     servers: list[SeenServer]
+    checksum: str = ""
+
+    def checked(self) -> "_File":
+        """This content with its checksum."""
+        content = _FILE.dump_json(replace(self, checksum=""), exclude_none=True)
+        return replace(self, checksum=fingerprint(content.decode()))
 
 
 _FILE = TypeAdapter(_File)
@@ -115,7 +121,7 @@ class ServerRecord:
         self._seen[model] = now_seen
         path = self._store.servers(model)
         if is_stored and now_seen != _read(path):
-            file = _File(model=spec.name, servers=now_seen)
+            file = _File(model=spec.name, servers=now_seen).checked()
             publish(path, _FILE.dump_json(file, indent=2, exclude_none=True))
 
 
@@ -127,14 +133,19 @@ def _fingerprint(spec: RemoteSpec) -> str:
 def _read(path: UPath) -> list[SeenServer]:
     if not path.exists():
         return []
+    problem = "its checksum does not match"
     try:
-        return _FILE.validate_json(path.read_bytes()).servers
+        file = _FILE.validate_json(path.read_bytes())
     except ValidationError as error:
-        raise DamagedFileError(
-            f"{path}: the record of the model's servers is damaged ({error.errors()[0]['msg']}); "
-            "if the server is still the first one that this model had, delete the file; otherwise "
-            "restore it"
-        ) from error
+        problem = error.errors()[0]["msg"]
+    else:
+        if file == file.checked():
+            return file.servers
+    raise DamagedFileError(
+        f"{path}: the record of the model's servers is damaged ({problem}); "
+        "if the server is still the first one that this model had, delete the file; otherwise "
+        "restore it"
+    )
 
 
 def _first(seen: Sequence[SeenServer]) -> SeenServer:
