@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -25,7 +25,7 @@ def leased(
     database: JournalDatabase,
     on_wait: Callable[[str], None],
     tasks: Callable[[], int] = lambda: 1,
-) -> Iterator[list[Job]]:
+) -> Generator[list[Job]]:
     """Yield all jobs in groups, each of which no other run is working on.
 
     The values of `jobs` are the names of their results. A group has some dozens of jobs, so that
