@@ -10,6 +10,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 import pytest
+import yaml
 
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks.question import Question
@@ -229,3 +230,20 @@ def test_the_same_problem_of_several_rows_is_one_sentence(tmp_path: Path) -> Non
     (finding, *_) = check_data(lambda: source)
     expected = "q.json, row 1 and 3 more: `options` must have at least two options, found none"
     assert expected in finding.summary
+
+
+def test_columns_in_another_language_are_named(tmp_path: Path) -> None:
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    (videos / "a.mp4").write_bytes(b"")
+    cells = {"Datei": "a.mp4", "Frage": "Wo?", "Optionen": ["Links", "Rechts"], "Antwort": "B"}
+    (videos / "fragen.json").write_text(json.dumps([cells]))
+    with pytest.raises(AnnotationError, match="for the question; name it with `--columns quest"):
+        write_declaration(tmp_path, "named", videos)
+    columns = {"question": "Frage", "options": "Optionen", "answer": "Antwort", "video": "Datei"}
+    path = write_declaration(tmp_path, "named", videos, columns=columns)
+    declared = yaml.safe_load(path.read_text())
+    assert declared["columns"] == columns | {"answer_is": "letter"}
+    assert declared["size"] == {"videos": 1, "questions": 1, "questions_per_video": 1}
+    with pytest.raises(AnnotationError, match="--columns answer=Lösung: choose one of Datei, Frag"):
+        write_declaration(tmp_path, "other", videos, columns={"answer": "Lösung"})

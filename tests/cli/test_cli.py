@@ -382,13 +382,22 @@ def test_a_published_score_is_a_pull_request_with_one_file(
         asked = videomme(*target)
         assert hub.requests == []
         sent = videomme(*target, "--yes")
+        odd = {"pullRequestUrl": "\x1b[31m/x", "commitUrl": "\x1b[31m/x", "commitOid": "0"}
+        for answer in (b"no JSON", b"[]", b"{}", json.dumps(odd).encode()):
+            hub.commit_answer = answer
+            not_understood = videomme(*target, "--yes")
+            assert not_understood.status == 1
+            assert "made-up/model: the answer of the hub is not as its" in not_understood.err
+            assert "Traceback" not in not_understood.err
+            assert "\x1b" not in not_understood.err
+        hub.commit_answer = None
         hub.token = "another"
         refused = videomme(*target, "--yes")
     assert dry.out == written.decode() == sent.out
     assert yaml.safe_load(written)[0]["dataset"]["id"] == "lmms-eval/Video-MME"
     assert ".eval_results/few.yaml of made-up/model" in asked.err
     assert (asked.status, sent.status) == (1, 0)
-    assert hub.proposed == [("made-up/model", {".eval_results/few.yaml": written})]
+    assert hub.proposed == 5 * [("made-up/model", {".eval_results/few.yaml": written})]
     assert f"Opened {hub.url}/made-up/model/discussions/1" in sent.err
     assert refused.status == 1
     assert "made-up/model: the repository does not exist, or your token" in refused.err

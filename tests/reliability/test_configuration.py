@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from videomme_pipeline.assets.definitions import find_executor
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
+from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, read_spec
 from videomme_pipeline.demo.smoke.questions import questions
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.project.runs.settings import RunsSpec
 from videomme_pipeline.prompts.render import Template, render
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.tables import SET_ASIDE
@@ -304,3 +307,44 @@ def test_a_model_with_a_long_name_is_a_configuration_error(folder: Path) -> None
 def test_a_benchmark_with_an_unusable_name_is_not_declared(name: str) -> None:
     with pytest.raises(ValueError, match="at most 100 characters"):
         Benchmark(**dict(find_benchmark("smoke")) | {"name": name})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("x" * 5_000, "no such file"), ("", "no such file")],
+    ids=["5,000 letters", "nothing"],
+)
+def test_the_name_of_a_configuration_folder_may_be_anything(
+    name: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        open_project(tmp_path / name, str(tmp_path / "data"))
+
+
+def test_a_data_folder_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks.yaml").write_text("smoke: {}")
+    (tmp_path / "no.zip").write_text("no archive")
+    with pytest.raises(ConfigurationError, match="install the fsspec package of this storage"):
+        open_project(tmp_path, f"zip://::{tmp_path}/no.zip")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "executor: ..x",
+        f"executor: {'.' * 8_000}",
+        f"executor: {'a.' * 4_000}x",
+        "executor: x",
+        "code_location: ñ",
+        f"code_location: {'x' * 101}",
+        "code_location: a-b",
+    ],
+    ids=lambda line: line[:20],
+)
+def test_a_name_in_runs_yaml_that_python_or_dagster_cannot_use_is_one_sentence(
+    line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.yaml").write_text(line)
+    key = line.partition(":")[0]
+    with pytest.raises(ConfigurationError, match=f"runs.yaml: `{key}` is"):
+        find_executor(read_spec(tmp_path / "runs.yaml", RunsSpec))

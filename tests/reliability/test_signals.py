@@ -181,7 +181,7 @@ def test_a_run_can_be_stopped_at_every_moment(tmp_path: Path) -> None:
         decoding = stop(tmp_path, SIGTERM, lambda: any(data.glob(".frames.*.new")), "run")
         assert "Run again to resume." in decoding.err
         asking = stop(tmp_path, SIGINT, lambda: server.answered.total() >= 4, "run")
-        stored = int(asking.err.rpartition("served: ")[2].partition(" of 9 answers are stored")[0])
+        stored = int(asking.err.rpartition("served: ")[2].partition(" of 9 new answers")[0])
         assert 4 - CONCURRENCY <= stored <= 4 + CONCURRENCY
         stop(tmp_path, SIGTERM, has_file(data, "scores/served/*"), "run")
         resumed = run(tmp_path, "run")

@@ -1,11 +1,19 @@
 """Runs that the UI launches: they can be terminated, and work beside runs of the command line."""
 
+import signal
 from pathlib import Path
 
 import dagster as dg
+import psutil
 import pytest
 
-from tests.support.commands import CONCURRENCY, QuickCommand, runs_of, write_served_project
+from tests.support.commands import (
+    CONCURRENCY,
+    QuickCommand,
+    members_of,
+    runs_of,
+    write_served_project,
+)
 from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import VIDEOS
@@ -47,3 +55,24 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
     assert statuses.pop(terminated) is CANCELED
     assert set(statuses.values()) == {SUCCESS}
     assert "locked" not in (tmp_path / "ui.log").read_text(encoding="utf-8")
+
+
+def code_server(ui: psutil.Process, words: list[str]) -> psutil.Process:
+    """The descendant of the UI whose command begins with these words of Dagster."""
+    (process,) = [p for p in ui.children(recursive=True) if p.cmdline()[3:5] == words]
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["api", "grpc"], ["code-server", "start"]], ids=" ".join)
+def test_the_ui_ends_with_one_sentence_if_its_code_server_was_killed(
+    tmp_path: Path, words: list[str]
+) -> None:
+    with ModelServer() as server:
+        write_served_project(tmp_path, server)
+    with running_ui(tmp_path) as ui:
+        dagster_dev = psutil.Process(ui.process.pid).children()[0]
+        code_server(psutil.Process(ui.process.pid), words).send_signal(signal.SIGKILL)
+        assert ui.process.wait(timeout=300) == 1
+        assert "the code server of the UI has ended" in (tmp_path / "ui.log").read_text("utf-8")
+        assert members_of(dagster_dev.pid) == ()

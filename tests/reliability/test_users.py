@@ -1,5 +1,6 @@
 """Two users and one data folder: it can be shared, or one sentence says what to set."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,34 @@ def test_a_folder_of_another_user_is_one_sentence(root: Path) -> None:
         assert "`chmod -R g+rwXs`" in error
         assert "`umask 002`" in error
     assert run_as("second", root, "status", umask="022").status == 0
+
+
+@needs_users
+@pytest.mark.slow
+def test_a_copy_that_cannot_be_written_is_read(root: Path) -> None:
+    assert run(root, "run").status == 0
+    shutil.copytree(root / "data", root / "copied", copy_function=shutil.copyfile)
+    for path in (root / "copied", *(root / "copied").rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    results = root / "results.json"
+    environment = {"VIDEOMME_DATA": str(root / "copied"), "umask": "022"}
+    results.write_text(run_as("second", root, "export", "blind", **environment).out)
+    results.chmod(0o644)
+    page = str(root / "second" / "page.html")
+    for command in (
+        ("scores",),
+        ("compare", "blind", "blind"),
+        ("compare", "blind", str(results)),
+        ("audit", "blind"),
+        ("sql", "select * from leaderboard"),
+        ("report", "--output", page),
+    ):
+        ended = run_as("second", root, *command, **environment)
+        assert "Traceback" not in ended.err
+        assert "Error" not in ended.err, ended
+        expected = int(command[0] == "audit" and "1 error" in ended.out)
+        assert ended.status == expected, ended
+    assert "cannot be written; this command builds it in" in ended.err
 
 
 SLOW_COMMANDS = [

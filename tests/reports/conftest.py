@@ -23,8 +23,8 @@ from tests.support.made_up_results import (
 )
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.reports.page import write_page
-from videomme_pipeline.scoring.nightly.assess import NightlyFindingRow
-from videomme_pipeline.scoring.nightly.policy import RULE_VERSION
+from videomme_pipeline.scoring.nightly.assess import NightlyFinding
+from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
 
@@ -143,9 +143,9 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store_evaluation(store, questions, down)
     store_nightly_run(store, questions, replace(evaluation, responses={}), "2026-11-20")
     findings = [
-        NightlyFindingRow(
-            check="accuracy",
-            severity="error",
+        NightlyFinding(
+            check=NightlyCheck.ACCURACY,
+            severity=Severity.ERROR,
             passed=False,
             is_new=True,
             summary=HOSTILE[2],
@@ -153,7 +153,7 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         )
     ]
     path = store.findings("videomme", evaluation.name, "2026-11-20")
-    write_rows(path, findings, NightlyFindingRow, fingerprint="made-up")
+    write_rows(path, findings, NightlyFinding, fingerprint="made-up")
     return store
 
 

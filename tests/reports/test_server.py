@@ -3,6 +3,7 @@
 import io
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,6 +130,18 @@ def test_other_host_names_are_refused(server: PageServer) -> None:
         assert b"model-a" not in answer.content
     assert get(server, "/", Host=f"localhost:{server.port}").status == 200
     assert server.url == f"http://127.0.0.1:{server.port}/"
+
+
+@pytest.mark.parametrize(
+    "request_line", [b"GARBAGE", b"GET / HTTP/9.9", b"\x16\x03\x01", b"GET /\x00 HTTP/1.1"]
+)
+def test_a_bad_request_has_an_answer_and_no_traceback(
+    server: PageServer, request_line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(request_line + b"\r\nHost: x\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.0 400")
+    assert "Traceback" not in caplog.text
 
 
 def test_a_head_request_has_no_content(server: PageServer) -> None:

@@ -52,6 +52,8 @@ class HubServer:
     requests: list[HubRequest] = field(default_factory=list)
     proposed: list[tuple[str, dict[str, bytes]]] = field(default_factory=list)
     """The repository and the files of each pull request."""
+    commit_answer: bytes | None = None
+    """If set, the answer to a commit in place of the documented one."""
 
     outside_lfs: set[str] = field(default_factory=set)
     """Paths of small files that Git itself stores, so that no SHA-256 is listed."""
@@ -168,6 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.state.proposed.append(
             (repository, {file["path"]: b64decode(file["content"]) for file in files})
         )
+        if self.state.commit_answer is not None:
+            self._send(200, self.state.commit_answer, {"Content-Type": "application/json"})
+            return
         page, oid = f"{self.state.url}/{repository}", "0" * 40
         self._send_json(
             {

@@ -178,12 +178,25 @@ def parse_json(text: str | bytes) -> Any:
     return json.loads(text, object_pairs_hook=_object)
 
 
+def next_json(text: str, position: int) -> tuple[Any, int]:
+    """The JSON value at `position` of a text with several values, and the end of the value.
+
+    Raises:
+        json.JSONDecodeError: if there is no whole value.
+        RepeatedNameError: if an object has a key twice.
+    """
+    return _DECODER.raw_decode(text, position)
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         start = json.dumps(dict(pairs[:1]), ensure_ascii=False)[1:80]
         check_names([name for name, _ in pairs], "key", f" of the object that begins with {start}")
     return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def parquet_rows(path: Path, largest_bytes: int | None = None) -> list[Mapping[str, Any]]:

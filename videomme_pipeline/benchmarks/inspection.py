@@ -68,12 +68,17 @@ letters: {letters}
 
 
 def inspect_folder(
-    folder: Path, title: str, reserved: Collection[str] = (), annotations: Path | None = None
+    folder: Path,
+    title: str,
+    reserved: Collection[str] = (),
+    annotations: Path | None = None,
+    named: Mapping[str, str] = {},
 ) -> str:
     """The text of the declaration that fits the files of `folder` best.
 
     `annotations` is the file in `folder` with the questions. Without it, there must be one such
-    file. No facet has a `reserved` name.
+    file. `named` are columns with unusual names, by what they contain (`video`, `question` …). No
+    facet has a `reserved` name.
 
     Raises:
         AnnotationError: if the folder has no annotations with a video, a question and an answer, or
@@ -85,7 +90,7 @@ def inspect_folder(
     declarations: dict[str, str] = {}
     for path in tables:
         try:
-            text = _declaration(folder, title, path, read_rows(path), files, reserved)
+            text = _declaration(folder, title, path, read_rows(path), files, reserved, named)
         except AnnotationError as error:
             problems.append(str(error))
         else:
@@ -120,18 +125,27 @@ def _declaration(  # noqa: PLR0913, PLR0917
     rows: Rows,
     files: Sequence[Path],
     reserved: Collection[str],
+    named: Mapping[str, str],
 ) -> str:
     sample = rows[:_LOOKED_AT_ROWS]
     names = list(dict.fromkeys(name for row in sample for name in row))
     videos = _videos(files)
-    video = _column_of_files(sample, names, _VIDEO, folder, videos)
-    question, answer = _named(names, _QUESTION), _named(names, _ANSWER)
+    for key, column in named.items():
+        if key not in Columns.model_fields or column not in names:
+            raise AnnotationError(
+                f"{path.relative_to(folder)}: --columns {key}={column}: choose one of "
+                f"{', '.join(names)} for one of {', '.join(Columns.model_fields)}"
+            )
+    of_videos = [named["video"]] if "video" in named else names
+    video = _column_of_files(sample, of_videos, _VIDEO, folder, videos)
+    question = named.get("question") or _named(names, _QUESTION)
+    answer = named.get("answer") or _named(names, _ANSWER)
     missing = {"video": video, "question": question, "answer": answer}
     absent = [name for name, column in missing.items() if column is None]
     if absent or video is None:
         raise AnnotationError(
             f"{path.relative_to(folder)} has the columns {', '.join(names)}, but none for the "
-            f"{absent[0]}; name the columns `video`, `question`, `options` and `answer`"
+            f"{absent[0]}; name it with `--columns {absent[0]}=COLUMN`"
         )
     stems = {file.stem for file in videos}
     subtitle_files = [
@@ -151,7 +165,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "clip_end": _seconds(sample, _named(names, _END)),
         "subtitle_file": subtitles.column if subtitles and subtitles.share else None,
     }
-    columns = {key: value for key, value in columns.items() if value is not None}
+    columns = {key: value for key, value in {**columns, **named}.items() if value is not None}
     declared = Columns(**columns)
     options, kind = _answers(rows, declared)
     if not options:

@@ -16,7 +16,7 @@ commands = typer.Typer(
 @commands.command("ls", epilog="Example: videomme cache ls")
 def cache_ls(as_json: AsJson = False) -> None:
     """List the stored files by sampling, track or evaluation, and the evaluations that use them."""
-    from videomme_pipeline.reports.terminal.shelves import show_shelves
+    from videomme_pipeline.reports.terminal.lists import show_shelves
     from videomme_pipeline.stages.data_folder import DataFolder
 
     shelves = [asdict(shelf) for shelf in DataFolder(open_project()).shelves()]

@@ -64,7 +64,7 @@ def power(
     between two evaluations or between two repeats of one. Otherwise, usual values
     are shown.
     """
-    from videomme_pipeline.reports.terminal.power import show_power
+    from videomme_pipeline.reports.terminal.lists import show_power
     from videomme_pipeline.scoring.statistics.power import (
         USUAL_CORRELATION,
         USUAL_DISCORDANCES,

@@ -115,7 +115,7 @@ def scores(
     """
     announce("Reading the results…")
     from videomme_pipeline.reports.across import across_rows, with_settings
-    from videomme_pipeline.reports.terminal.across import show_across
+    from videomme_pipeline.reports.terminal.lists import show_across
     from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import stored_settings
     from videomme_pipeline.warehouse.database import connect, query

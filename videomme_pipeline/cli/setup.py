@@ -13,7 +13,13 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import Annotations, chosen_evaluations, complete_benchmark
+from videomme_pipeline.cli.arguments import (
+    Annotations,
+    Columns,
+    chosen_evaluations,
+    complete_benchmark,
+    renamed_columns,
+)
 from videomme_pipeline.cli.context import name_programs, note, open_project
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
@@ -21,6 +27,11 @@ from videomme_pipeline.errors import ConfigurationError
 commands = typer.Typer()
 
 SCHEMA_FOLDER = ".schemas"
+_END_SECONDS = 30.0
+_LOOK_SECONDS = 10.0
+"""Time between two looks at the code server of the UI."""
+_MISSED_LOOKS = 2
+"""The code server is replaced when the UI reloads the project."""
 
 
 @commands.command(epilog="Example: videomme init my-model --benchmark smoke")
@@ -42,6 +53,7 @@ def init(
         ),
     ] = None,
     annotations: Annotations = None,
+    columns: Columns = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +121,8 @@ def init(
         _init_project(demo=False)
     configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
-        path = write_declaration(configuration.folder, benchmark, Path(name), annotations)
+        named = renamed_columns(columns)
+        path = write_declaration(configuration.folder, benchmark, Path(name), annotations, named)
         note(
             f"Wrote {path}. Check it with: videomme doctor\n"
             f"Then write an evaluation: videomme init my-model --benchmark {benchmark}"
@@ -191,7 +204,11 @@ def ui(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 3000,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
+    """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything.
+
+    Exits with status 1 if the process with the code of the project ends, because
+    Dagster would show the UI and run no schedule and no sensor then.
+    """
     note(f"Starting the Dagster UI at http://{host}:{port} …")
     _require_free_port(host, port)
     with suppress(ConfigurationError):  # the UI itself shows the error
@@ -221,8 +238,47 @@ def ui(
         return "The UI, its schedules and its sensors have ended."
 
     try:
-        with on_stop(end, seconds=30):
-            raise typer.Exit(process.wait())
+        with on_stop(end, seconds=_END_SECONDS):
+            status = _status_of_ui(process)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=_END_SECONDS)
+        raise typer.Exit(status)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _status_of_ui(process: "subprocess.Popen[bytes]") -> int:
+    """The exit status of the UI when it ends, or 1 once its code server has ended.
+
+    Dagster starts the code server once. It ends if it is killed, or if the machine stands still
+    for so long that it misses the heartbeats of its parent.
+    """
+    missed: int | None = None  # before it has started
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=_LOOK_SECONDS)
+        if _has_code_server(process.pid):
+            missed = 0
+        elif missed is not None:
+            missed += 1
+        if missed == _MISSED_LOOKS:
+            note(
+                "Error: the code server of the UI has ended, so no schedule and no sensor would "
+                "run; start `videomme ui` again"
+            )
+            return 1
+
+
+def _has_code_server(ui_pid: int) -> bool:
+    """True if a descendant of the UI serves the code of the project."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(ui_pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # a zombie, too
+                if child.cmdline()[3:5] == ["api", "grpc"]:
+                    return True
+    return False

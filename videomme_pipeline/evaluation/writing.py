@@ -187,12 +187,17 @@ def _new_file(configuration: Configuration, name: str) -> Path:
 
 
 def write_declaration(
-    folder: Path, name: str, videos: Path, annotations: Path | None = None
+    folder: Path,
+    name: str,
+    videos: Path,
+    annotations: Path | None = None,
+    columns: Mapping[str, str] = {},
 ) -> Path:
     """Declare the benchmark `name` for the user's folder `videos`, and return the file's path.
 
     `folder` is the configuration folder. `annotations` is the path of the annotations in `videos`,
-    or None for the only file with questions.
+    or None for the only file with questions. `columns` are columns with unusual names, by what they
+    contain.
 
     Raises:
         ConfigurationError: if there is a benchmark with this name, or the name is not valid.
@@ -204,7 +209,7 @@ def write_declaration(
         raise ConfigurationError(f"there is a benchmark called {name}; choose another name")
     root = videos.expanduser().absolute()
     file = None if annotations is None else root / annotations
-    text = inspect_folder(root, name, reserved_columns(), file)
+    text = inspect_folder(root, name, reserved_columns(), file, columns)
     path.parent.mkdir(exist_ok=True)
     publish(UPath(path), text.encode())
     return path

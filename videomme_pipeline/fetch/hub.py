@@ -27,12 +27,13 @@ from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_backoff, silent_tqdm  # type: ignore[attr-defined]  # public, but imported lazily
 from huggingface_hub.utils.sha import git_hash
 
-from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
+from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError, one_line
 from videomme_pipeline.fetch.archives import sha256
 from videomme_pipeline.processes.secrets import Redaction
 
 _PARTIAL_CONTENT = 206
 _BLOCK_BYTES = 64 << 10
+_MAX_PROBLEM_CHARACTERS = 200
 _UNWRITABLE = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EEXIST", "ENOTDIR")
@@ -173,6 +174,12 @@ def explained(item: str) -> Iterator[None]:
                 "folder, then run again: complete files are kept"
             ) from error
         raise DownloadError(f"{item}: {error}; run again") from error
+    except (ValueError, LookupError, TypeError) as error:
+        problem = one_line(_redacted(f"{type(error).__name__}: {error}"))[:_MAX_PROBLEM_CHARACTERS]
+        raise DownloadError(
+            f"{item}: the answer of the hub is not as its documentation says ({problem}); check "
+            "HF_ENDPOINT, and whether the request was carried out"
+        ) from error
 
 
 def _open_no_link(path: str, flags: int) -> int:

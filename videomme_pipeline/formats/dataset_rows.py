@@ -3,6 +3,7 @@
 All formats share these columns; only the names and the nesting differ.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
+_NUMBER_IN_VIDEO = re.compile(r"(?<=.)[-_]\w{1,3}$")
 _BLANK = {"", "none", "nan", "null"}
 _FIRST_COLUMNS = {Letter.A, Letter.B}
 """The first two of the columns of a table with one column per option."""
@@ -193,6 +195,32 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
         return rows
     return [
         {**row, "answer": tuple(Letter)[index]} for index, row in zip(indices, rows, strict=True)
+    ]
+
+
+def with_lettered_options(rows: Sequence[Row], benchmark: str, *, has_texts: bool) -> Sequence[Row]:
+    """`rows` with the letters of `benchmark` as options, if letters are all that they need.
+
+    All right answers must be letters, and most responses too unless the rows have `has_texts`. A
+    row without a video is on the one that its id names: "001" for "001-2".
+    """
+    letters = {*find_benchmark(benchmark).letters}
+    ids = [name_of(row, "question_id") or name_of(row, "id") for row in rows]
+    answers = {text for row in rows if (text := text_in(row.get("answer")))}
+    responses = list(filter(None, (text_in(row.get("prediction")) for row in rows)))
+    lettered = sum(response in letters for response in responses)
+    if None in ids or not answers or not answers <= letters:
+        return rows
+    if not has_texts and (2 * lettered <= len(responses)):
+        return rows
+    return [
+        {
+            **row,
+            "question_id": question_id,
+            "video_id": name_of(row, "video_id") or _NUMBER_IN_VIDEO.sub("", question_id or ""),
+            "options": sorted(letters),
+        }
+        for row, question_id in zip(rows, ids, strict=True)
     ]
 
 

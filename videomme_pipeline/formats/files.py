@@ -8,6 +8,8 @@ import os
 import re
 import select
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +17,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
     check_names,
+    next_json,
     parquet_rows,
     parse_json,
     whole_characters,
@@ -28,6 +31,7 @@ FIRST_BYTE_SECONDS = 30.0
 MAX_PIPE_BYTES = 1 << 28
 _MAX_FIELD_CHARACTERS = 1 << 30
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
+_SPACE = re.compile(r"\s*")
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
 _UNUSABLE: Mapping[bytes, str] = {
@@ -71,6 +75,10 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     try:
         kind, parse = _detected(path)
         published = parse()
+        remarks = []
+        if published and isinstance(published[-1], _CutOff):
+            line = published.pop().line
+            remarks.append(f"the last line of {path.name} ({line:,}) is cut off and is left out")
         _check_size(published, largest_content(path))
         rows: list[Any] = whole_characters(published)
     except FileNotFoundError:
@@ -81,10 +89,10 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
         raise ScoringError(f"{path}: not readable as {kind}: {error}") from error
     if not all(isinstance(row, Mapping) for row in rows):
         raise ScoringError(f"{path}: expected a list of objects, one per video or question")
-    if rows is published:
-        return rows, []
-    halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
-    return rows, [f"rows with a text cut inside a character, which is now U+FFFD: {halves}"]
+    if rows is not published:
+        halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
+        remarks.append(f"rows with a text cut inside a character, which is now U+FFFD: {halves}")
+    return rows, remarks
 
 
 def _read_pipe(path: Path) -> bytes:
@@ -150,7 +158,7 @@ def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
         return "text", list
     if header[0] in "[{":
         return _detected_json(text, header)
-    for delimiter, kind in (("\t", "TSV"), (",", "CSV")):
+    for delimiter, kind in (("\t", "TSV"), (max(",;", key=header.count), "CSV")):
         if delimiter in header:
             return kind, partial(_parse_table, text, delimiter)
     raise ScoringError(
@@ -182,18 +190,49 @@ def _text_of(path: Path) -> str:
 
 
 def _parse_json_text(text: str) -> list[Any]:
-    value = _parse_lenient_json(text)
+    try:
+        value = _parse_lenient_json(text)
+    except json.JSONDecodeError as error:
+        with suppress(ValueError):
+            if len(values := _parse_json_lines(text)) > 1:
+                return values
+        raise error from None
     return value if isinstance(value, list) else [value]
 
 
+@dataclass(frozen=True, slots=True)
+class _CutOff:
+    """The number of the last line, which is not complete."""
+
+    line: int
+
+
+def _next_value(text: str, position: int) -> int:
+    """The position of the first character from `position` on that is no white space."""
+    space = _SPACE.match(text, position)
+    return space.end() if space else position
+
+
 def _parse_json_lines(text: str) -> list[Any]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                rows.append(parse_json(line))
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
+    """The values in `text`, one after another, and a `_CutOff` for a value that is not complete.
+
+    A run that was killed leaves half of its last line.
+    """
+    rows: list[Any] = []
+    position = _next_value(text, 0)
+    while position < len(text):
+        try:
+            value, end = next_json(text, position)
+        except json.JSONDecodeError as error:
+            line = 1 + text.count("\n", 0, position)
+            is_end = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
+            if not rows or not is_end or "\n" in text[position:].strip():
+                raise ValueError(f"line {line}: {error}") from error
+            return [*rows, _CutOff(line)]
+        except ValueError as error:
+            raise ValueError(f"line {1 + text.count(chr(10), 0, position)}: {error}") from error
+        rows.append(value)
+        position = _next_value(text, end)
     return rows
 
 

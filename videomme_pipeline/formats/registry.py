@@ -10,6 +10,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.formats import (
     contract,
+    engine_benchmarks,
     evalscope,
     every_eval_ever,
     hugging_face,
@@ -28,6 +29,7 @@ from videomme_pipeline.formats.dataset_rows import (
     known_question,
     name_of,
     question_of,
+    with_lettered_options,
     with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
@@ -39,6 +41,8 @@ FORMATS: Mapping[str, ResultsFormat] = {
     for form in (
         official.FORMAT,
         contract.FORMAT,
+        engine_benchmarks.VLLM_OMNI,
+        engine_benchmarks.SGLANG_OMNI,
         inspect_ai.FORMAT,
         evalscope.FORMAT,
         every_eval_ever.FORMAT,
@@ -95,13 +99,17 @@ def read_results(
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
     """
     contents = _contents_of_run(path, skip_missing, columns)
-    form, rows, notes = contents.form, contents.rows, contents.notes
+    form, notes = contents.form, contents.notes
+    rows: Sequence[Row] = contents.rows
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
     if isinstance(annotations, Path):
         dataset: Annotations | None = read_annotations(annotations, benchmark)
     else:
         dataset = Annotations(annotations) if annotations else None
+    may_lack_options = dataset is None and (form.has_letters or form is _PLAIN)
+    if may_lack_options and not any(map(has_options, rows)):
+        rows = with_lettered_options(rows, benchmark, has_texts=form.has_letters)
     if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "

@@ -5,6 +5,7 @@ host name are refused, so that no website can read the page through its own host
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,6 +13,8 @@ from mimetypes import guess_type
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.log import server_logger
 
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError
 from videomme_pipeline.reports.media import FramesKey, contact_sheet
@@ -56,6 +59,7 @@ class PageServer:
         application = web.Application()
         application.router.add_get("/{path:.*}", self._answer)
         runner = web.AppRunner(application, access_log=None)
+        server_logger.addFilter(_is_fault_of_ours)
         await runner.setup()
         try:
             await web.SockSite(runner, self._socket).start()
@@ -83,3 +87,8 @@ class PageServer:
                 raise web.HTTPNotFound(text=str(error)) from error
             return web.Response(body=sheet, content_type="image/jpeg", headers=_HEADERS)
         raise web.HTTPNotFound
+
+
+def _is_fault_of_ours(record: logging.LogRecord) -> bool:
+    """False for the traceback about a request that is no HTTP."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from upath import UPath
 
-from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.errors import ConfigurationError, StorageError, one_line
 from videomme_pipeline.processes.secrets import has_password
 
 if TYPE_CHECKING:
@@ -156,9 +156,10 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
             atexit.register(_stop_thread)
             path = UPath(path, use_listings_cache=False)
         files = path.fs  # loads the package of the file system
-    except (ImportError, ValueError) as error:
+    except Exception as error:  # each package of fsspec has its own errors
+        problem = one_line(str(error)) or type(error).__name__
         raise ConfigurationError(
-            f"{name} {root}: {error}; install the fsspec package of this storage, or choose "
+            f"{name} {root}: {problem}; install the fsspec package of this storage, or choose "
             "another folder"
         ) from error
     if path.protocol in _S3:

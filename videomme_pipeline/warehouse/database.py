@@ -7,6 +7,7 @@ any working directory. The views and `scoring` define what the numbers mean.
 
 import hashlib
 import logging
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,14 +90,25 @@ _ONLY_THIS_FILE = (
 def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
     """A read-only connection to the DuckDB file of `store`, which is rebuilt if it is stale.
 
-    Its statements can read or write other files only with `allow_files`.
+    If the data folder cannot be written, the connection is to a file in TMPDIR, which disappears
+    with the connection. Its statements can read or write other files only with `allow_files`.
 
     Raises:
         StorageError: if the file has to be built and cannot be written.
     """
-    if not is_current(store):
-        rebuild(store)
-    connection = _open(store.warehouse)
+    try:
+        if not is_current(store):
+            rebuild(store)
+        connection = _open(store.warehouse)
+    except StorageError:
+        temporary = tempfile.gettempdir()
+        _log.warning(
+            "%s cannot be written; this command builds it in %s", store.warehouse, temporary
+        )
+        with tempfile.TemporaryDirectory(prefix="videomme-") as folder:
+            file = Path(folder) / store.warehouse.name
+            _build_file(file, store)
+            connection = _open(file)  # reads the file also after its name is removed
     if not allow_files:
         connection.execute(_ONLY_THIS_FILE)
     return connection

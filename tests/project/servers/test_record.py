@@ -74,6 +74,22 @@ def test_the_error_names_a_damaged_record(
         record.with_server(SPEC)
 
 
+def test_no_flipped_bit_of_a_record_is_taken_over(record: ServerRecord, tmp_path: Path) -> None:
+    fingerprint_with(record, OLD)
+    fingerprint_with(record, NEW)
+    (path,) = Store.at(tmp_path).servers(SPEC.fingerprint).parent.iterdir()
+    content, servers = path.read_bytes(), record.seen(SPEC)
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(flipped))
+        record.invalidate()
+        try:
+            assert record.seen(SPEC) == servers, "a blank between two values"
+        except DamagedFileError:
+            continue
+
+
 def test_an_answer_has_the_server_that_was_seen_before_the_answer(
     record: ServerRecord,
 ) -> None:

@@ -13,10 +13,11 @@ from videomme_pipeline.storage.layout import Store
 def test_findings_are_stored_with_the_version_of_the_rules(tmp_path: Path) -> None:
     store, rows = Store.at(tmp_path), v1_evaluation(1)
     runs = [Observation(name=name, rows=rows) for name in ("reference", "2026-11-20")]
-    write_findings(store, "videomme", assess(runs, AlarmSpec()), "f")
+    assessment = assess(runs, AlarmSpec())
+    write_findings(store, "videomme", assessment, "f")
     stored = read_findings(store, "videomme", "made-up", "2026-11-20")
-    assert stored
-    assert {finding.rule_version for finding in stored} == {RULE_VERSION}
+    assert tuple(stored or ()) == assessment.findings
+    assert {finding.rule_version for finding in assessment.findings} == {RULE_VERSION}
 
 
 def test_a_nightly_run_that_was_never_assessed_has_no_findings(tmp_path: Path) -> None:

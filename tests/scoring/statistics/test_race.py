@@ -74,7 +74,7 @@ def test_the_stratum_of_a_group_is_that_of_its_last_question() -> None:
     questions = {
         f"{number:03d}": [
             replace(QUESTIONS["001"][0], facets=Facets()),
-            replace(QUESTIONS["001"][0], facets=Facets({"level": levels[number // 30]})),
+            replace(QUESTIONS["001"][0], facets=Facets()),
             replace(QUESTIONS["001"][0], facets=Facets({"level": levels[number // 30]})),
         ]
         for number in range(90)

@@ -174,7 +174,7 @@ def ask_model(
     total = sum(len(request.questions) for request in requests) * plan.repeats
 
     def report(answered: int, failed: int, wait: str = "") -> None:
-        stored = f"{plan.evaluation}: {answered} of {total} answers are stored."
+        stored = f"{plan.evaluation}: {answered} of {total} new answers are stored."
         done = answered + failed
         project.on_progress(
             StageProgress(

@@ -31,7 +31,7 @@ class RunsSpec(Spec):
     )
     """The largest number of partitions, by stage, in one run of a backfill and in one step of the
     job `refresh_stale`."""
-    executor: str = IN_PROCESS
+    executor: Annotated[str, Field(pattern=r"^\w+(\.\w+){1,20}$")] = IN_PROCESS
     """The import path of the Dagster executor of all jobs that Dagster launches, such as
     `dagster.multiprocess_executor` or `dagster_k8s.k8s_job_executor`."""
     executor_config: dict[str, Any] = Field(default_factory=dict)
@@ -40,7 +40,7 @@ class RunsSpec(Spec):
     """The severity of the check `up_to_date`. The asset graph shows an error in red, and a warning
     only after zooming in."""
 
-    code_location: Annotated[str, Field(pattern=r"^\w+$")] = CODE_LOCATION
+    code_location: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=100)] = CODE_LOCATION
     """The name of the code location in workspace.yaml. Unless it is the default, asset keys begin
     with it, so that several projects can share one Dagster workspace."""
 

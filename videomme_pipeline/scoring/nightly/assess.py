@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from videomme_pipeline.errors import ScoringError, listed
+from videomme_pipeline.rows import JsonMapping
 from videomme_pipeline.scoring.nightly.alarm import AlarmState, Counts, Mask, RunCounts, watch
 from videomme_pipeline.scoring.nightly.history import History, history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
@@ -26,30 +27,24 @@ from videomme_pipeline.scoring.statistics.compare import Comparison, compare
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference, p_value_text
 from videomme_pipeline.scoring.statistics.power import detectable_difference
 
+_NO_MEASURES = JsonMapping()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NightlyFindingRow:
-    """The stored result of one check of one nightly run.
+class NightlyFinding:
+    """The stored result of one check of one nightly run, with its numbers.
 
     `is_new` is True for a failure that the previous run did not have. `rule_version` is the version
-    of the rules that decided it.
+    of the rules that decided it. Findings of older versions have no `measures`.
     """
 
-    check: str
-    severity: str
+    check: NightlyCheck
+    severity: Severity
     passed: bool
     is_new: bool
     summary: str
     rule_version: int = RULE_VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightlyFinding(NightlyFindingRow):
-    """The result of one check of the assessed run, with its numbers."""
-
-    check: NightlyCheck
-    severity: Severity
-    measures: Mapping[str, float]
+    measures: JsonMapping = _NO_MEASURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +198,14 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
         passed=not state.in_alarm,
         is_new=state.is_new,
         summary=summary,
-        measures={
-            **({} if rates is None else {"current": rates.current, "before": rates.before}),
-            "p_value": state.p_value,
-            "evidence": state.evidence,
-            "alarm_at": state.alarm_at,
-        },
+        measures=JsonMapping(
+            {
+                **({} if rates is None else {"current": rates.current, "before": rates.before}),
+                "p_value": state.p_value,
+                "evidence": state.evidence,
+                "alarm_at": state.alarm_at,
+            }
+        ),
     )
 
 
@@ -252,7 +249,7 @@ def _marginals_finding(
             if worse
             else "no part of the benchmark is worse beyond the noise"
         ),
-        measures={"worse_cells": float(len(worse))},
+        measures=JsonMapping({"worse_cells": float(len(worse))}),
     )
 
 
@@ -282,7 +279,7 @@ def _limit_finding(
         passed=passed,
         is_new=not passed and (previous is None or previous <= limit),
         summary=summary,
-        measures={} if current is None else {"current": current, "limit": limit},
+        measures=JsonMapping({} if current is None else {"current": current, "limit": limit}),
     )
 
 

@@ -331,9 +331,22 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
     return kept
 
 
+_LAST_LINE_BEGINS = re.compile(
+    r"(?:[^\W\d_]{2}[*_\"')\]]*[.!?:][*_\"')\]]*[ \t]*\n|\n[ \t]*\n)[^\w\n]*\Z"
+)
+"""The end of the text before a last line that is only a letter: a sentence or a blank line."""
+_NEAR = 60
+
+
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     """The reading of a text with these candidates, which are in the order of the text."""
     first, last = candidates[0], candidates[-1]
+    before = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start)
+    is_only = not any(map(str.isalnum, text[last.end :])) and last.role is Role.ALONE
+    alone = {candidate.letter for candidate in candidates if candidate.role is Role.ALONE}
+    if is_only and before and alone == {last.letter}:
+        last = replace(last, role=Role.DECLARED)
+        candidates = [*candidates[:-1], last]
     loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
     repeated = _strongest_peers([later for later in candidates if later.start >= loop])
     if len({peer.letter for peer in repeated}) > 1:

@@ -1,0 +1,148 @@
+"""Made-up files of the benchmarks of engines, of EvalScope, and of runs that were killed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import videomme
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.score_file import ScoreOptions, audited_file, score_file
+
+OMNI_ITEMS = [
+    {"question_id": "001-1", "video_id": "001", "gold_normalized": "B", "predicted": "B"},
+    {"question_id": "001-2", "video_id": "001", "gold_normalized": "C", "predicted": "A"},
+    {"question_id": "002-1", "video_id": "002", "gold": "C", "predicted": None, "error": "timeout"},
+    {"question_id": "002-2", "video_id": "002", "gold": "C", "predicted": None}
+    | {"parse_failed": True},
+]
+OMNI = {"videomme_accuracy": 0.5, "videomme_eval_items": OMNI_ITEMS}
+SAMPLES = [
+    {"sample_id": "001-1", "expected": "B", "predicted": "B", "raw_response": "The answer is B."}
+    | {"is_success": True, "is_mc_fallback": False, "error": ""},
+    {"sample_id": "001-2", "expected": "C", "predicted": "C", "raw_response": "unclear"}
+    | {"is_success": True, "is_mc_fallback": True, "error": ""},
+    {"sample_id": "002-1", "expected": "C", "predicted": "", "raw_response": "503"}
+    | {"is_success": False, "is_mc_fallback": False, "error": "503"},
+]
+SGLANG = {"summary": {"failed": 1}, "per_sample": SAMPLES}
+
+
+def outcomes(path: Path, content: str) -> dict[str, str]:
+    path.write_text(content)
+    rows = score_file(path, ScoreOptions()).rows
+    return {row.question_id: row.outcome.value for row in rows}
+
+
+def test_the_items_of_vllm_omni_need_no_option(tmp_path: Path) -> None:
+    assert outcomes(tmp_path / "a.json", json.dumps(OMNI)) == {
+        "001-1": "correct",
+        "001-2": "incorrect",
+        "002-1": "failed",
+        "002-2": "unreadable",
+    }
+
+
+def test_the_random_letters_of_sglang_omni_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "videomme_results.json"
+    assert outcomes(path, json.dumps(SGLANG)) == {
+        "001-1": "correct",
+        "001-2": "unreadable",
+        "002-1": "failed",
+    }
+    run = audited_file(path, ScoreOptions())
+    assert run.stored.letters["001-2", 0] == "C"
+    assert list(run.stored.failures.values()) == ["error: 503"]
+
+
+@pytest.mark.parametrize("content", [OMNI, SGLANG], ids=["vllm-omni", "sglang-omni"])
+def test_two_files_of_an_engine_pass_a_gate_without_options(tmp_path: Path, content: Any) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    files = (str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    ended = videomme("gate", *files, "--max-failed", "0.5", "--json")
+    assert ended.status == 3, "two videos cannot decide anything"
+    assert ended.json["same_answers"]
+
+
+def test_letters_on_both_sides_of_a_table_are_enough(tmp_path: Path) -> None:
+    lines = ["id,answer,prediction", "001-1,A,A", "001-2,B,C", "002-1,C,C", "002-2,D,"]
+    for separator in ",;":
+        content = "\n".join(lines).replace(",", separator)
+        assert list(outcomes(tmp_path / "a.csv", content).values()) == [
+            "correct",
+            "incorrect",
+            "correct",
+            "failed",
+        ]
+    rows = score_file(tmp_path / "a.csv", ScoreOptions()).rows
+    assert [row.video_id for row in rows] == ["001", "001", "002", "002"]
+    texts = "\n".join(["id,answer,prediction", "1,A,the red one", "2,B,the dog", "3,B,B"])
+    with pytest.raises(ScoringError, match="--annotations"):
+        outcomes(tmp_path / "b.csv", texts)
+
+
+def test_predictions_of_evalscope_are_joined_by_their_ids(tmp_path: Path) -> None:
+    annotations = tmp_path / "dataset.json"
+    questions = [
+        {"video_id": "001", "question_id": f"001-{n}", "question": f"Which {n}?"}
+        | {"options": ["Red", "Blue"], "answer": "B"}
+        for n in (1, 2)
+    ]
+    annotations.write_text(json.dumps(questions))
+    rows = [
+        {
+            "index": 0,
+            "model_output": {"choices": [{"message": {"content": "ANSWER: B"}}], "error": None},
+            "messages": [],
+            "metadata": {"question_id": "001-1", "answer": "B"},
+        },
+        {
+            "index": 1,
+            "model_output": {"choices": [], "error": "timeout"},
+            "messages": [],
+            "metadata": {"question_id": "001-2", "answer": "B"},
+        },
+    ]
+    path = tmp_path / "predictions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = score_file(path, ScoreOptions(annotations=annotations))
+    assert [row.outcome.value for row in report.rows] == ["correct", "failed"]
+    assert report.rows[1].error == "error: timeout"
+
+
+LINE = json.dumps({"question_id": "001-1", "answer": "A", "prediction": "A"})
+OTHER = LINE.replace("001-1", "001-2")
+
+
+@pytest.mark.parametrize(
+    ("content", "read", "is_cut_off"),
+    [
+        (f"{LINE}\n{OTHER}\n" + LINE[:20], 2, True),
+        (f"{LINE}{OTHER}", 2, False),
+        (
+            json.dumps(json.loads(LINE), indent=1) + json.dumps(json.loads(OTHER), indent=1),
+            2,
+            False,
+        ),
+        (f"\n{LINE}\n\n{OTHER}\n\n", 2, False),
+    ],
+    ids=["torn last line", "one line", "indented", "blank lines"],
+)
+def test_complete_rows_of_an_own_log_count(
+    tmp_path: Path, content: str, read: int, is_cut_off: bool
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(content)
+    report = score_file(path, ScoreOptions())
+    assert len(report.rows) == read
+    assert any("is cut off" in remark for remark in report.remarks) is is_cut_off
+
+
+@pytest.mark.parametrize("content", [f"{LINE[:20]}\n{OTHER}", f"{LINE}\nend", LINE[:20]])
+def test_a_broken_line_elsewhere_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(content)
+    with pytest.raises(ScoringError, match="not readable as JSON"):
+        score_file(path, ScoreOptions())
