@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import cache
 from time import monotonic
 
 import dagster as dg
@@ -136,7 +137,8 @@ class Frames(BenchmarkStage[VideoVariant]):
         database = journal_of(self.store)
         if database.is_shared and jobs:
             names = {job: _result_names(job) for job in jobs}
-            groups = leased(names, database, self.project.on_message)
+            show_once = cache(self.project.on_message)
+            groups = leased(names, database, show_once, lambda: workers.room)
         for group in groups:
             with closing(extract(group, store=self.store, workers=workers)) as results:
                 yield from results

@@ -87,6 +87,16 @@ def test_helm_values_name_what_the_manifests_and_commands_create() -> None:
         assert created[reference["name"]] == reference["key"]
 
 
+def test_pods_of_runs_have_limits_and_a_pinned_image() -> None:
+    values = read("helm-values.yaml")
+    (resources,) = values_of("resources", values["runLauncher"])
+    assert resources["limits"].keys() == resources["requests"].keys() == {"cpu", "memory"}
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
+    assert set(values_of("tag", values)) == {version}
+
+
 def test_helm_values_set_the_instance_as_the_project_does() -> None:
     values = read("helm-values.yaml")
     ours = yaml.safe_load((ROOT / "assets" / "dagster.yaml").read_text(encoding="utf-8"))

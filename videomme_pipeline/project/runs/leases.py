@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -13,6 +13,8 @@ from videomme_pipeline.responses.journal_tables import JournalDatabase
 
 LEASE_SECONDS = 60.0
 """A killed run on another machine keeps its leases for this time."""
+MIN_GROUP = 24
+"""Jobs of one group, if there are so many."""
 _POLL_SECONDS = 1.0
 
 Job = TypeVar("Job")
@@ -22,29 +24,44 @@ def leased(
     jobs: Mapping[Job, Sequence[str]],
     database: JournalDatabase,
     on_wait: Callable[[str], None],
-) -> Iterator[list[Job]]:
+    tasks: Callable[[], int] = lambda: 1,
+) -> Generator[list[Job]]:
     """Yield all jobs in groups, each of which no other run is working on.
 
-    The values of `jobs` are the names of their results. The first group has the jobs that are free.
-    The others follow as soon as other runs have done them or have ended, so their results may be
+    The values of `jobs` are the names of their results. A group has some dozens of jobs, so that
+    several runs share them, or four times as many as this run has `tasks` at the same time. Jobs of
+    other runs follow as soon as those runs have done them or have ended, so their results may be
     stored by then.
     """
     pending = dict(jobs)
     with Journal(database, flushes_every_commit=False) as journal, _renewing(journal):
         while pending:
-            names = [name for results in pending.values() for name in results]
-            claimed = journal.claim(names, datetime.now(UTC), LEASE_SECONDS)
-            free = [job for job, results in pending.items() if claimed.issuperset(results)]
-            for job in free:
-                claimed.difference_update(pending.pop(job))
-            journal.release(claimed)  # other results of these jobs are built elsewhere
+            most = max(MIN_GROUP, 4 * tasks())
+            free = _claim_group(list(pending), jobs, journal, most)
             if free:
                 yield free
                 journal.release(name for job in free for name in jobs[job])
-                if pending:
-                    on_wait(f"Waiting for {len(pending):,} videos that another run is working on")
-            elif pending:
+                for job in free:
+                    del pending[job]
+            else:
+                on_wait(f"Waiting for {len(pending):,} videos that another run is working on")
                 time.sleep(_POLL_SECONDS)
+
+
+def _claim_group(
+    pending: Sequence[Job], jobs: Mapping[Job, Sequence[str]], journal: Journal, most: int
+) -> list[Job]:
+    """Claim the first jobs that are free, at most `most` of them."""
+    for start in range(0, len(pending), most):
+        group = pending[start : start + most]
+        names = [name for job in group for name in jobs[job]]
+        claimed = journal.claim(names, datetime.now(UTC), LEASE_SECONDS)
+        free = [job for job in group if claimed.issuperset(jobs[job])]
+        # Other results of a job that is not free are built elsewhere.
+        journal.release(claimed.difference(name for job in free for name in jobs[job]))
+        if free:
+            return free
+    return []
 
 
 @contextmanager
