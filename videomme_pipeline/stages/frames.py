@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import cache
 from time import monotonic
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -136,7 +137,8 @@ def _extract(
     database = journal_of(store)
     if database.is_shared and jobs:
         names = {job: _result_names(job) for job in jobs}
-        groups = leased(names, database, stage.project.on_message)
+        show_once = cache(stage.project.on_message)
+        groups = leased(names, database, show_once, lambda: workers.room)
     for group in groups:
         with closing(extract(group, store=store, workers=workers)) as results:
             yield from results
