@@ -676,7 +676,7 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
         (["export", "few", "--format", "offical"], "no format `offical`: did you mean `official`?"),
         (["compare", "few", "fwe"], "no file and no scored evaluation `fwe`: did you mean `few`?"),
         (["compare", "few", "zzzz"], "no file and no scored evaluation `zzzz`: known: few"),
-        (["compare", "few", "zzzz.csv"], "`zzzz.csv`: known: few-subtitles, few ("),
+        (["compare", "few", "zzzz.csv"], "`zzzz.csv`: known: few, few-subtitles ("),
         (["compare", f"{GOLDEN_SCORES}/v1_respons.json", "few"], str(V1_RESPONSES)),
         (["report", "fwe"], "fwe"),
         (["report", "--serve", "--share"], "a served page has frames and videos"),

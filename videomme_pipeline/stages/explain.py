@@ -152,7 +152,8 @@ class Explanation:
         if name is None:
             return
         if name.part is not None and name.fingerprint == target.name.fingerprint:
-            yield Reason(Cause.ANSWERS)
+            if not is_blocked:
+                yield Reason(Cause.ANSWERS)
             return
         if not before:
             yield Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
@@ -241,8 +242,9 @@ class Explanation:
     def _began_at(self, state: PartitionState) -> frozenset[_Root]:
         """The partitions where the change of a partition began: the partition itself, or others."""
         cause = self.reasons(state)[0].cause
-        if cause is Cause.UPSTREAM or (cause is Cause.NEVER_BUILT and self._roots_upstream(state)):
-            return self._roots_upstream(state)
+        upstream = self._roots_upstream(state)
+        if upstream and cause in (Cause.UPSTREAM, Cause.NEVER_BUILT, Cause.FAILED):
+            return upstream
         return frozenset({_Root(state.stage.label, state.name, cause)})
 
 
