@@ -20,7 +20,8 @@ One question travels through the packages in this order, and imports point the s
     warehouse    DuckDB views over the stored tables: `connect`
     reports      terminal tables and the results page: `write_page`
     project      a configuration and a data folder: `open_project`
-    assets         the Dagster graph: assets, checks, jobs, schedules and sensors
+    stages       what is stored, what is stale and why, and how each stage is built
+    assets       the Dagster graph: assets, checks, jobs, schedules and sensors
     cli          the `videomme` command
 
 Three companions add what not every user needs:

@@ -330,8 +330,8 @@ def report_job(project: Project) -> dg.JobDefinition:
     It follows a switch back to earlier settings, and a data folder that another machine filled.
     """
 
-    @dg.op(name=REPORT_JOB, description="Report stored partitions that Dagster does not show.")
-    def report_stored(context: dg.OpExecutionContext) -> None:
+    @dg.op(description="Report stored partitions that Dagster does not show.")
+    def report_partitions(context: dg.OpExecutionContext) -> None:
         current = project.reopened()
         current.observe_servers(is_stored=False)
         for stage in all_stages(current):
@@ -344,6 +344,6 @@ def report_job(project: Project) -> dg.JobDefinition:
         executor_def=dg.in_process_executor,
     )
     def report() -> None:
-        report_stored()
+        report_partitions()
 
     return report

@@ -159,7 +159,7 @@ class _Plans:
             reason = self._explanation.reasons(state)[0]
             detailed = reason.cause in (Cause.SETTING, Cause.READER_VERSION, Cause.CODE_VERSION)
             first.setdefault(reason.cause, str(reason) if detailed else reason.cause)
-        named = ", ".join(f"{first[cause]} ({count:,})" for cause, count in causes.items())
+        named = ", ".join(f"{first.get(cause, cause)} ({n:,})" for cause, n in causes.items())
         return f"{sum(causes.values()):,} of {total:,} not fresh: {named}"
 
     def _unused(self, key: dg.AssetKey) -> dict[str, int]:

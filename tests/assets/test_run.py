@@ -54,6 +54,6 @@ def test_the_error_for_a_missing_reference_names_the_command_that_builds_it(
     (project.configuration.folder / "nightly.yaml").write_text(yaml.safe_dump(TRACKED))
     stored_file(project.store, "scores", "videomme", "few").unlink()
     with pytest.raises(
-        NotReadyError, match=r"few: its reference .* does not exist; run .* run few"
+        NotReadyError, match=r"few: its reference, .* does not exist; run .* run few"
     ):
         run_nightly(write_project(), instance, ["few"], "2026-11-02")

@@ -57,7 +57,7 @@ ROOMS: Mapping[str, Room] = {
     "subtitles": Room(code=f"{PACKAGE}/subtitles", tests=("tests/subtitles",)),
     "responses": Room(code=f"{PACKAGE}/responses", tests=("tests/responses",)),
     "planning": Room(
-        code=f"{PACKAGE}/assets/planning",
+        code=f"{PACKAGE}/stages",
         tests=(
             "tests/assets/planning",
             "tests/assets/test_run.py",

@@ -112,7 +112,7 @@ class Project:
         self.servers.observe(reporting, is_stored=is_stored)
 
     def planned(self) -> dict[str, Planned]:
-        """What a run would build of each benchmark, as far as it is known, for readers of results.
+        """The names that a run would build of each benchmark, for readers of results.
 
         Servers are not asked: each model has the server that was recorded last.
         """
@@ -216,7 +216,7 @@ def open_project(
     store = Store.at(root, local_disk)
     elsewhere = [store.local(*folder, "journal.sqlite") for folder in ((), (LOCAL,))]
     for journal in elsewhere:
-        if journal != store.journal and journal.exists() and not store.journal.exists():
+        if journal != store.journal and os.access(journal, os.F_OK) and not store.journal.exists():
             raise ConfigurationError(
                 f"{journal}: the journal contains paid answers, but belongs into "
                 f"{store.journal.parent}; stop all runs and move the file (with "

@@ -194,11 +194,11 @@ class DataFolder:
                 if file.stage == "frames"
                 else 0.0,
             )
-        known = hashes | self._video_hashes
+        contents = hashes | self._video_hashes
         for kind in ("packets", "sound"):
             for name, state in file_states(self._store.path(kind)).items():
                 content = name.partition("/")[0].removesuffix(".parquet")
-                if content not in known and _age_days(state) >= KEPT_DAYS:
+                if content not in contents and _age_days(state) >= KEPT_DAYS:
                     path = self._store.path(kind, *name.split("/"))
                     yield Garbage(path=path, bytes=state.bytes, why=f"{kind} of no stored video")
 

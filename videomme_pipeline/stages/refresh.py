@@ -33,7 +33,7 @@ RefreshEvent: TypeAlias = BuildResult | Stored | NotSelected
 
 @dataclass(slots=True)
 class _Attempt:
-    """What a refresh found out about the requested partitions."""
+    """The state of the requested partitions when a refresh began."""
 
     stale: list[Target] = field(default_factory=list)
     stored: list[Target] = field(default_factory=list)

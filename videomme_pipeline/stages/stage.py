@@ -142,7 +142,7 @@ class BenchmarkStage:
     project: Project
     benchmark: BenchmarkState
     cache: dict[Any, Any] = field(default_factory=dict)
-    """What a stage keeps between its functions, such as probes that were done ahead."""
+    """All that a stage keeps between its functions, such as probes that were done ahead."""
 
     @property
     def name(self) -> str:

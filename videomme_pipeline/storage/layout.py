@@ -328,7 +328,7 @@ class Store:
 
 
 def best_records(files: Iterable[UPath]) -> list[UPath]:
-    """Of each record its complete file, or the part with most answers, in the order of `files`."""
+    """The complete file of each record, or its part with most answers, in the order of `files`."""
     best: dict[UPath, UPath] = {}
     for path in files:
         record = path.with_name(record_name(record_of(path)))

@@ -2,8 +2,8 @@
 
 The name of a file in the folder of its stage is `[VARIANT/][VIDEO.]FINGERPRINT.parquet`. A file
 that lacks answers is a part: `….FINGERPRINT.part-ID.parquet`. Its id begins with the number of its
-answers and ends with a digest of its rows. A file is written once and never replaced, so whoever
-knows a name knows what the file was built from.
+answers and ends with a digest of its rows. A file is written once and never replaced, so the name
+says what the file was built from.
 """
 
 import re
@@ -43,8 +43,8 @@ class StoredName:
     @classmethod
     def parse(cls, name: str) -> "StoredName | None":
         """The parts of a name in the folder of a stage, or None for another name."""
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls(**found.groupdict())
+        match = _NAME.fullmatch(name)
+        return None if match is None else cls(**match.groupdict())
 
     def __str__(self) -> str:
         folder = f"{self.variant}/" if self.variant else ""

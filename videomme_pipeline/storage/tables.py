@@ -103,6 +103,7 @@ def _problem_of(path: UPath) -> str | None:
     try:
         with setting_aside(path):
             parquet.read_bytes(path)
+            _check_name(path, parquet.read_metadata(path))
     except (DamagedFileError, FileNotFoundError, StorageError) as error:
         return str(error)
     return None

@@ -61,11 +61,11 @@ class HashCache:
 
     def get(self, path: MediaFile, state: FileState) -> str | None:
         key = str(path)
-        known = self._loaded().get(key)
-        if known is None or known[:2] != (state.bytes, state.version):
+        stored = self._loaded().get(key)
+        if stored is None or stored[:2] != (state.bytes, state.version):
             return None
-        value = known[2]
-        return value if known[3] == _checksum((key, *known[:2]), value) else None
+        value = stored[2]
+        return value if stored[3] == _checksum((key, *stored[:2]), value) else None
 
     def put(self, path: MediaFile, state: FileState, value: str) -> None:
         key = str(path), state.bytes, state.version

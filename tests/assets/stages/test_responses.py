@@ -167,7 +167,7 @@ def _store_again(project: Project, video_id: str, change: Callable[[Frame], Fram
     sampling = benchmark.samplings["uniform_n-4"].for_duration(
         benchmark.snapshot.questions[video_id][0].duration
     )
-    content = benchmark.snapshot.versions.video(video_id)
+    content = benchmark.snapshot.versions.content_hash(video_id)
     stored = read_frames(
         project.store, content, benchmark.snapshot.versions.frame_settings(video_id, sampling)
     )

@@ -77,7 +77,8 @@ def test_the_error_names_a_damaged_record(
 def test_no_flipped_bit_of_a_record_is_taken_over(record: ServerRecord, tmp_path: Path) -> None:
     fingerprint_with(record, OLD)
     fingerprint_with(record, NEW)
-    (path,) = Store.at(tmp_path).servers(SPEC.fingerprint).parent.iterdir()
+    (folder,) = Store.at(tmp_path).servers(SPEC.fingerprint).parent.iterdir()
+    path = max(folder.iterdir())
     content, servers = path.read_bytes(), record.seen(SPEC)
     for bit in range(8 * len(content)):
         flipped = bytearray(content)
@@ -117,9 +118,9 @@ def test_the_key_of_the_first_server_is_in_the_names_of_files(record: ServerReco
 
 
 def test_the_records_of_two_folders_describe_one_server_under_both_keys(tmp_path: Path) -> None:
-    known, more = ServerIdentity(engine="vllm"), replace(OLD, dtype="bfloat16")
+    little, more = ServerIdentity(engine="vllm"), replace(OLD, dtype="bfloat16")
     folders = [tmp_path / name for name in ("a", "b")]
-    for folder, identity in zip(folders, (known, more), strict=True):
+    for folder, identity in zip(folders, (little, more), strict=True):
         ServerRecord(Store.at(folder)).record(SPEC, identity, START)
     a, b = (Path(Store.at(folder).servers(SPEC.fingerprint).path) for folder in folders)
     for path in b.iterdir():

@@ -237,7 +237,9 @@ def test_different_benchmarks_are_refused() -> None:
     with pytest.raises(ScoringError, match=r"a is of videomme and b of videomme_v2: .* differ"):
         compare(A, other)
     same_metric = [replace(row, benchmark="longvideobench_val") for row in B]
-    with pytest.raises(ScoringError, match=r"b of longvideobench_val: .* others; compare"):
+    with pytest.raises(
+        ScoringError, match=r"b of longvideobench_val: .* different questions; compare"
+    ):
         compare(A, same_metric)
 
 

@@ -120,8 +120,8 @@ class ServerRecord:
         others = [server for server in seen if server is not recorded]
         model = _fingerprint(spec)
         if is_stored and [current, *others] != self._read(model):
-            known = _IDENTITY.dump_python(current.identity, mode="json", exclude_none=True)
-            content = {"model": spec.name, "identity": known}
+            identified = _IDENTITY.dump_python(current.identity, mode="json", exclude_none=True)
+            content = {"model": spec.name, "identity": identified}
             append_record(self._store.servers(model), current.key, content, now)
         self._seen[model] = [current, *others]
 

@@ -201,17 +201,17 @@ class Snapshot:
         """
         try:
             stored = self._stored_questions()
-            known = None if stored else self.source.known_questions()
+            declared = None if stored else self.source.known_questions()
         except NotReadyError:
             raise
         except VideoMMEError as error:
             raise NotReadyError(str(error)) from error
-        if stored is None and known is None:
+        if stored is None and declared is None:
             name = self._benchmark.name
             raise NotReadyError(
                 f"{name}: its questions have not been built yet; materialize {name}/questions"
             )
-        return stored or group_by_video(known or ())
+        return stored or group_by_video(declared or ())
 
     def _stored_questions(self) -> Questions | None:
         benchmark = self._benchmark
@@ -305,10 +305,10 @@ class Snapshot:
                 self._content_hashes[video_id] = error
             except VideoMMEError as error:
                 self._content_hashes[video_id] = NotReadyError(str(error))
-        found = self._content_hashes[video_id]
-        if isinstance(found, NotReadyError):
-            raise found
-        return found
+        content = self._content_hashes[video_id]
+        if isinstance(content, NotReadyError):
+            raise content
+        return content
 
     def _find_content_hash(self, video_id: str) -> str:
         stored = self.names("videos").fingerprints(None, video_id)

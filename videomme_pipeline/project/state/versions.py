@@ -69,7 +69,7 @@ class Versions:
     is_stored: Callable[[str, str, str], bool] = lambda *_: False
     blind_for: Callable[[Evaluation], Evaluation | None] = lambda _: None
     _known: dict[Hashable, str] = field(default_factory=dict, init=False)
-    """What was computed before, because several stages need the same fingerprints."""
+    """The values that were computed before, because several stages need the same fingerprints."""
 
     def video(self, video_id: str) -> str:
         """Fingerprint of a video's row: its content, its subtitle file and its clip."""
@@ -172,7 +172,7 @@ class Versions:
         return self._known[key]
 
     def _response_settings(self, evaluation: Evaluation) -> Sequence[str]:
-        """What the responses of all videos depend on, once per record of the current server."""
+        """All that the responses of every video depend on, once per record of the current server."""
         key = ("response settings", evaluation.name)
         if key not in self._known:
             self._known[key] = " ".join(
