@@ -25,7 +25,7 @@ demo-offline: .venv/installed ## Run the demo with local files only: drawn video
 	@VIDEOMME_CONFIGURATION=assets/offline VIDEOMME_DATA=data/offline \
 	  $(BIN)/videomme run --benchmark smoke --benchmark smoke_v2
 
-cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Slurm or two workers, PostgreSQL and S3 on this machine
+cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Dask with Slurm or two workers, PostgreSQL and S3 on this machine
 	@$(BIN)/python -m perf.cluster_demo
 
 ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
@@ -80,10 +80,10 @@ docs: .venv/installed-dev ## Build the documentation site into site/ and check i
 # With rfc3987-syntax, jsonschema builds a grammar in each process that draws a chart (2.5 s of CPU).
 lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra demo --group build --output-file requirements.lock
-	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra decord --extra postgres --extra s3 \
+	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra cluster --extra decord --extra postgres --extra s3 \
 	  --group build --group dev --no-emit-package rfc3987-syntax --no-emit-package lark \
 	  --constraint requirements.lock --output-file requirements-dev.lock
-	$(UV_COMPILE) --extra kubernetes --extra postgres --extra s3 --group build \
+	$(UV_COMPILE) --extra cluster --extra kubernetes --extra postgres --extra s3 --group build \
 	  --constraint requirements.lock --output-file deploy/requirements.lock
 
 TAG = v$(shell $(BIN)/python -m hatchling version)

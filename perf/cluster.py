@@ -1,12 +1,12 @@
-"""Cost of a cluster: overhead per task, and frames from its workers against local children.
+"""Cost of Dask: overhead per task, and frames from its workers against local children.
 
     python -m perf.cluster [--quick] [--json] [--workers 2] [--clip NAME]
 
-The workers of one task at a time are processes of this machine. They and a local pool of as many
-children take turns on the same tasks, after one turn that is not counted. The least time of
-all turns is reported, because other work on the machine only adds time. The first part runs tasks
-that do nothing. The second part extracts 64 frames from each of several copies of a clip. Its CPU
-time is that of all processes of the way, and depends less on other work than wall time does.
+A scheduler and workers of one task at a time are processes of this machine. They and a local pool
+of as many children take turns on the same tasks, after one turn that is not counted. The least time
+of all turns is reported, because other work on the machine only adds time. The first part runs
+tasks that do nothing. The second part extracts 64 frames from each of several copies of a clip. Its
+CPU time is that of all processes of the way, and depends less on other work than wall time does.
 """
 
 import argparse
@@ -23,10 +23,11 @@ import psutil
 
 from tests.support.child_tasks import double
 from tests.support.clips import CLIPS, QUICK, clip
-from tests.support.folder_workers import folder_workers
+from tests.support.dask_workers import dask_workers
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, Workers, run_tasks
 from videomme_pipeline.storage.layout import Store
 
 TASKS = 500
@@ -85,10 +86,12 @@ def measure(
     """Seconds of both ways, and what follows from them."""
     with (
         tempfile.TemporaryDirectory() as name,
-        folder_workers(Path(name) / "runs", workers) as started,
+        dask_workers(Path(name) / "dask", workers) as started,
         started.run() as cluster,
     ):
-        processes = [psutil.Process(process.pid) for process in started.processes]
+        processes = [
+            psutil.Process(process.pid) for process in (*started.processes, started.scheduler)
+        ]
         ways = {
             "local": Way(LocalWorkers(workers)),
             "cluster": Way(cluster, processes),

@@ -1,9 +1,9 @@
-"""The smoke benchmark on a cluster on this machine: Slurm or two workers, PostgreSQL and S3.
+"""The smoke benchmark on Dask on this machine: Slurm jobs or two workers, PostgreSQL and S3.
 
     python -m perf.cluster_demo [--quick] [--no-slurm] [--folder FOLDER]
 
-Whatever is not installed is left out: without Slurm, which needs root here, two workers are started
-that watch a folder, without PostgreSQL, runs and answers are in SQLite, and without SeaweedFS,
+Whatever is not installed is left out: without Slurm, which needs root here, a scheduler with two
+workers is started, without PostgreSQL, runs and answers are in SQLite, and without SeaweedFS,
 tables are files. Data and logs are written to FOLDER, by default a temporary folder. The commands
 and the evaluations are those of `make demo-offline`.
 """
@@ -22,7 +22,7 @@ import yaml
 
 from tests.support import s3_server
 from tests.support.commands import VIDEOMME, environment_of
-from tests.support.folder_workers import folder_workers
+from tests.support.dask_workers import dask_workers
 from tests.support.paths import ROOT
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.slurm import CAN_RUN, slurm
@@ -85,16 +85,19 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool, uses_slurm: b
 
 def start_cluster(folder: Path, stack: ExitStack, *, uses_slurm: bool) -> dict[str, Any]:
     """The content of `cluster.yaml` for a started cluster. Sets the variables of its commands."""
-    runs = folder / "runs"
     if uses_slurm:
         print("Slurm: started with one node; two jobs work on videos")
         (services := folder / "slurm").mkdir(exist_ok=True)
         os.environ.update(stack.enter_context(slurm(services)))
-        jobs = {"cores": 1, "memory": "4GB", "jobs": 2}
-        return {"kind": "slurm", "folder": str(runs), **jobs}
-    print("Slurm: left out, or not installed, or you are not root; two workers watch a folder")
-    stack.enter_context(folder_workers(runs))
-    return {"kind": "folder", "folder": str(runs)}
+        return {
+            "cluster": "dask_jobqueue.SLURMCluster",
+            "scale": {"jobs": 2},
+            "arguments": {"cores": 1, "memory": "4GB", "interface": "lo"},
+            "folder": str(folder / "cluster"),
+        }
+    print("Slurm: left out, or not installed, or you are not root; Dask has two workers")
+    cluster = stack.enter_context(dask_workers(folder / "dask"))
+    return {"scheduler": cluster.address}
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
-from videomme_pipeline.cluster.slurm import SlurmSpec
+from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation.folder import read_configuration
@@ -153,7 +153,7 @@ def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
 
 OTHER_FILES: Mapping[str, type[Spec]] = {
     "storage.yaml": StorageSpec,
-    "cluster.yaml": SlurmSpec,
+    "cluster.yaml": DaskSpec,
     "runs.yaml": RunsSpec,
 }
 

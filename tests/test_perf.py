@@ -64,5 +64,5 @@ def test_the_cluster_demo_runs_without_slurm() -> None:
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=MAX_SECONDS
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "two workers watch a folder" in done.stdout
+    assert "Dask has two workers" in done.stdout
     assert "Everything is fresh." in done.stderr

@@ -28,7 +28,7 @@ wrong = videomme_barn:NUMBER
 GROUPS = {
     plugins.BENCHMARKS: {"smoke", "smoke_v2"},
     plugins.MODELS: {"embedded"},
-    plugins.WORKERS: {"folder", "slurm"},
+    plugins.WORKERS: {"dask"},
     plugins.SERVERS: {"local"},
     plugins.LOCKS: {"postgresql"},
 }

@@ -25,9 +25,9 @@ One question travels through the packages in this order, and imports point the s
 
 Three companions add what not every user needs:
 
-    cluster      workers on other machines, Slurm jobs, and locks that several machines share
+    cluster      workers of Dask on other machines, and locks that several machines share
     demo         drawn videos with questions, and a small model that reads them
-    serving      inference engines that a run starts, watches and stops, here or in Slurm jobs
+    serving      inference engines that a run starts, watches and stops
 
 Every error derives from `VideoMMEError`. Importing this package is cheap: a public name is imported
 from its module when it is first used.

@@ -12,6 +12,7 @@ from videomme_pipeline.errors import MissingExtraError
 EXTRAS = {
     "alerts": ("apprise",),
     "charts": ("altair", "pandas", "vl_convert"),
+    "cluster": ("cryptography", "dask_jobqueue", "distributed"),
     "decord": ("decord",),
     "demo": ("onnxruntime", "rapidocr", "xllamacpp"),
     "kubernetes": ("dagster_k8s",),

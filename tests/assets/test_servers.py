@@ -11,7 +11,6 @@ import yaml
 
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, WriteProject, WriteServed
-from tests.support.slurm import CAN_RUN, jobs, slurm
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ModelError
@@ -129,25 +128,3 @@ def test_a_run_starts_servers_only_to_ask_them(
     stored_file(project.store, "responses", "videomme", "served", "002").unlink()
     assert refresh_project(project, instance, ["served"]).not_fresh == []
     assert not logs.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
-def test_a_run_starts_slurm_jobs_only_to_ask_their_servers(
-    write_project: WriteProject,
-    root: Path,
-    instance: dg.DagsterInstance,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with slurm(tmp_path_factory.mktemp("slurm")) as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        project = write_managed(write_project, root, slurm={"cores": 1, "memory": "1GB"})
-        assert "videomme/responses" in stale(project)
-        assert jobs(ended=True) == []
-        assert refresh_project(project, instance, ["served"]).not_fresh == []
-        assert len(jobs(ended=True)) == 2
-        assert jobs() == []
-        (label,) = labels(project)
-        assert f'"model":"{root}"' in str(label)

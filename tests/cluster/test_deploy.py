@@ -24,7 +24,7 @@ from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
 
 DEPLOY = ROOT / "deploy"
-EXTRAS = ("kubernetes", "postgres", "s3")
+EXTRAS = ("cluster", "kubernetes", "postgres", "s3")
 PINNED = re.compile(r"^([a-z0-9._-]+)==(\S+)", re.MULTILINE)
 
 

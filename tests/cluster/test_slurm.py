@@ -1,12 +1,13 @@
-"""Workers as real Slurm jobs: they run tasks, get no keys, and replace canceled jobs."""
+"""Workers of Dask in real Slurm jobs: they run tasks, get no keys, and ended jobs are replaced."""
 
 import os
 import re
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,11 +15,12 @@ import pytest
 from tests.support.child_tasks import double, log_and_wait
 from tests.support.dagster_ui import wait_until
 from tests.support.slurm import CAN_RUN, jobs, slurm
-from videomme_pipeline.cluster import queue
-from videomme_pipeline.cluster import slurm as slurm_module
-from videomme_pipeline.cluster.slurm import LOGS, SlurmSpec
+from videomme_pipeline.cluster import dask as dask_module
+from videomme_pipeline.cluster.dask import LOGS, DaskSpec
+from videomme_pipeline.cluster.tasks import versions
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import Workers, run_tasks
 from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [
@@ -26,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root"),
 ]
 
-SLURM = {"cores": 1, "memory": "1GB", "jobs": 2}
+ARGUMENTS = {"cores": 1, "memory": "1GB", "interface": "lo"}
 MINUTE = TaskLimits(seconds=60)
 
 
@@ -39,10 +41,19 @@ def _slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+def slurm_spec(count: int = 2, max_wait_minutes: int = 10, **arguments: Any) -> DaskSpec:
+    return DaskSpec(
+        cluster="dask_jobqueue.SLURMCluster",
+        scale={"jobs": count},
+        arguments=ARGUMENTS | arguments,
+        max_wait_minutes=max_wait_minutes,
+    )
+
+
 @contextmanager
-def slurm_workers(folder: Path, **slurm: object) -> Iterator[Workers]:
+def slurm_workers(folder: Path, count: int = 2, **arguments: Any) -> Iterator[Workers]:
     folder.mkdir()
-    with SlurmSpec.model_validate(SLURM | slurm).connect(folder, ignore) as workers:
+    with slurm_spec(count, **arguments).connect(folder, ignore) as workers:
         yield workers
 
 
@@ -50,42 +61,29 @@ def slurm_workers(folder: Path, **slurm: object) -> Iterator[Workers]:
 def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_module, "REPLACE_SECONDS", 0)
+    monkeypatch.setattr(dask_module, "REPLACE_SECONDS", 0)
     with slurm_workers(tmp_path / "shared") as workers:
+        assert jobs() == []
         values = run_tasks(double, range(20), workers=workers, limits=MINUTE)
         assert {result.task: result.value for result in values} == {n: 2 * n for n in range(20)}
         environments = environments_of_jobs()
         assert environments
         assert not [environment for environment in environments if "canary" in environment.values()]
-        results = run_tasks(log_and_wait, _tasks(tmp_path, 10), workers=workers, limits=MINUTE)
+        wait_until(lambda: len(workers.problems()) == 2)
+        results = run_tasks(log_and_wait, _tasks(tmp_path, 30), workers=workers, limits=MINUTE)
         next(results)
         subprocess.run(["scancel", jobs()[0]], check=True)
-        assert len([result.result() for result in results]) == 9
+        assert len([result.result() for result in results]) == 29
         # The canceled job had one task in progress, which another job did.
-        assert 10 <= len((tmp_path / "log").read_text().split()) <= 11
-        assert len(jobs()) == 2
-    assert jobs() == []
-
-
-@pytest.mark.usefixtures("_slurm")
-def test_the_number_of_jobs_follows_the_tasks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slurm_module, "IDLE_SECONDS", 3)
-    monkeypatch.setattr(slurm_module, "REPLACE_SECONDS", 0)
-    with slurm_workers(tmp_path / "shared") as workers:
-        assert jobs() == []
-        list(run_tasks(double, [1], workers=workers, limits=MINUTE))
-        assert len(jobs()) == 1
-        list(run_tasks(log_and_wait, _tasks(tmp_path, 16), workers=workers, limits=MINUTE))
-        assert len(jobs()) == 2
-        wait_until(lambda: jobs() == [], seconds=30)
-        list(run_tasks(double, [1], workers=workers, limits=MINUTE))
+        assert 30 <= len((tmp_path / "log").read_text().split()) <= 31
+        assert len(jobs(ended=True)) == 3
+    wait_until(lambda: jobs() == [], seconds=30)
+    assert list((tmp_path / LOGS).glob("*.err"))
 
 
 @pytest.mark.usefixtures("_slurm")
 def test_waiting_jobs_of_an_ended_run_are_canceled(tmp_path: Path) -> None:
-    with slurm_workers(tmp_path / "shared", jobs=9) as workers:
+    with slurm_workers(tmp_path / "shared", 9) as workers:
         results = run_tasks(log_and_wait, _tasks(tmp_path, 30), workers=workers, limits=MINUTE)
         next(results)
         assert len(jobs()) == 9
@@ -96,44 +94,59 @@ def test_waiting_jobs_of_an_ended_run_are_canceled(tmp_path: Path) -> None:
 class Stopped:
     """A run of one task on Slurm jobs that cannot work: its messages, and its error."""
 
-    def __init__(self, folder: Path, **slurm: object) -> None:
+    def __init__(self, folder: Path, max_wait_minutes: int = 10, **arguments: Any) -> None:
         self.messages: list[str] = []
         self.logs = folder / LOGS
         (folder / "shared").mkdir(parents=True)
-        spec = SlurmSpec.model_validate(SLURM | slurm)
+        spec = slurm_spec(2, max_wait_minutes, **arguments)
+        began = time.monotonic()
         with (
             pytest.raises(ClusterError) as raised,
             spec.connect(folder / "shared", self.messages.append) as workers,
         ):
             list(run_tasks(double, [1], workers=workers, limits=MINUTE))
+        self.seconds = time.monotonic() - began
         self.error = str(raised.value)
 
 
 @pytest.mark.usefixtures("_slurm")
 def test_jobs_that_fail_at_once_end_the_run_with_their_reason_and_logs(tmp_path: Path) -> None:
     prologue = ["echo the module python/9 is unknown >&2", "exit 3"]
-    stopped = Stopped(tmp_path, prologue=prologue)
-    failure = r"job \d+_\d: failed \(NonZeroExitCode\), its log ends with: .*python/9 is unknown"
+    stopped = Stopped(tmp_path, job_script_prologue=prologue)
+    failure = r"job \d+: failed \(NonZeroExitCode\), its log ends with: .*python/9 is unknown"
     assert re.search(failure, stopped.error)
     assert any(re.search(failure, message) for message in stopped.messages)
     assert f"all logs are in {stopped.logs}" in stopped.error
-    assert list(stopped.logs.glob("*.log"))
+    assert list(stopped.logs.glob("*.err"))
 
 
 @pytest.mark.usefixtures("_slurm")
 @pytest.mark.parametrize(
-    ("slurm", "error"),
+    ("arguments", "error"),
     [
-        ({"queue": "nosuch"}, "rejects the job (.*[Ii]nvalid partition"),
-        ({"memory": "900GB"}, "rejects the job"),
+        ({"queue": "nosuch"}, r"rejects the job \(.*[Ii]nvalid partition"),
+        ({"memory": "900GB"}, r"rejects the job \("),
     ],
 )
 def test_a_job_that_slurm_rejects_ends_the_run_before_it_starts(
-    tmp_path: Path, slurm: dict[str, object], error: str
+    tmp_path: Path, arguments: dict[str, Any], error: str
 ) -> None:
-    assert re.search(error.replace("job (", r"job \("), Stopped(tmp_path, **slurm).error)
+    assert re.search(error, Stopped(tmp_path, **arguments).error)
     with pytest.raises(ClusterError):
-        SlurmSpec.model_validate(SLURM | slurm).check_jobs()
+        slurm_spec(**arguments).check_jobs()
+
+
+@pytest.mark.usefixtures("_slurm")
+def test_slurm_names_a_folder_that_job_scripts_cannot_contain(tmp_path: Path) -> None:
+    error = Stopped(tmp_path / "a folder").error
+    assert re.search(r"rejects the job \(Invalid directive .*folder/logs/videomme", error)
+
+
+@pytest.mark.usefixtures("_slurm")
+def test_the_check_of_jobs_returns_the_words_of_slurm_and_starts_none() -> None:
+    words = str(slurm_spec().check_jobs())
+    assert re.match(r"runs start dask_jobqueue.SLURMCluster; Job \d+ to start at", words)
+    assert jobs(ended=True) == []
 
 
 @pytest.mark.usefixtures("_slurm")
@@ -142,22 +155,22 @@ def test_a_run_says_why_jobs_wait_and_ends_after_a_limit(tmp_path: Path) -> None
     subprocess.run(command, check=True, capture_output=True)
     stopped = Stopped(tmp_path, max_wait_minutes=1)
     assert "pending (Resources)" in stopped.messages[-1]
-    assert "no worker for 1 minutes" in stopped.error
+    assert "no worker for 1 minute (Slurm jobs: " in stopped.error
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_a_job_of_another_version_or_without_the_folder_ends_the_run_with_the_reason(
+def test_a_job_of_another_version_ends_the_run_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed = {**queue.versions(), "av": "1.0"}
-    with monkeypatch.context() as patch:
-        patch.setattr(queue, "versions", lambda: changed)
-        assert "not 1.0; install the versions" in Stopped(tmp_path / "a").error
-    folder, python = tmp_path / "b", tmp_path / "python"
-    hide = f"mount -t tmpfs none {folder}/shared && exec {sys.executable} $*"
-    python.write_text(f'#!/bin/sh\nexec unshare --mount sh -c "{hide}"\n')
-    python.chmod(0o755)
-    assert "no run has the folder" in Stopped(folder, python=str(python)).error
+    monkeypatch.setattr(dask_module, "versions", lambda: {**versions(), "av": "1.0"})
+    assert "not 1.0; install the versions" in Stopped(tmp_path).error
+
+
+@pytest.mark.usefixtures("_slurm")
+def test_a_scheduler_that_jobs_cannot_reach_is_in_their_logs(tmp_path: Path) -> None:
+    options = {"contact_address": "tls://127.0.0.1:9"}
+    stopped = Stopped(tmp_path, scheduler_options=options, death_timeout=2)
+    assert re.search(r"job \d+: failed .*log ends with: .*Timed out starting", stopped.error)
 
 
 def environments_of_jobs() -> list[dict[str, str]]:

@@ -24,7 +24,6 @@ from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.reporter import ShownVersions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.stages.chain import chain
@@ -367,14 +366,21 @@ def own_project(root: Path, videos: Mapping[str, bytes], *names: str, **model: A
     for path in (folder / "benchmarks", folder / "evaluations", data):
         path.mkdir(parents=True, exist_ok=True)
     rows = [
-        {"video": f"{name}.mp4", "question": f"What is {number}?"}
+        {"question_id": str(number), "video": f"{name}.mp4", "question": f"What is {number}?"}
         | {"options": ["Red", "Blue"], "answer": "A"}
         for number, name in enumerate(videos)
     ]
     for name, content in videos.items():
         (data / f"{name}.mp4").write_bytes(content)
     (data / "questions.json").write_text(json.dumps(rows))
-    write_declaration(folder, "own", data)
+    columns = ("question_id", "video", "question", "options", "answer")
+    declaration = {
+        "title": "Own",
+        "folder": str(data),
+        "annotations": "questions.json",
+        "columns": {name: name for name in columns},
+    }
+    (folder / "benchmarks" / "own.yaml").write_text(yaml.safe_dump(declaration))
     (folder / "benchmarks.yaml").write_text("{}")
     (folder / "models.yaml").write_text(yaml.safe_dump({"served": model}))
     evaluation = {"benchmark": "own", "model": "served", "sampling": "uniform_n-2"}
@@ -392,7 +398,7 @@ def test_the_longest_names_are_stored_also_when_they_fail_lack_answers_or_are_da
     project = own_project(tmp_path, videos, LONGEST_NAME, **served)
     failed = refresh_project(project, instance, [LONGEST_NAME]).not_fresh
     reasons = {state.stage.name: state.reason for state in failed}
-    assert "cannot be opened" in reasons["videos"], reasons
+    assert "no video that can be opened" in reasons["videos"], reasons
 
     server.faults = always(Fault.SERVER_ERROR)
     project = own_project(tmp_path, {LONGEST_ID: intact}, LONGEST_NAME, **served)

@@ -36,7 +36,7 @@ def score(path: Path, rows: list[dict[str, Any]], annotations: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "difference"),
     [
         (lambda row: row | {"answer": "A"}, "the answer is A, and C in the dataset"),
         (lambda row: row | {"options": row["options"][::-1]}, "the options are others"),
@@ -47,7 +47,7 @@ def test_the_key_of_the_dataset_counts_and_a_note_lists_the_row(
     tmp_path: Path,
     annotations: Path,
     change: Callable[[dict[str, Any]], dict[str, Any]],
-    said: str,
+    difference: str,
 ) -> None:
     rows = [row | {"prediction": row["answer"]} for row in DATASET]
     rows[1] = change(rows[1])
@@ -57,7 +57,7 @@ def test_the_key_of_the_dataset_counts_and_a_note_lists_the_row(
     (note,) = [note for note in report.notes if "differ from the dataset" in note]
     assert note.startswith("1 rows differ")
     assert "row 2 (002-1): " in note
-    assert said in note
+    assert difference in note
     document = videomme(
         "score", str(tmp_path / "rows.json"), "--annotations", str(annotations), "--json"
     ).json

@@ -12,7 +12,7 @@ from tests.support.paths import GOLDEN
 from tests.support.small_files import MEGABYTE, SMALL_FILES
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
-from videomme_pipeline.processes.children import Child
+from videomme_pipeline.processes.children import Child, TaskLimits
 
 RESULTS = GOLDEN / "results"
 
@@ -43,7 +43,7 @@ def test_a_small_file_costs_little(tmp_path: Path, child: Child, name: str) -> N
     path = tmp_path / "results.json"
     path.write_bytes(SMALL_FILES[name]())
     assert path.stat().st_size <= MEGABYTE
-    seconds, megabytes = child.run(cost_of, path, time_limit_seconds=120)
+    seconds, megabytes = child.run(cost_of, path, TaskLimits(seconds=120))
     assert seconds <= 5
     assert megabytes <= 500
 

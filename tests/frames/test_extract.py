@@ -23,7 +23,8 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, ext
 from videomme_pipeline.frames.sampling import Limit, Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.frames.show import show_frames
-from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, run_tasks
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.probe import content_hash

@@ -8,7 +8,6 @@ import ast
 import io
 import json
 import re
-import subprocess
 import wave
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,12 +20,10 @@ import pytest
 from PIL import Image
 
 from tests.support.builders import write_video
-from tests.support.dagster_ui import wait_until
 from tests.support.made_up_requests import request, videos
 from tests.support.paths import ROOT
 from tests.support.real_vllm import VllmServer, is_installed, running_vllm
-from tests.support.servers import is_answering, server_at
-from tests.support.slurm import CAN_RUN, jobs, slurm
+from tests.support.servers import server_at
 from videomme_pipeline.errors import ModelError, Status
 from videomme_pipeline.frames.cache import Frame, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -480,26 +477,3 @@ def test_a_replica_that_is_killed_in_the_middle_of_a_run_loses_no_answer(
     assert len(responses) == len({response.question_id for response in responses}) == 60
     assert [response.error for response in responses if response.error] == []
     assert {response.warning for response in responses} == {None}
-
-
-@pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
-async def test_vllm_in_a_slurm_job_answers_again_after_the_job_was_canceled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = tmp_path / "slurm"
-    cluster.mkdir()
-    with slurm(cluster) as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        job = {"cores": 2, "memory": "6GB"}
-        for served in start(tmp_path, "qwen3_vl", slurm=job):
-            reply = await served.ask(with_frames(4))
-            assert (reply.usage.prompt_tokens or 0) > 4
-            (running,) = jobs()
-            subprocess.run(["scancel", running], check=True)
-            wait_until(lambda: not is_answering(served.urls[0]), seconds=60)  # noqa: B023
-            wait_until(lambda: is_answering(served.urls[0]), seconds=300)  # noqa: B023
-            again = await served.ask(with_frames(4))
-            assert again.usage.prompt_tokens == reply.usage.prompt_tokens
-            assert jobs() != [running]
-        assert jobs() == []

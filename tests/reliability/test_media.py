@@ -29,7 +29,7 @@ from tests.support.builders import (
 from tests.support.paths import ROOT
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import TaskLimits
+from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 from videomme_pipeline.videos.probe import ProbeJob, probe_videos

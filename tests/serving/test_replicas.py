@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -84,27 +83,6 @@ def test_a_replica_that_dies_is_started_again_at_its_address(
     replicas.close()
     psutil.wait_procs(processes, timeout=20)
     assert [process for process in processes if process.is_running()] == []
-
-
-@pytest.mark.slow
-def test_the_time_limit_of_a_start_begins_after_the_queue(tmp_path: Path) -> None:
-    slow, started = tmp_path / "slow", tmp_path / "started"
-    slow.touch()
-    outputs: list[str] = []
-
-    def show(_healthy: int, _total: int, output: str) -> None:
-        outputs.append(output)
-        if len(outputs) == 20:  # twice a second
-            started.touch()
-            slow.unlink()
-
-    (replica,) = start(tmp_path, replicas=1)._replicas
-    launch = replace(replica.launch, started=started)
-    replica.stop()
-    queued = Replicas([launch], weights=str(tmp_path), served_name="mine")
-    queued.wait_until_healthy(8, show)
-    queued.close()
-    assert len(outputs) >= 20
 
 
 @pytest.mark.slow

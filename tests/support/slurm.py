@@ -31,22 +31,19 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 JobRequeue=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-GresTypes=gpu
 ReturnToService=2
 MpiDefault=none
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=8000 Gres=gpu:2 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=8000 State=UNKNOWN
 PartitionName=test Nodes={host} Default=YES State=UP MaxTime=INFINITE
 PartitionName=urgent Nodes={host} State=UP MaxTime=INFINITE PriorityTier=2
 """
-_GPUS = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
-"""Two devices that every machine has stand for GPUs. Slurm only numbers them."""
 
 
 @contextmanager
@@ -55,7 +52,6 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
     for name in ("state", "spool"):
         (folder / name).mkdir()
     file = folder / "slurm.conf"
-    file.with_name("gres.conf").write_text(_GPUS)
     host = socket.gethostname().partition(".")[0]
     port, node_port = free_ports(2)
     file.write_text(_CONFIGURATION.format(host=host, folder=folder, port=port, node_port=node_port))

@@ -12,7 +12,7 @@ from upath import UPath
 
 from tests.support.builders import declare_samples, rotate_mp4, write_audio_only, write_video
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
-from videomme_pipeline.processes.tasks import TaskLimits
+from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.tables import read_rows, write_rows

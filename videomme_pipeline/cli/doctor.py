@@ -44,7 +44,7 @@ def doctor(
     deep: Annotated[
         bool,
         typer.Option(
-            "--deep", help="Also run a task on the cluster, in a Slurm job if it has some."
+            "--deep", help="Also run a task on the cluster, in a job of it if it starts jobs."
         ),
     ] = False,
     as_json: AsJson = False,

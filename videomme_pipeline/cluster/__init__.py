@@ -1,1 +1,1 @@
-"""Cluster: workers that find tasks in a shared folder, Slurm jobs, and locks in PostgreSQL."""
+"""Cluster: workers of Dask, Slurm's words about their jobs, and locks in PostgreSQL."""

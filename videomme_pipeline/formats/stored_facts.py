@@ -18,7 +18,7 @@ _ENDS = ("finish_reason", "stop_reason")
 _ERRORS = ("error", "error_code", "error_info")
 _STATES = ("is_success", "success", "status", *_ENDS)
 _NO_ERROR = {"", "0", "[]", "{}", "false", "nan", "none", "null"}
-_FAILED = {"0", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
+_FAILED = {"0", "abort", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
 COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ERRORS, *_STATES, "doc_hash")
 """The names of these columns."""
 

@@ -40,13 +40,8 @@ from videomme_pipeline.frames.cache import (
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Choice, OnDamage, Sampling
-from videomme_pipeline.processes.tasks import (
-    LocalWorkers,
-    TaskLimits,
-    TaskResult,
-    Workers,
-    run_tasks,
-)
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, TaskResult, Workers, run_tasks
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.storage.publish import scratch_folder

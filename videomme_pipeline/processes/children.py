@@ -38,21 +38,25 @@ class ChildFailedError(VideoMMEError):
     """A task crashed its child process, hung, ran out of memory or raised an unexpected error."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLimits:
+    seconds: float
+    memory_bytes: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Child:
     """A child process that runs one task at a time.
 
-    The process is started for the first task, and again for the next task after it has ended.
+    The process is started for the first task, and again for a task after it has ended or that has
+    another memory limit.
     """
 
-    memory_limit_bytes: int | None = None
     _process: "_Process | None" = field(default=None, init=False)
     _is_closed: bool = field(default=False, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def run(
-        self, function: Callable[[Task], Value], task: Task, *, time_limit_seconds: float
-    ) -> Value:
+    def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> Value:
         """The value of `function(task)`, computed in the child process.
 
         Threads that share the child wait for each other. The time limit of a task begins when the
@@ -63,14 +67,14 @@ class Child:
             VideoMMEError: if the task raised it.
         """
         with self._turn:
-            if self._process is not None and self._process.has_ended:
+            if self._process is not None and not self._process.can_run(limits):
                 self._process.close()
                 self._process = None
             if self._process is None:
-                self._process = _Process(self.memory_limit_bytes)
+                self._process = _Process(limits.memory_bytes)
             if self._is_closed:  # `kill` was called before the process existed
                 self._process.kill()
-            value: Value = self._process.run(function, task, time_limit_seconds)
+            value: Value = self._process.run(function, task, limits.seconds)
             return value
 
     def kill(self) -> None:
@@ -95,6 +99,7 @@ class _Process:
     """
 
     def __init__(self, memory_limit_bytes: int | None) -> None:
+        self._memory_limit_bytes = memory_limit_bytes
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         lifeline, self._lifeline = os.pipe()
         self._connection, connection = Pipe()
@@ -114,9 +119,9 @@ class _Process:
         os.close(lifeline)
         connection.close()
 
-    @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
+    def can_run(self, limits: TaskLimits) -> bool:
+        """True if it has not ended, and has the memory limit."""
+        return self._process.poll() is None and limits.memory_bytes == self._memory_limit_bytes
 
     def run(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> Any:
         """Run one task as `Child.run` does. The process ends if the task has no result."""

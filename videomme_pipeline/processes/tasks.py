@@ -5,7 +5,7 @@ the workers of a cluster. So a decoder that crashes ends its own task and nothin
 rows and names of stored files, never frames.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
 from videomme_pipeline.processes.cores import usable_cores
 
 Task = TypeVar("Task")
@@ -21,14 +21,6 @@ Value = TypeVar("Value")
 
 LOOK_SECONDS = 1.0
 """Seconds between looks at the workers while no task ends."""
-MAX_LOSSES = 3
-"""Number of times that a task is submitted again after the cluster lost the task."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskLimits:
-    seconds: float
-    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +59,7 @@ class Workers(Protocol):
     def executor(self) -> "AbstractContextManager[Submit]":
         """A function that submits a task. Tasks that still run are ended after the block.
 
-        The future of a task that a cluster has lost is canceled.
+        The future of a task that a cluster has lost is canceled, and the task is submitted again.
         """
 
 
@@ -93,22 +85,25 @@ class LocalWorkers:
 
     @contextmanager
     def executor(self) -> Iterator[Submit]:
-        slots = [Slot() for _ in range(self.count)]
-        free = list(slots)
+        children = [Child() for _ in range(self.count)]
+        free = list(children)
 
         def run(function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
-            slot = free.pop()  # there are as many slots as threads
+            child = free.pop()  # there are as many children as threads
             try:
-                return slot.run(function, task, limits)
+                return run_in(child, function, task, limits)
             finally:
-                free.append(slot)
+                free.append(child)
 
         with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
             try:
                 yield lambda function, task, limits: threads.submit(run, function, task, limits)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
-                end_slots(slots)
+                for child in children:
+                    child.kill()
+                for child in children:
+                    child.close()
 
 
 def run_tasks(
@@ -123,30 +118,24 @@ def run_tasks(
     Tasks start in the given order. `function` must be importable by name. An exception in it
     ends only its task. Closing the iterator, or an exception in the caller, ends all tasks.
     """
-    waiting, running = deque(enumerate(tasks)), dict[Future[Any], tuple[int, Task]]()
-    losses: Counter[int] = Counter()
+    waiting, running = deque(tasks), dict[Future[Any], Task]()
     if not tasks:
         return
     with workers.executor() as submit:
         while waiting or running:
             for _ in range(min(len(waiting), workers.room - len(running))):
-                number, task = waiting.popleft()
-                future = submit(function, task, limits)
-                running[future] = number, task
+                task = waiting.popleft()
+                running[submit(function, task, limits)] = task
             done, _ = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
-                number, task = running.pop(future)
-                losses[number] += future.cancelled()
-                if future.cancelled() and losses[number] <= MAX_LOSSES:
-                    waiting.appendleft((number, task))
+                task = running.pop(future)
+                if future.cancelled():
+                    waiting.appendleft(task)
                 else:
                     yield _result(task, future)
 
 
 def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
-    if future.cancelled():
-        problem = f"its cluster lost it {MAX_LOSSES + 1} times; check its workers, then run again"
-        return TaskResult(task=task, error=ChildFailedError(problem))
     if error := future.exception():
         problem = f"it could not be run ({type(error).__name__}: {error})"
         return TaskResult(task=task, error=ChildFailedError(problem))
@@ -157,39 +146,11 @@ def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
 # What an executor uses, here or on another machine.
 
 
-class Slot:
-    """Runs one task at a time, in a child process that is kept for tasks with the same limits."""
-
-    def __init__(self) -> None:
-        self._child: Child | None = None
-        self._has_ended = False
-
-    def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> TaskOutcome:
-        if self._child is None or self._child.memory_limit_bytes != limits.memory_bytes:
-            self.close()
-            self._child = Child(limits.memory_bytes)
-        if self._has_ended:  # perhaps `end` was called before the child existed
-            self._child.kill()
-        try:
-            return self._child.run(function, task, time_limit_seconds=limits.seconds), None
-        except VideoMMEError as error:
-            return None, error
-
-    def end(self) -> None:
-        """Let the running task fail, and all later ones. Other threads may call this."""
-        self._has_ended = True
-        if self._child is not None:
-            self._child.kill()
-
-    def close(self) -> None:
-        """Wait until the child process has ended."""
-        if self._child is not None:
-            self._child.close()
-
-
-def end_slots(slots: Sequence[Slot]) -> None:
-    """End the tasks of all slots, and their child processes."""
-    for slot in slots:
-        slot.end()
-    for slot in slots:
-        slot.close()
+def run_in(
+    child: Child, function: Callable[[Task], Value], task: Task, limits: TaskLimits
+) -> TaskOutcome:
+    """The outcome of a task in a child process."""
+    try:
+        return child.run(function, task, limits), None
+    except VideoMMEError as error:
+        return None, error

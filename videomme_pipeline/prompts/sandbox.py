@@ -16,7 +16,7 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from videomme_pipeline.errors import PromptError
-from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
 
 MAX_TEMPLATE_CHARACTERS = 100_000
 MAX_PROMPT_CHARACTERS = 4_000_000
@@ -25,8 +25,9 @@ MAX_PROMPT_CHARACTERS = 4_000_000
 MAX_SECONDS = 5
 MAX_MEMORY_BYTES = 2 * 1024**3
 """Limits of one text. A large prompt takes milliseconds. The memory includes the libraries."""
-_START_SECONDS = 120
-"""Time for the child to start and import its modules, on a busy machine."""
+_LIMITS = TaskLimits(seconds=MAX_SECONDS, memory_bytes=MAX_MEMORY_BYTES)
+_START_LIMITS = TaskLimits(seconds=120, memory_bytes=MAX_MEMORY_BYTES)
+"""Limits for the child to start and import its modules, on a busy machine."""
 
 VARIABLES = {
     "question": "the question's text",
@@ -124,8 +125,8 @@ def fill_in_child(text: str, values: Mapping[str, Any]) -> str:
     with _child_lock:
         child = _child()
         try:
-            child.run(_fill_task, ("", {}), time_limit_seconds=_START_SECONDS)
-            return child.run(_fill_task, (text, values), time_limit_seconds=MAX_SECONDS)
+            child.run(_fill_task, ("", {}), _START_LIMITS)
+            return child.run(_fill_task, (text, values), _LIMITS)
         except ChildFailedError as error:
             raise PromptError(
                 f"the template needs more than {MAX_SECONDS} s or "
@@ -142,7 +143,7 @@ _child_lock = Lock()
 
 @cache
 def _child() -> Child:
-    return Child(MAX_MEMORY_BYTES)
+    return Child()
 
 
 @cache

@@ -7,9 +7,9 @@ for example under `ulimit -v`.
 from functools import cache
 
 from videomme_pipeline.extras import needs_extra
-from videomme_pipeline.processes.children import Child
+from videomme_pipeline.processes.children import Child, TaskLimits
 
-_TIME_LIMIT_SECONDS = 120.0
+_LIMITS = TaskLimits(seconds=120)
 
 
 def render_svg(vega_lite: str) -> str:
@@ -19,7 +19,7 @@ def render_svg(vega_lite: str) -> str:
         ChildFailedError: if the engine crashed or took too long.
         MissingExtraError: if vl-convert is not installed.
     """
-    return _renderer().run(_render, vega_lite, time_limit_seconds=_TIME_LIMIT_SECONDS)
+    return _renderer().run(_render, vega_lite, _LIMITS)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`serve` of an entry in `models.yaml`, for servers on this machine or in Slurm jobs."""
+"""`serve` of an entry in `models.yaml`, for servers on this machine."""
 
 import os
 import shutil
@@ -23,14 +23,13 @@ from videomme_pipeline.serving.engines import (
     printed_version,
 )
 from videomme_pipeline.serving.replicas import Launch, Replicas, free_ports
-from videomme_pipeline.serving.slurm import ALL_ADDRESSES, ENGINE_PORT, ServerJob
 from videomme_pipeline.serving.weights import find_weights, weights_identity
 
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 class LocalServers(ServeSpec):
-    """Settings for starting the servers of a model on this machine, or in Slurm jobs."""
+    """Settings for starting the servers of a model on this machine."""
 
     kind: Literal["local"] = "local"
     engine: EngineName
@@ -48,8 +47,6 @@ class LocalServers(ServeSpec):
     name, on the PATH."""
     start_seconds: float = Field(default=1800.0, gt=0)
     """Time limit for a server to load the weights."""
-    slurm: ServerJob | None = None
-    """The Slurm job of each replica. Without it, servers run on this machine."""
 
     @property
     def profile(self) -> Profile:
@@ -83,10 +80,7 @@ class LocalServers(ServeSpec):
         self._require_program()
         self._gpus_of_replicas()
         weights = find_weights(self.weights)
-        started = f"runs start {self.replicas} × {self.engine.value} with {weights}"
-        if self.slurm is None:
-            return started
-        return f"{started} as Slurm jobs; {self.slurm.check(self.gpus_per_replica)}"
+        return f"runs start {self.replicas} × {self.engine.value} with {weights}"
 
     def start(
         self, name: str, logs: Path, on_progress: Callable[[int, int, str], None]
@@ -108,9 +102,7 @@ class LocalServers(ServeSpec):
         launches = [
             Launch(
                 title=f"server {number} of model {name}",
-                command=self.command_line(
-                    weights, name, port if self.slurm is None else ENGINE_PORT
-                ),
+                command=self.command_line(weights, name, port),
                 environment={**child_environment(), _GPUS_VARIABLE: visible},
                 port=port,
                 health=self._adapter.health,
@@ -118,12 +110,10 @@ class LocalServers(ServeSpec):
             )
             for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
         ]
-        if self.slurm is not None:
-            launches = [self.slurm.launch(item, self.gpus_per_replica) for item in launches]
         has_names = self._adapter.name_option is not None
         return Replicas(launches, weights=weights, served_name=name if has_names else weights)
 
-    def command_line(self, weights: str, name: str, port: int | str) -> list[str]:
+    def command_line(self, weights: str, name: str, port: int) -> list[str]:
         """The command of one replica that serves `weights` under `name`."""
         engine = self._adapter
         chosen = {
@@ -131,7 +121,7 @@ class LocalServers(ServeSpec):
             engine.revision_option: self.revision,
             engine.gpus_option: self.gpus_per_replica if self.gpus_per_replica > 1 else None,
             engine.device_option: "cuda" if self.gpus_per_replica == 1 else None,
-            engine.host_option: LOOPBACK if self.slurm is None else ALL_ADDRESSES,
+            engine.host_option: LOOPBACK,
             engine.port_option: port,
         }
         return [
@@ -157,12 +147,7 @@ class LocalServers(ServeSpec):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        of_jobs = () if self.slurm is None else self.slurm.programs
-        return (" ".join(self._program), *of_jobs)
-
-    @property
-    def needs_this_machine(self) -> bool:
-        return self.slurm is None
+        return (" ".join(self._program),)
 
     @property
     def _adapter(self) -> Engine:
@@ -174,16 +159,16 @@ class LocalServers(ServeSpec):
         return self.command or self._adapter.command
 
     def _require_program(self, where: str = "") -> None:
-        program = self._program[0]  # nodes may have other programs than this machine
-        if self.slurm is None and shutil.which(program) is None:
+        program = self._program[0]
+        if shutil.which(program) is None:
             raise ModelError(
                 f"{where}the program {program} is not installed; install {self.engine}, or set "
                 "`serve: command` to its path"
             )
 
     def _gpus_of_replicas(self, where: str = "") -> list[str]:
-        """The value of `CUDA_VISIBLE_DEVICES` for each replica. In its jobs, Slurm sets it."""
-        count = self.gpus_per_replica if self.slurm is None else 0
+        """The value of `CUDA_VISIBLE_DEVICES` for each replica."""
+        count = self.gpus_per_replica
         needed = count * self.replicas
         visible = os.environ.get(_GPUS_VARIABLE)
         if visible is not None:

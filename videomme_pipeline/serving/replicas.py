@@ -1,8 +1,7 @@
 """The running servers of one model: equal replicas, each on its own GPUs and port.
 
 A replica that dies is started again on its port, so that the pool of endpoints uses it again. The
-servers are process groups that end with this process. One that runs in a Slurm job is represented
-by the process that submitted the job (`slurm.py`).
+servers are process groups that end with this process.
 """
 
 import os
@@ -27,8 +26,6 @@ MAX_RESTARTS = 5
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 60.0
 """Time before a restart. It doubles with each restart."""
 STOP_SECONDS = 10.0
-LOST = 75
-"""Exit status of a server that Slurm has ended. Such a server is started again at any time."""
 _POLL_SECONDS = 0.5
 _HEALTH_SECONDS = 2.0
 _LOG_TAIL_BYTES = 4096
@@ -41,10 +38,7 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The command, environment, port, health URL and log of one replica.
-
-    A replica in a Slurm job has its place in the queue until the file `started` exists.
-    """
+    """The command, environment, port, health URL and log of one replica."""
 
     title: str
     command: Sequence[str]
@@ -52,7 +46,6 @@ class Launch:
     port: int
     health: str
     log: Path
-    started: Path | None = None
 
 
 class Replica:
@@ -73,16 +66,6 @@ class Replica:
     @property
     def has_ended(self) -> bool:
         return self._group.exit_status is not None
-
-    @property
-    def is_queued(self) -> bool:
-        """True if its Slurm job has not started."""
-        return self.launch.started is not None and not self.launch.started.exists()
-
-    @property
-    def is_lost(self) -> bool:
-        """True if Slurm has ended it, and it will be started again."""
-        return self._group.exit_status == LOST and not self.is_given_up
 
     @property
     def is_given_up(self) -> bool:
@@ -179,19 +162,15 @@ class Replicas:
         of a replica that is not healthy.
 
         Raises:
-            ModelError: if one of them ends, or does not answer within `limit_seconds`, to which
-                the time in a queue of Slurm does not count. All are stopped then.
+            ModelError: if one of them ends, or does not answer within `limit_seconds`. All are
+                stopped then.
         """
         deadline = time.monotonic() + limit_seconds
         with ExitStack() as on_error:
             on_error.callback(self.close)
             while loading := [item for item in self._replicas if not item.is_healthy]:
-                if any(replica.is_lost or replica.is_queued for replica in loading):
-                    deadline = time.monotonic() + limit_seconds
                 if problem := _problem(loading, limit_seconds, time.monotonic() > deadline):
                     raise ModelError(problem)
-                for replica in loading:
-                    replica.keep_running()  # those that were lost
                 count = len(self._replicas)
                 on_progress(count - len(loading), count, loading[0].last_output)
                 time.sleep(_POLL_SECONDS)
@@ -217,7 +196,7 @@ class Replicas:
 
 def _problem(loading: Sequence[Replica], limit_seconds: float, is_late: bool) -> str | None:
     """Why these replicas will not become healthy, or None if they may."""
-    ended = next((item for item in loading if item.has_ended and not item.is_lost), None)
+    ended = next((item for item in loading if item.has_ended), None)
     if ended is not None:
         return f"{ended.exit_report}; correct `serve` in models.yaml"
     if is_late:

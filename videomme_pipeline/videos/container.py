@@ -16,7 +16,7 @@ import numpy as np
 
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.processes.tasks import TaskLimits
+from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.mp4 import (
     has_encrypted_video,

@@ -17,13 +17,8 @@ from videomme_pipeline.benchmarks.locate import FrameFolder, MediaFile, VideoFil
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import canonical_json
-from videomme_pipeline.processes.tasks import (
-    LocalWorkers,
-    TaskLimits,
-    TaskResult,
-    Workers,
-    run_tasks,
-)
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, TaskResult, Workers, run_tasks
 from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import FileState, RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, index_packets, open_video

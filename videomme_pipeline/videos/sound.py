@@ -51,9 +51,8 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
     else:
         return row.wave_file
     try:
-        with closing(Child(memory_limit_bytes=VIDEO_LIMITS.memory_bytes)) as child:
-            task = (path, video_id)
-            sound = child.run(decode_sound, task, time_limit_seconds=VIDEO_LIMITS.seconds)
+        with closing(Child()) as child:
+            sound = child.run(decode_sound, (path, video_id), VIDEO_LIMITS)
     except ChildFailedError as error:
         raise VideoError.from_child(video_id, path, error) from error
     with writing(stored):

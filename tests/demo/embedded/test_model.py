@@ -35,7 +35,7 @@ from videomme_pipeline.demo.smoke.scripts import Scene, Script, scripts
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models.spec import Schedule
 from videomme_pipeline.models.video_llm import Generation, Request, ResponseFailure
-from videomme_pipeline.processes.children import Child
+from videomme_pipeline.processes.children import Child, TaskLimits
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
@@ -147,7 +147,7 @@ def test_text_in_a_picture_is_read_with_its_position() -> None:
     scene = script.scenes[0]
     child = Child()
     (facts,) = child.run(
-        read_pictures, [encode(picture_of(script, scene), 65.0)], time_limit_seconds=120
+        read_pictures, [encode(picture_of(script, scene), 65.0)], TaskLimits(seconds=120)
     )
     child.close()
     described = facts.describe()

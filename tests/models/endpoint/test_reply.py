@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
-from videomme_pipeline.models.endpoint.reply import read_reply, reported_cost, split_reasoning
+from videomme_pipeline.models.endpoint.reply import (
+    frames_warning,
+    read_reply,
+    reported_cost,
+    split_reasoning,
+)
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure, Usage
 
@@ -185,6 +190,46 @@ def test_an_odd_field_that_the_answer_does_not_need_is_unknown(field: str, value
     reply = read_reply(body, SPEC, request())
     assert (reply.text, reply.reasoning, reply.usage) == ("B", None, Usage())
     assert reply.reported_model == (None if field == "model" else "m-1")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (completion({"content": "A"}, finish_reason="error"), FailureKind.SERVER_ERROR),
+        (completion({"content": "A"}, finish_reason="abort"), FailureKind.SERVER_ERROR),
+        (
+            orjson.dumps(
+                {"choices": [{"message": {"content": "A"}, "error": {"code": 502, "message": "x"}}]}
+            ),
+            FailureKind.SERVER_ERROR,
+        ),
+        (
+            completion({"content": "A"}, error={"code": 429, "message": "slow down"}),
+            FailureKind.RATE_LIMITED,
+        ),
+        (b'{"error": {"code": 429, "message": "slow down"}}', FailureKind.RATE_LIMITED),
+        (
+            b'{"error": {"code": "rate_limit_exceeded", "message": "slow down"}}',
+            FailureKind.RATE_LIMITED,
+        ),
+    ],
+)
+def test_a_reply_that_reports_its_own_failure_is_no_answer(
+    content: bytes, kind: FailureKind
+) -> None:
+    with pytest.raises(ResponseFailure) as caught:
+        read_reply(content, SPEC, request())
+    assert caught.value.kind is kind
+    assert caught.value.kind.is_transient
+
+
+def test_an_unknown_finish_reason_is_a_warning_about_a_stored_answer() -> None:
+    reply = read_reply(completion({"content": "A"}, finish_reason="paused"), SPEC, request())
+    assert reply.text == "A"
+    assert "'paused' is unknown" in (frames_warning(SPEC, request(), reply) or "")
+    for reason in ("stop", "length", "STOP", None):
+        reply = read_reply(completion({"content": "A"}, finish_reason=reason), SPEC, request())
+        assert "unknown" not in (frames_warning(SPEC, request(), reply) or "")
 
 
 def test_nul_characters_are_removed() -> None:

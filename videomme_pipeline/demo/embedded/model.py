@@ -40,8 +40,8 @@ from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.processes.children import ChildFailedError
-from videomme_pipeline.processes.tasks import LocalWorkers, Submit, TaskLimits
+from videomme_pipeline.processes.children import ChildFailedError, TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, Submit
 from videomme_pipeline.storage.publish import publish
 
 WEIGHTS = PackageFile(

@@ -21,7 +21,8 @@ from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import LocalWorkers, run_tasks
 
 DRAWING_LIMITS = TaskLimits(seconds=900.0)
 

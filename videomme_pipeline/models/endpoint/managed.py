@@ -65,11 +65,6 @@ class ServeSpec(Spec, ABC):
         """The commands of the user's configuration that `start` runs."""
         return ()
 
-    @property
-    def needs_this_machine(self) -> bool:
-        """True if the servers run on this machine, so that runs must start them in turn."""
-        return True
-
     @abstractmethod
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """Facts about the servers that are known before they run.

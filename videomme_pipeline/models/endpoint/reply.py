@@ -16,7 +16,9 @@ from videomme_pipeline.models.endpoint.endpoints import AnswerConstraint
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.endpoint.reported_errors import (
     MAX_MESSAGE_CHARACTERS,
+    ErrorDetail,
     error_in,
+    failure_in_body,
     is_markup,
     permanent_failure,
 )
@@ -30,6 +32,12 @@ _OTHER_FRAME_TOKENS = 10
 """Maximum tokens for the start, end and time of a frame, if the tokens of the text are unknown."""
 _TOKEN_BYTES = 640
 """Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
+FAILED_ENDS = frozenset(("abort", "aborted", "cancelled", "error", "timeout"))
+"""Finish reasons of a completion that is no answer, whatever its text."""
+_KNOWN_ENDS = frozenset(
+    ("complete", "completed", "content_filter", "end_turn", "eos", "eos_token", "function_call",
+     "length", "max_output_tokens", "max_tokens", "stop", "stop_sequence", "tool_calls")
+)  # fmt: skip
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -54,6 +62,7 @@ class _Message(Fields):
 class _Choice(Fields):
     message: _Message
     finish_reason: OrNone[Text] = None
+    error: OrNone[ErrorDetail] = None
 
 
 class _TokenDetails(Fields):
@@ -81,6 +90,7 @@ class _Completion(Fields):
     service_tier: OrNone[Text] = None
     usage: OrNone[_Usage] = None
     timings: OrNone[_Timings] = None
+    error: OrNone[ErrorDetail] = None
 
 
 class _ConstrainedAnswer(Fields):
@@ -98,11 +108,16 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     try:
         completion = _Completion.model_validate(body)
     except ValidationError as error:
-        reported, _ = error_in(HttpResponse(200, {}, content))
+        reported, code = error_in(HttpResponse(200, {}, content))
         if (permanent := permanent_failure(spec, reported, 200)) is not None:
             raise permanent from error
+        if code is not None:
+            raise failure_in_body(reported, code) from error
         raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
     choice = completion.choices[0]
+    if stated := completion.error or choice.error:
+        code = None if stated.code is None else str(stated.code)
+        raise failure_in_body(stated.message[:MAX_MESSAGE_CHARACTERS], code)
     message = choice.message
     profile = spec.endpoint_profile
     text, thought = split_reasoning(message.text, choice.finish_reason)
@@ -149,10 +164,22 @@ def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | No
 def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
     """A warning if the prompt tokens do not fit the frames that the model should see, or None.
 
-    Also for a video without sound, if the model should hear it.
+    Also for a video without sound, if the model should hear it, and for an unknown finish reason.
     """
-    warnings = (_other_frames_warning(spec, request, reply), _silence_warning(spec, request))
+    warnings = (
+        _other_frames_warning(spec, request, reply),
+        _silence_warning(spec, request),
+        _unknown_end_warning(reply),
+    )
     return "; ".join(filter(None, warnings)) or None
+
+
+def _unknown_end_warning(reply: Reply) -> str | None:
+    """A warning if it is not known whether a completion with this finish reason is complete."""
+    reason = reply.finish_reason
+    if reason is None or reason.lower() in _KNOWN_ENDS:
+        return None
+    return f"the finish_reason {reason!r} is unknown, so the answer may not be complete"
 
 
 def _silence_warning(spec: EndpointSpec, request: Request) -> str | None:
@@ -279,6 +306,8 @@ def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
     reason = reply.finish_reason
     if refusal:
         kind, message = FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS]
+    elif reason is not None and reason.lower() in FAILED_ENDS:
+        kind, message = FailureKind.SERVER_ERROR, f"the completion has the finish_reason {reason}"
     elif reason == "content_filter":
         kind, message = FailureKind.CONTENT_FILTER, "the endpoint withheld the answer"
     elif reply.has_text:

@@ -56,7 +56,7 @@ class ErrorDetail(Fields):
     """An error that an endpoint describes."""
 
     message: Text
-    code: OrNone[Text] = None
+    code: OrNone[Text | int] = None
 
 
 class _ErrorBody(Fields):
@@ -115,6 +115,21 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
     return FailureKind.REJECTED
 
 
+def failure_in_body(message: str, code: str | None) -> ResponseFailure:
+    """The failed attempt that the body of an answer with status 200 reports.
+
+    A proxy puts the status of its own endpoint into `code`.
+    """
+    is_status = code is not None and code.isdecimal() and 400 <= int(code) <= 599
+    kind = kind_of_status(int(code or 0), code) if is_status else FailureKind.SERVER_ERROR
+    if code in _RATE_LIMITS:
+        kind = FailureKind.RATE_LIMITED
+    return ResponseFailure(kind, f"HTTP 200 with error {code}: {message}", status=200)
+
+
+_RATE_LIMITS = frozenset(("rate_limit", "rate_limit_error", "rate_limit_exceeded"))
+
+
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds to wait according to `retry-after-ms` or `Retry-After` (seconds or a date).
 
@@ -142,7 +157,8 @@ def error_in(answer: HttpResponse) -> tuple[str, str | None]:
     """The message and the code in the body of an error, else the start of the body and None."""
     try:
         problem = _ErrorBody.model_validate(orjson.loads(answer.content)).error
-        return problem.message[:MAX_MESSAGE_CHARACTERS], problem.code
+        code = None if problem.code is None else str(problem.code)
+        return problem.message[:MAX_MESSAGE_CHARACTERS], code
     except (orjson.JSONDecodeError, ValidationError):
         moved_to = answer.headers.get("location")
         if moved_to is None and is_markup(answer.content):

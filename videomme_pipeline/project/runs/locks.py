@@ -50,11 +50,6 @@ def local_gpus() -> Resource:
     return Resource(title="the GPUs of this machine", file_stem=_stem("servers", platform.node()))
 
 
-def servers_of(model: str) -> Resource:
-    """The servers that a run starts for a model on other machines."""
-    return Resource(title=f"the servers of model {model}", file_stem=_stem("model", model))
-
-
 def endpoint(url: str, slots: int = 1) -> Resource:
     """A model's endpoint, by its URL."""
     address = url.partition("//")[2]

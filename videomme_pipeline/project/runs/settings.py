@@ -17,7 +17,7 @@ RUNS_FILE = "runs.yaml"
 IN_PROCESS = "dagster.in_process_executor"
 CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
-DEFAULT_KIND = "slurm"
+DEFAULT_KIND = "dask"
 
 SplitStage = Literal["videos", "frames", "subtitles", "prompts", "responses"]
 """A stage with partitions by video."""

@@ -17,7 +17,7 @@ from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
-from videomme_pipeline.project.runs.locks import Locks, local_gpus, servers_of
+from videomme_pipeline.project.runs.locks import Locks, local_gpus
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.responses.response import Response
@@ -158,8 +158,7 @@ class ModelServers:
                 )
             )
 
-        needed = local_gpus() if serve.needs_this_machine else servers_of(spec.name)
-        self._lock.enter_context(self._locks.using(needed))
+        self._lock.enter_context(self._locks.using(local_gpus()))
         try:
             return serve.start(spec.served_name, self._store.server_logs, show)
         except BaseException:

@@ -14,7 +14,8 @@ from videomme_pipeline.errors import Finding, Status, VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
-from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import Workers, run_tasks
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.progress import StageProgress

@@ -1,7 +1,5 @@
-"""Tasks in a folder, and real workers: same results, limits and errors as on one machine."""
+"""Real workers of Dask: same results, limits and errors of tasks as on one machine."""
 
-import os
-import pickle
 import random
 import re
 import signal
@@ -15,35 +13,38 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import dask
 import psutil
 import pytest
 import yaml
+from distributed import Security
 
 from tests.support import s3_server
 from tests.support.builders import write_video
 from tests.support.child_tasks import (
     double,
     environment_of_a_child,
+    kill_worker,
     log_and_wait,
     misbehave,
     wait_for_pids,
     write_pid,
 )
 from tests.support.dagster_ui import wait_until
-from tests.support.folder_workers import FolderWorkers, folder_workers, start_worker
+from tests.support.dask_workers import DaskProcesses, dask_workers
 from tests.support.paths import ROOT
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.cluster import queue, worker
-from videomme_pipeline.cluster import workers as cluster_module
-from videomme_pipeline.cluster.worker import Worker
-from videomme_pipeline.cluster.workers import FolderSpec
+from videomme_pipeline.cluster import dask as dask_module
+from videomme_pipeline.cluster import tasks
+from videomme_pipeline.cluster.dask import DaskSpec
+from videomme_pipeline.cluster.tasks import run_on_worker
 from videomme_pipeline.errors import ClusterError, Status
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
+from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.tasks import Workers, run_tasks
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.upkeep.doctor import examine
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
@@ -56,102 +57,14 @@ slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FolderWorkers]:
-    with folder_workers(tmp_path_factory.mktemp("cluster") / "runs") as workers:
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
+    with dask_workers(tmp_path_factory.mktemp("cluster") / "runs") as workers:
         yield workers
-
-
-@pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
-    """The folder of a run with 50 tasks."""
-    (folder := tmp_path / "runs" / "run").mkdir(parents=True)
-    queue.create_run(folder)
-    for number in range(50):
-        call = pickle.dumps((double, number))
-        queue.put(folder / queue.TASKS / f"{number:08}", pickle.dumps((MINUTE, call)))
-    return folder
-
-
-def test_each_task_is_claimed_by_one_of_many_racing_workers(run_folder: Path) -> None:
-    claims: list[str] = []
-    start = threading.Barrier(8)
-
-    def claim_all(name: str) -> None:
-        racing = Worker(run_folder, 1, name)
-        start.wait()
-        while claim := racing.claim():
-            claims.append(claim[0])
-
-    threads = [threading.Thread(target=claim_all, args=[f"w{n}"]) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(claims) == [f"{number:08}" for number in range(50)]
-
-
-def test_a_rename_that_nfs_reports_as_failed_is_a_claim(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rename = Path.rename
-
-    def repeated(self: Path, target: Path) -> Path:
-        rename(self, target)
-        raise FileNotFoundError(self)
-
-    monkeypatch.setattr(Path, "rename", repeated)
-    claim = Worker(run_folder, 1).claim()
-    assert claim is not None
-    assert claim[0] == "00000000"
-
-
-def test_an_outcome_that_cannot_be_stored_puts_the_task_back(run_folder: Path) -> None:
-    claim = (unlucky := Worker(run_folder, 1)).claim()
-    assert claim is not None
-    (run_folder / queue.OUTCOMES).rmdir()
-    (run_folder / queue.OUTCOMES).touch()
-    unlucky.store(claim[0], (b"", None))
-    assert claim[0] in queue.names_in(run_folder / queue.TASKS)
-    assert queue.names_in(run_folder / queue.CLAIMED) == []
-
-
-def test_a_run_whose_machine_died_is_left_and_its_tasks_are_put_back(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "SILENT_RUN_SECONDS", 2 * queue.BEAT_SECONDS)
-    assert not Worker(run_folder, 1).work()
-    tasks = len(queue.names_in(run_folder / queue.TASKS))
-    assert 0 < tasks + len(queue.names_in(run_folder / queue.OUTCOMES)) == 50
-    assert queue.names_in(run_folder / queue.WORKERS) == []
-
-
-def test_a_worker_works_for_no_other_user(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run_folder.stat().st_mode & 0o077 == 0
-    assert worker._runs_in(run_folder.parent) == [run_folder]
-    monkeypatch.setattr(os, "geteuid", lambda: -1)
-    assert worker._runs_in(run_folder.parent) == []
-
-
-def test_an_idle_worker_ends(run_folder: Path) -> None:
-    for number in range(48):
-        (run_folder / queue.TASKS / f"{number:08}").unlink()
-    assert Worker(run_folder, 2).work(idle_seconds=0.1)
-    outcomes = [path.read_bytes() for path in sorted((run_folder / queue.OUTCOMES).iterdir())]
-    assert [pickle.loads(pickle.loads(outcome)[0]) for outcome in outcomes] == [96, 98]
-    assert queue.names_in(run_folder / queue.WORKERS) == []
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    started = start_worker(tmp_path / "other")
-    assert started.wait(timeout=60) == 1
-    assert "where all workers can read it" in (tmp_path / "workers.log").read_text()
 
 
 @slow
 def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_tasks(
-    two_workers: FolderWorkers, monkeypatch: pytest.MonkeyPatch
+    two_workers: DaskProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = ["a", "crash", "raise", "eat", "b"]
     with two_workers.run() as workers:
@@ -172,11 +85,11 @@ def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_tasks(
 
 @slow
 def test_closing_the_iterator_ends_the_children_of_workers(
-    two_workers: FolderWorkers, tmp_path: Path
+    two_workers: DaskProcesses, tmp_path: Path
 ) -> None:
     tasks = [tmp_path / "hang", tmp_path / "done", tmp_path / "hang_too"]
     with two_workers.run() as workers:
-        wait_until(lambda: workers.nodes == 2)  # before, only two tasks are submitted
+        wait_until(lambda: len(workers.problems()) == 2)  # else only two tasks are submitted
         results = run_tasks(write_pid, tasks, workers=workers, limits=TaskLimits(seconds=600))
         assert next(results).task.name == "done"
         children = wait_for_pids([tmp_path / "hang", tmp_path / "hang_too"])
@@ -187,7 +100,7 @@ def test_closing_the_iterator_ends_the_children_of_workers(
 
 
 @slow
-def test_tasks_end_with_their_run(two_workers: FolderWorkers, tmp_path: Path) -> None:
+def test_tasks_end_with_their_run(two_workers: DaskProcesses, tmp_path: Path) -> None:
     with two_workers.run() as workers:
         results = run_tasks(
             write_pid, [tmp_path / "hang", tmp_path / "done"], workers=workers, limits=MINUTE
@@ -196,67 +109,94 @@ def test_tasks_end_with_their_run(two_workers: FolderWorkers, tmp_path: Path) ->
         children = wait_for_pids([tmp_path / "hang"])
     wait_until(lambda: not any(map(psutil.pid_exists, children)), seconds=20)
     results.close()
-    assert list(two_workers.folder.iterdir()) == []
 
 
 @slow
 def test_a_worker_that_differs_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = queue.versions()
-    monkeypatch.setattr(queue, "versions", lambda: {**here, "av": "1.0"})
-    monkeypatch.setattr(cluster_module, "PATIENCE_SECONDS", 1)
-    messages: list[str] = []
-    queue_folder = tmp_path / "runs"
-    with folder_workers(queue_folder, 1) as cluster, cluster.run(messages.append) as workers:
+    here = tasks.versions()
+    different = {**here, "av": "1.0"}
+    assert run_on_worker(double, 1, MINUTE, different)[0] is None
+    monkeypatch.setattr(dask_module, "versions", lambda: different)
+    with dask_workers(tmp_path, 1) as cluster, cluster.run() as workers:
+        wait_until(lambda: bool(workers.problems()))
+        (problem,) = workers.problems().values()
+        assert f"av {here['av']}, not 1.0; install the versions" in str(problem)
         with pytest.raises(ClusterError, match=re.escape(f"av {here['av']}, not 1.0")):
             list(run_tasks(double, [1], workers=workers, limits=MINUTE))
-        assert f"av {here['av']}, not 1.0" in str(workers.problems())
-        (run,) = queue_folder.iterdir()
-        assert start_worker(run).wait(timeout=60) == 1
-    assert any(f"av {here['av']}, not 1.0" in message for message in messages)
-    assert "install the versions" in (tmp_path / "workers.log").read_text()
 
 
 @slow
-def test_a_run_says_that_it_has_no_worker_and_ends_after_a_limit(tmp_path: Path) -> None:
-    messages: list[str] = []
-    queue_folder, spec = tmp_path / "runs", FolderSpec()
-    (queue_folder / "run").mkdir(parents=True)
-    soon = spec.model_copy(update={"max_wait_minutes": 0.1})
-    with (
-        pytest.raises(ClusterError, match=r"no worker for 0 minutes; raise `max_wait_minutes`"),
-        soon.connect(queue_folder / "run", messages.append) as workers,
-    ):
-        list(run_tasks(double, [1], workers=workers, limits=MINUTE))
-    (message,) = messages
-    assert f"videomme_pipeline.cluster.worker --watch {queue_folder}" in message
+def test_a_worker_without_this_project_is_named(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden" / "videomme_pipeline"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError('no such package')")
+    with dask_workers(tmp_path, 0) as cluster, cluster.run() as workers:
+        cluster.start(PYTHONPATH=str(hidden.parent))
+        with pytest.raises(ClusterError, match=r"worker tcp.*no such package"):
+            list(run_tasks(double, [1], workers=workers, limits=MINUTE))
 
 
 @slow
-def test_a_run_whose_folder_disappears_ends(
+def test_a_run_says_that_it_has_no_worker_and_ends_after_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "AWAY_SECONDS", 1)
-    with FolderSpec().connect(tmp_path, ignore) as workers:
-        results = run_tasks(double, [1], workers=workers, limits=MINUTE)
-        threading.Timer(2, tmp_path.rename, [tmp_path.with_name("away")]).start()
-        with pytest.raises(ClusterError, match="cannot be used for 1 s"):
-            next(results)
-
-
-@pytest.fixture
-def _short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "SILENT_WORKER_SECONDS", 3 * queue.BEAT_SECONDS)
+    messages: list[str] = []
+    with (
+        dask_workers(tmp_path, 0) as cluster,
+        cluster.spec.connect(tmp_path, messages.append) as workers,
+    ):
+        monkeypatch.setattr(
+            workers, "spec", cluster.spec.model_copy(update={"max_wait_minutes": 0.1})
+        )
+        with pytest.raises(ClusterError, match=r"no worker for 0\.1 minutes; raise `max_w"):
+            list(run_tasks(double, [1], workers=workers, limits=MINUTE))
+    assert messages == [f"cluster: {cluster.address} has no worker yet"]
 
 
 @slow
-@pytest.mark.usefixtures("_short_silence")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
-def test_tasks_of_a_worker_that_ends_or_hangs_run_on_another_one(
+def test_a_scheduler_that_ends_or_was_never_there_is_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with dask_workers(tmp_path, 1) as cluster, cluster.run() as workers:
+        results = run_tasks(log_and_wait, _tasks(tmp_path, 20), workers=workers, limits=MINUTE)
+        next(results)
+        cluster.scheduler.kill()
+        with pytest.raises(ClusterError, match="scheduler has ended or cannot be reached"):
+            list(results)
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(ClusterError, match=r"tcp://127.* cannot be used .* start it"),
+    ):
+        cluster.run().__enter__()
+    assert capfd.readouterr().err == ""
+
+
+@slow
+def test_only_owners_of_a_certificate_reach_workers_with_tls(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    ours, theirs = (new_certificate(tmp_path / name) for name in ("ours", "theirs"))
+    with dask_workers(tmp_path / "cluster", 1, ours) as cluster:
+        with cluster.run() as workers:
+            (result,) = run_tasks(double, [1], workers=workers, limits=MINUTE)
+        assert result.result() == 2
+        cluster.tls = theirs
+        with (
+            dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+            pytest.raises(ClusterError, match="cannot be used"),
+        ):
+            cluster.run().__enter__()
+
+
+@slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_tasks_of_a_worker_that_ends_run_on_another_one(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with folder_workers(tmp_path / "runs") as cluster, cluster.run() as workers:
+    with dask_workers(tmp_path / "runs") as cluster, cluster.run() as workers:
+        wait_until(lambda: len(workers.problems()) == 2)
         results = run_tasks(log_and_wait, _tasks(tmp_path, 12), workers=workers, limits=MINUTE)
         next(results)
         cluster.processes[0].send_signal(number)
@@ -267,12 +207,19 @@ def test_tasks_of_a_worker_that_ends_or_hangs_run_on_another_one(
 
 
 @slow
-@pytest.mark.usefixtures("_short_silence")
+def test_a_task_that_kills_its_workers_fails_after_four_of_them(tmp_path: Path) -> None:
+    with dask_workers(tmp_path, 5) as cluster, cluster.run() as workers:
+        wait_until(lambda: len(workers.problems()) == 5)
+        (result,) = run_tasks(kill_worker, [1], workers=workers, limits=MINUTE)
+    assert "on 4 different workers, but all those workers died" in str(result.error)
+
+
+@slow
 def test_each_result_arrives_once_while_workers_die_hang_and_wake_up(tmp_path: Path) -> None:
     chance = random.Random(7)
     is_over = threading.Event()
 
-    def disturb(cluster: FolderWorkers) -> None:
+    def disturb(cluster: DaskProcesses) -> None:
         while not is_over.wait(chance.uniform(0.5, 2)):
             alive = [process for process in cluster.processes if process.poll() is None]
             process = chance.choice(alive)
@@ -288,7 +235,7 @@ def test_each_result_arrives_once_while_workers_die_hang_and_wake_up(tmp_path: P
                     is_over.wait(chance.uniform(1, 10))
                     process.send_signal(signal.SIGCONT)
 
-    with folder_workers(tmp_path / "runs", 3) as cluster, cluster.run() as workers:
+    with dask_workers(tmp_path / "runs", 3) as cluster, cluster.run() as workers:
         disturbing = threading.Thread(target=disturb, args=[cluster])
         disturbing.start()
         results = list(
@@ -305,20 +252,20 @@ def test_workers_go_on_after_a_run_was_killed(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "from tests.support.child_tasks import write_pid\n"
-        "from tests.support.folder_workers import FolderWorkers\n"
+        "from videomme_pipeline.cluster.dask import DaskSpec\n"
         "from videomme_pipeline.processes.tasks import TaskLimits, run_tasks\n"
-        "with FolderWorkers(Path(sys.argv[1])).run() as workers:\n"
+        "with DaskSpec(scheduler=sys.argv[1]).connect(Path(), print) as workers:\n"
         "    tasks = [Path(sys.argv[2])]\n"
         "    list(run_tasks(write_pid, tasks, workers=workers, limits=TaskLimits(seconds=600)))\n"
     )
-    with folder_workers(tmp_path / "runs", 1) as cluster:
+    with dask_workers(tmp_path / "runs", 1) as cluster:
         hanging = tmp_path / "hang"
-        command = [sys.executable, "-c", program, str(cluster.folder), str(hanging)]
+        command = [sys.executable, "-c", program, cluster.address, str(hanging)]
         run = subprocess.Popen(command, cwd=ROOT)
         (child,) = wait_for_pids([hanging])
         run.kill()
         run.wait()
-        with cluster.run() as workers:  # it removes the folder of the killed run
+        with cluster.run() as workers:
             (result,) = run_tasks(double, [1], workers=workers, limits=MINUTE)
         assert result.result() == 2
         assert not psutil.pid_exists(child)
@@ -327,14 +274,14 @@ def test_workers_go_on_after_a_run_was_killed(tmp_path: Path) -> None:
 @slow
 def test_workers_get_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    with folder_workers(tmp_path / "runs", 1) as cluster, cluster.run() as workers:
+    with dask_workers(tmp_path / "runs", 1) as cluster, cluster.run() as workers:
         (result,) = run_tasks(environment_of_a_child, [0], workers=workers, limits=MINUTE)
     assert "canary" not in result.result().values()
 
 
 @slow
 def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
-    two_workers: FolderWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration = tmp_path / "assets"
     configuration.mkdir()
@@ -380,7 +327,7 @@ def test_doctor_reads_an_object_store_with_the_credentials_of_a_worker(
 
     def message_of(secret: str) -> str:
         use(**s3_server.s3_environment(server.endpoint, secret))
-        with folder_workers(tmp_path / "runs", 1) as cluster:
+        with dask_workers(tmp_path / "runs", 1) as cluster:
             use(**s3_server.s3_environment(server.endpoint))
             _write_cluster(tmp_path / "assets", cluster)
             project = open_project(tmp_path / "assets", f"s3://{s3_server.BUCKET}/data")
@@ -398,18 +345,18 @@ def test_doctor_reads_an_object_store_with_the_credentials_of_a_worker(
 
 @slow
 def test_a_run_connects_to_its_cluster_once(
-    two_workers: FolderWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connected: list[Path] = []
-    connect = FolderSpec.connect
+    connect = DaskSpec.connect
 
     @contextmanager
-    def counted(spec: FolderSpec, folder: Path, *arguments: Any) -> Iterator[Workers]:
+    def counted(spec: DaskSpec, folder: Path, *arguments: Any) -> Iterator[Workers]:
         connected.append(folder)
         with connect(spec, folder, *arguments) as workers:
             yield workers
 
-    monkeypatch.setattr(FolderSpec, "connect", counted)
+    monkeypatch.setattr(DaskSpec, "connect", counted)
     folder = tmp_path / "configuration"
     (folder / "evaluations").mkdir(parents=True)
     (folder / "benchmarks.yaml").write_text("smoke: {limit: 2}\nsmoke_v2: {limit: 1}\n")
@@ -427,7 +374,16 @@ def test_a_run_connects_to_its_cluster_once(
     assert not connected[0].exists()
 
 
-def _write_cluster(configuration: Path, workers: FolderWorkers) -> None:
+def new_certificate(folder: Path) -> dict[str, str]:
+    """The files of a new certificate, as arguments of `distributed.Security`."""
+    contents = Security.temporary().get_tls_config_for_role("client")
+    files = {"ca_file": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
+    for name in files:
+        (folder / name).write_text(contents[name])
+    return {option: str(folder / name) for name, option in files.items()}
+
+
+def _write_cluster(configuration: Path, workers: DaskProcesses) -> None:
     content = workers.spec.model_dump(mode="json", exclude_none=True)
     (configuration / "cluster.yaml").write_text(yaml.safe_dump(content))
 
