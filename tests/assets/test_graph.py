@@ -10,6 +10,7 @@ and review the difference before the commit.
 """
 
 import json
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -94,7 +95,8 @@ def test_every_asset_has_a_description_kinds_owners_a_group_and_code(
         benchmark = key.path[0]
         assert node.group_name in {benchmark, f"{benchmark}_nightly", "results"}, key
         (code,) = node.metadata["dagster/code_references"].code_references
-        assert f"def {code.label}(" in Path(code.file_path).read_text(encoding="utf-8"), key
+        text = Path(code.file_path).read_text(encoding="utf-8")
+        assert re.search(rf"(def|class) {code.label}\b", text), key
 
 
 def test_every_table_of_rows_has_a_column_schema_with_descriptions(

@@ -56,7 +56,9 @@ def run(tmp_path: Path) -> Run:
     folder.mkdir()
     (folder / "benchmarks.yaml").write_text("smoke:\nvideomme:\n")
     evaluation = {"benchmark": "videomme", "model": "constant-A", "sampling": "uniform_n-4"}
-    (folder / "evaluations.yaml").write_text(yaml.safe_dump({"one": evaluation, "two": evaluation}))
+    (folder / "evaluations").mkdir()
+    for name in ("one", "two"):
+        (folder / "evaluations" / f"{name}.yaml").write_text(yaml.safe_dump(evaluation))
 
     def run(
         *arguments: str, without: str, models: object = None

@@ -38,7 +38,7 @@ from videomme_pipeline.warehouse.database import connect, query
 
 VIDEOS = ("002", "003")
 LOCAL_RESULTS = {"warehouse": 1, "report_page": 1}
-"""The results that a switch builds again: the two files with fixed names, which show one setting at a time."""
+"""The results that a switch builds again: they have fixed names and show one setting at a time."""
 PROMPTS = ("{{ question }}\n{{ options }}\nFirst.", "{{ question }}\n{{ options }}\nSecond.")
 DAY_SECONDS = 86_400
 

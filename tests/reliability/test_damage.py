@@ -93,10 +93,11 @@ def test_a_run_rebuilds_tables_that_every_run_reads(
         names.append(path.name)
         damage(path)
     project = open_project(project.configuration.folder, str(store.root))
-    refresh_project(project, instance, ALL)
-    refreshed = refresh_project(project.reopened(), instance, ALL)
-    assert refreshed.not_fresh == []
-    assert set(refreshed.built) == {"videomme/questions", "videomme/videos", "report_page"}
+    first = refresh_project(project, instance, ALL)
+    second = refresh_project(project.reopened(), instance, ALL)
+    assert second.not_fresh == [], "a file that is read only by a later stage needs a second run"
+    built = {"videomme/questions", "videomme/videos", "report_page"}
+    assert {*first.built, *second.built} == built
     assert read_rows(stored_file(store, "scores", "videomme", "few"), ScoredQuestion) == scores
     for name in names:
         assert len([line for line in caplog.messages if f"/{name}: " in line]) == 1

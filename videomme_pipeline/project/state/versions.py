@@ -172,7 +172,7 @@ class Versions:
         return self._known[key]
 
     def _response_settings(self, evaluation: Evaluation) -> Sequence[str]:
-        """All that the responses of every video depend on, once per record of the current server."""
+        """All that responses depend on in every video, once per record of the current server."""
         key = ("response settings", evaluation.name)
         if key not in self._known:
             self._known[key] = " ".join(
