@@ -285,7 +285,7 @@ def _import_dask() -> None:
     """
     set_handler = signal.signal
     try:
-        signal.signal = lambda *_: None  # type: ignore[assignment]
+        signal.signal = lambda *_: None
         with needs_extra("cluster", f"`kind: dask` in {CLUSTER_FILE}"):
             import_module("dask_jobqueue")
     finally:
