@@ -11,6 +11,7 @@ from unicodedata import normalize
 from blake3 import blake3
 from upath import UPath
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
@@ -270,3 +271,19 @@ def _spellings(name: str) -> list[str]:
     names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
     forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
     return list(dict.fromkeys(forms))
+
+
+def declared_questions(path: Path, benchmark: Benchmark) -> Sequence[Question]:
+    """The questions in one annotation file of `benchmark`, by its declaration.
+
+    Raises:
+        AnnotationError: if the benchmark has no declaration, or the file does not fit it.
+    """
+    declaration = getattr(benchmark.source, "keywords", {}).get("declaration")
+    if not isinstance(declaration, Declaration) or declaration.facet_files:
+        raise AnnotationError(f"{benchmark.name} has no declaration of one annotation file")
+    entries = declaration.annotations
+    entry = next((e for e in entries if Path(e.file).name == path.name), entries[0])
+    return read_questions(
+        declaration.model_copy(update={"annotations": (entry,)}), [path], benchmark.name
+    ).require()

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import ScoringError, listed
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import AnnotationError, ScoringError, listed
 from videomme_pipeline.formats import (
     contract,
     engine_benchmarks,
@@ -282,17 +284,23 @@ class _NoAnswersError(Exception):
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:
-    """The questions in a file with the columns of the dataset.
+    """The questions in a file with the columns of Video-MME, or those that `benchmark` declares.
 
     Raises:
         ScoringError: if the file cannot be read or a row is not a question.
     """
     seen: SeenQuestions = defaultdict(dict)
+    questions: Sequence[Question]
     try:
         rows, _ = read_rows_of(path)
         questions = [question_of(row, benchmark, seen) for row in rows]
     except ValueError as error:
-        raise ScoringError(f"{path}: not the annotations of {benchmark}: {error}") from error
+        try:
+            questions = declared_questions(path, find_benchmark(benchmark))
+        except AnnotationError as other:
+            raise ScoringError(
+                f"{path}: not the annotations of {benchmark}: {error}; by its declaration: {other}"
+            ) from other
     _check_ids(questions, path)
     annotations = Annotations(questions, are_whole=True)
     for question in questions:
