@@ -1,5 +1,7 @@
 """cluster.yaml: a Dask cluster that a run starts, or a scheduler that runs."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,18 @@ def test_a_cluster_that_cannot_be_started_is_one_sentence(
 def test_options_of_tls_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"cannot be used \(Unknown parameters: \['ca'\]\)"):
         DaskSpec(scheduler="tls://host:1", tls={"ca": "a"}).connect(tmp_path, ignore).__enter__()
+
+
+def test_a_thread_can_start_a_cluster_and_the_handler_of_sigint_is_kept() -> None:
+    code = (
+        "import signal, threading\n"
+        "from videomme_pipeline.cluster.dask import DaskSpec\n"
+        "arguments = {'cores': 1, 'memory': '1GB'}\n"
+        "spec = DaskSpec(cluster='dask_jobqueue.PBSCluster', arguments=arguments)\n"
+        "thread = threading.Thread(target=lambda: print(spec.check_jobs()))\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "runs start dask_jobqueue.PBSCluster\n", ended.stderr

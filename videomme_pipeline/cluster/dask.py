@@ -7,6 +7,7 @@ import inspect
 import logging
 import math
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -76,8 +77,9 @@ class DaskSpec(ClusterSpec):
 
     @contextmanager
     def connect(self, folder: Path, on_message: Callable[[str], None]) -> Iterator[Workers]:
-        with needs_extra("cluster", f"`kind: dask` in {CLUSTER_FILE}"):
-            from distributed import Client, Security  # noqa: PLC0415
+        _import_dask()
+        from distributed import Client, Security  # noqa: PLC0415
+
         for name in _LOGGERS:  # messages of this module say what fails
             logging.getLogger(name).setLevel(logging.CRITICAL)
         with ExitStack() as stack:
@@ -95,6 +97,7 @@ class DaskSpec(ClusterSpec):
     def check_jobs(self) -> str | None:
         if not self.cluster or not self.cluster.startswith("dask_jobqueue."):
             return self.cluster and f"runs start {self.cluster}"  # it may start something at once
+        _import_dask()
         local = self.model_copy(update={"arguments": self.arguments | {"security": None}})
         with TemporaryDirectory() as folder, local._started(Path(folder, "run")) as cluster:
             answer = check_script(cluster.job_script()) if _is_on_slurm(cluster) else ""
@@ -270,6 +273,23 @@ class DaskWorkers:
     @cached_property
     def _message_once(self) -> Callable[[str], None]:
         return cache(self.on_message)
+
+
+def _import_dask() -> None:
+    """Import Dask, also outside of the main thread, and keep the handlers of signals.
+
+    On import, dask-jobqueue lets SIGINT end the process, which only the main thread can set.
+
+    Raises:
+        MissingExtraError: if Dask is not installed.
+    """
+    set_handler = signal.signal
+    try:
+        signal.signal = lambda *_: None
+        with needs_extra("cluster", f"`kind: dask` in {CLUSTER_FILE}"):
+            import_module("dask_jobqueue")
+    finally:
+        signal.signal = set_handler
 
 
 def _is_on_slurm(cluster: object) -> bool:
