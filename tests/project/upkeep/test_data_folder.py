@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
-from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
+from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ConfigurationError
