@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
@@ -108,7 +108,10 @@ class Explanation:
 
     def _cause(self, state: PartitionState) -> Cause:
         """The most specific cause of a partition that is not fresh."""
-        if state.freshness is Freshness.MISSING:  # of a new project, these are all partitions
+        stage = state.stage
+        if state.freshness is Freshness.MISSING and not (
+            isinstance(stage, BenchmarkStage) and self._used_by_scores(stage, state.partition)
+        ):  # of a new project, these are all partitions
             return Cause.NEVER_BUILT
         return self.reasons(state)[0].cause
 
@@ -142,13 +145,12 @@ class Explanation:
             if not is_blocked and state.freshness is not Freshness.MISSING:
                 yield Reason(Cause.FILE, str(error))
             return
-        shown = self._shown_name(stage, state.partition)
-        used = {shown.fingerprint} if shown else self._used_frames(stage, state.partition)
+        used = self._used_by_scores(stage, state.partition)
         if target.name.fingerprint in used:
             yield Reason(Cause.FILE, str(target.path))
             return
         now = stage.parts(target)
-        name, before = self._reference(stage, state.partition, now, shown)
+        name, before = self._reference(stage, state.partition, now, used)
         if name is None:
             return
         if name.part is not None and name.fingerprint == target.name.fingerprint:
@@ -165,30 +167,23 @@ class Explanation:
         if not changes and not is_blocked:
             yield _only_remaining(stage, name)
 
-    def _shown_name(self, stage: BenchmarkStage, partition: Partition) -> StoredName | None:
-        """The name of the file that the shown scores were computed from, or None."""
-        column, video = MANIFEST.get(stage.name), partition.video
-        for shown in self._results.scores(stage.benchmark.name):
-            is_own = stage.variant_dimension is None or shown.evaluation == partition.variant
-            if column is None or not is_own:
-                continue
-            for row in shown.manifest:
-                if row[column] and video in (None, row["video_id"]):
-                    return StoredName(
-                        variant=partition.variant, video=video, fingerprint=row[column]
-                    )
-        return None
+    def _used_by_scores(self, stage: BenchmarkStage, partition: Partition) -> list[str]:
+        """Fingerprints of the files of a partition that shown scores were computed from."""
+        evaluation = None if stage.name == "frames" else partition.variant
+        return self._used.get((stage.benchmark.name, stage.name, evaluation, partition.video), [])
 
-    def _used_frames(self, stage: BenchmarkStage, partition: Partition) -> set[str]:
-        """The settings of the frames of a video that shown scores were computed from."""
-        if stage.name != "frames":
-            return set()
-        return {
-            row["frames_fingerprint"]
-            for shown in self._results.scores(stage.benchmark.name)
-            for row in shown.manifest
-            if row["video_id"] == partition.video
-        }
+    @cached_property
+    def _used(self) -> Mapping[tuple[str, str, str | None, str | None], list[str]]:
+        """The fingerprints by benchmark, stage, evaluation (or None for all) and video."""
+        used: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
+        columns = {**MANIFEST, "frames": "frames_fingerprint"}
+        for shown in self._results.scores():
+            for row, (stage, column) in product(shown.manifest, columns.items()):
+                video = None if stage == "questions" else row["video_id"]
+                for evaluation in (None, shown.evaluation):
+                    if row[column]:
+                        used[shown.benchmark, stage, evaluation, video].append(row[column])
+        return used
 
     @cached_property
     def _results(self) -> Results:
@@ -200,14 +195,14 @@ class Explanation:
         stage: BenchmarkStage,
         partition: Partition,
         now: Mapping[str, Any],
-        shown: StoredName | None,
+        used: Sequence[str],
     ) -> tuple[StoredName | None, Mapping[str, Any]]:
         """The stored file that the partition is compared with, and its parts."""
         names = stage.names.by_partition.get((partition.variant, partition.video), [])
         if stage.name == "scores" and (scores := self._results.find(str(partition.variant))):
-            shown = scores.name
-        if shown in names:
-            names = [shown]
+            used = [scores.name.fingerprint]
+        if shown := [name for name in names if name.fingerprint in used[:1]]:
+            names = shown
         store = stage.project.store
         candidates = [
             (name, stored_parts(store.built(stage.benchmark.name, stage.name, name)))

@@ -4,6 +4,7 @@ The module of each stage defines its record. Everything else iterates over the r
 the refresh, the assets of Dagster, the listing of the data folder.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from videomme_pipeline.storage.names import StageNames, StoredName, part_id
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import set_aside, write_rows
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,7 +462,7 @@ class SharedStage(ABC):
         text = signature.read_text(encoding="utf-8", errors="replace")
         stored, _, checksum = text.partition(" ")
         if checksum != self.checksum(self.path):
-            set_aside(self.path)
+            _log.warning("%s: the file is damaged%s", self.path, set_aside(self.path))
             return False
         return bool(stored == fingerprint)
 

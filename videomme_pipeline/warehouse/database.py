@@ -129,7 +129,8 @@ def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
     }
     with duckdb.connect() as connection:
         for name, paths in files.items():
-            load_table(connection, name, TABLES[name][0], paths)
+            for sentence in load_table(connection, name, TABLES[name][0], paths):
+                _log.warning("%s", sentence)
         return list(citation_findings(connection, results))
 
 

@@ -200,6 +200,7 @@ def test_a_lost_file_and_a_partition_that_was_never_built_have_different_reasons
     lost = stored_file(project.store, "prompts", "videomme", "few", "002")
     lost.unlink()
     assert why("videomme/prompts few|002") == [f"file gone or outdated: {lost}"]
+    assert Explanation(plan_project(project)).causes()["videomme/prompts"] == {Cause.FILE: 1}
     new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
     assert why("videomme/prompts new|002", new) == ["never built"]
 

@@ -37,6 +37,7 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     lost.unlink()
     (changed,) = tick(project, instance).values()
     assert changed.asset_key == asset_key(frames)
+    # Constant models get no frames, so no scores name the file.
     assert changed.description == "1 of 6 not fresh: never built (1)"
     assert "uniform_n-4|002" in str(changed.metadata["not_fresh"])
     assert changed.target_materialization_data is not None, "or the UI shows it in gray"
