@@ -89,6 +89,7 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
             with postgres.turn(url) if url else nullcontext():
                 instance = dg.DagsterInstance.from_config(str(home))
         with instance:
+            instance.has_asset_key(dg.AssetKey("warehouse"))  # finds a damaged index before a run
             yield instance
     except CommandError as error:
         raise ConfigurationError(_repair(home, error)) from error

@@ -15,6 +15,7 @@ from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.refresh import RefreshResult, nothing_stale
@@ -49,19 +50,31 @@ def refresh_stale(
     location = project.runs.code_location
     project.built.clear()
     project.registered.clear()
-    run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
-    others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
-    pending = _not_fresh(plan_project(project, evaluations))
-    # Others may have started during the plan.
-    others += running_runs(instance, location, datetime.now(UTC))
-    stopped_by = project.spending.stopped_by
-    left_to_others = [
-        state
-        for state in pending
-        if stopped_by is None  # runs that ask the same questions stop at the same limit
-        and state.freshness is not Freshness.FAILED
-        and any(_builds(run, state) for run in others)
-    ]
+    lost_before: set[tuple[str, Partition]] = set()
+    while True:
+        run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
+        others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
+        pending = _not_fresh(plan_project(project, evaluations))
+        # Others may have started during the plan.
+        others += running_runs(instance, location, datetime.now(UTC))
+        stopped_by = project.spending.stopped_by
+        left_to_others = [
+            state
+            for state in pending
+            if stopped_by is None  # runs that ask the same questions stop at the same limit
+            and state.freshness is not Freshness.FAILED
+            and any(_builds(run, state) for run in others)
+        ]
+        # A damaged file is set aside by the stage that reads it, after the stage that builds it.
+        lost = {
+            (state.stage.label, state.partition)
+            for state in pending
+            if not (state.waits_for_parent or state in left_to_others)
+            and state.freshness is not Freshness.FAILED
+        }
+        if stopped_by is not None or lost <= lost_before:
+            break
+        lost_before |= lost
     return RefreshResult(
         run_id=run_id,
         built=+project.built,

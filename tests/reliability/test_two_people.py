@@ -68,8 +68,9 @@ def test_two_people_add_evaluations_run_copy_and_lose_their_rights(
     assert server.request_count == 15
 
     copied = root / "copy" / "of" / "data"
-    shutil.copytree(root / "data", copied, ignore=shutil.ignore_patterns(LOCAL))
+    copied.parent.mkdir(parents=True)
     share(copied, 0o2770)
+    shutil.copytree(root / "data", copied, ignore=shutil.ignore_patterns(LOCAL), dirs_exist_ok=True)
     for person in ("first", "second"):
         there = {**configuration(root, person), "VIDEOMME_DATA": str(copied)}
         planned = run_as(person, root, "run", "--dry-run", umask=UMASK, **there)

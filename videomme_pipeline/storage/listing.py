@@ -74,13 +74,16 @@ def _names_in(folder: UPath) -> Iterable[str]:
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
     """The names of the files and of the folders in `folder`; none if there is no such folder."""
-    files, folders = [], []
+    files: list[str] = []
+    folders: list[str] = []
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
-                folders.append(entry.name)
-            elif entry.is_file():
-                files.append(entry.name)
+            try:
+                is_folder, is_file = entry.is_dir(), entry.is_file()
+            except OSError:  # a link to itself: reading it fails and names the file
+                is_folder, is_file = False, True
+            if is_folder or is_file:
+                (folders if is_folder else files).append(entry.name)
     return files, folders
 
 
