@@ -39,6 +39,7 @@ def run_stage(  # noqa: PLR0913 - what the three callers differ in
     a backfill counts a partition without an event as failed. Without `builds`, nothing is built.
     """
     stage.invalidate()
+    stage.project.on_log = dg.get_dagster_logger().info
     shown = ShownVersions.of(instance, stage)
     newest = newest_event(instance)
     failed_before = stage.failures.reasons()

@@ -222,7 +222,7 @@ def test_a_drop_fails_the_gate_and_sends_an_alert(
     assert statuses == ["SUCCEEDED", "FAILED", "SUCCEEDED", "SUCCEEDED"]
     assert set(asked(training).values()) == {36}
     assert evaluate_all(project, instance) == []
-    with connect(project.store) as connection:
+    with connect(project.reopened().store) as connection:
         points = query(connection, "from accuracy_by_checkpoint order by step")
     assert [point["score"] for point in points] == [1.0, 1.0, 0.5, 1.0]
 

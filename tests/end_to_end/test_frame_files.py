@@ -258,7 +258,7 @@ def test_commands_know_the_file(
             *("--sampling", EVALUATION["sampling"], "--json"),
         )
         frames = {row["evaluation"]: row["frames"] for row in swept.json["settings"]}
-        assert frames["served-from_file-chosen.native.png"] == pytest.approx((2 + 2 + 1) / 3)
+        assert frames["served"] == pytest.approx((2 + 2 + 1) / 3)
         texts = [str(received.body["messages"]) for received in server.requests]
         two = [text for text in texts if "<0.2 s" in text and "<1.0 s" in text]
         assert [text.index("<1.0 s") < text.index("<0.2 s") for text in two] == [True, True]

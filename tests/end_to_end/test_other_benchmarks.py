@@ -161,5 +161,5 @@ def test_scores_of_several_benchmarks_are_side_by_side(project: Project) -> None
 
 
 def test_different_benchmarks_are_not_compared(project: Project) -> None:
-    with pytest.raises(ScoringError, match="of different benchmarks or splits"):
+    with pytest.raises(ScoringError, match="mlvu_test: different benchmarks or splits"):
         compare(scores(project, "mlvu_dev"), scores(project, "mlvu_test"))

@@ -79,7 +79,7 @@ def test_a_model_of_another_package_is_evaluated(configuration: Path, site: Path
     assert {(row.raw_output, row.extracted_answer) for row in rows} == {("The answer is (C).", "C")}
     doctor = videomme(configuration, "doctor", "--json", site=site)
     findings = {finding["check"]: finding for finding in json.loads(doctor.stdout)}
-    assert findings["model polly"]["message"] == "https://parrots.invalid/v1 serves polly"
+    assert findings["model polly"]["summary"] == "https://parrots.invalid/v1 serves polly"
 
 
 @pytest.mark.parametrize(

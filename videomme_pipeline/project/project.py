@@ -38,9 +38,9 @@ DISK_VARIABLE = "VIDEOMME_LOCAL_DISK"
 class Project:
     """One configuration folder and one data folder.
 
-    `on_message` receives messages for the user. `compute` is the time that work on videos took in
-    this process so far. `locks` limits how many runs use the machine or an endpoint at the
-    same time.
+    `on_message` receives messages for the user, and `on_log` tables for the log of a run.
+    `compute` is the time that work on videos took in this process so far. `locks` limits how many
+    runs use the machine or an endpoint at the same time.
     """
 
     configuration: Configuration
@@ -48,6 +48,7 @@ class Project:
     locks: Locks
     on_progress: Callable[[StageProgress], None] = ignore
     on_message: Callable[[str], None] = ignore
+    on_log: Callable[[str], None] = ignore
     spending: Spending = field(default_factory=Spending)
     compute: ComputeTime = field(default_factory=ComputeTime)
     built: Counter[str] = field(default_factory=Counter)

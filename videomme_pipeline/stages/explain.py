@@ -161,9 +161,9 @@ class Explanation:
             yield Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
             return
         changes = list(_differences(stage, now, before, is_blocked=is_blocked))
-        yield from changes
         if stage.name == "responses":
-            yield from _changed_server(stage, state.partition, name)
+            changes += _changed_server(stage, state.partition, name)
+        yield from changes
         if not changes and not is_blocked:
             yield _only_remaining(stage, name)
 

@@ -1,6 +1,5 @@
 """`responses`: every question of an evaluation, asked once."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -33,8 +32,6 @@ from videomme_pipeline.stages.stage import (
     Targets,
 )
 from videomme_pipeline.storage.tables import read_rows
-
-_log = logging.getLogger(__name__)
 
 
 def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
@@ -107,7 +104,7 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
                 yield BuildFailure(partition=target.partition, reason=str(error))
     table = summary_markdown(summarize(chain(*responses.values())))
     title = f"{evaluation.name}: the requests of these answers, in this and earlier runs"
-    _log.info("%s\n\n%s", title, table)
+    project.on_log(f"{title}\n\n{table}")
 
 
 def _store(

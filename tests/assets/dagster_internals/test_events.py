@@ -1,5 +1,6 @@
 """Events stored in batches are equal to events that Dagster stores itself."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -183,6 +184,8 @@ def test_a_project_is_refreshed_over_postgres(
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "empty-home"))
     monkeypatch.setenv(POSTGRES_VARIABLE, postgres_url)
+    shutil.rmtree(project.store.root.path)
+    project = project.reopened()
     with open_instance() as instance:
         assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
         refreshed = refresh_project(project, instance, ALL)
