@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pandas
+
 EXPENSIVE = ("--sampling", "uniform_n-64")
 OTHERS = ("--sampling", "uniform_n-32", "--sampling", "fps_based-1-max-64")
 SUBTITLES = ("--subtitles", "none", "--subtitles", "window-500")
@@ -60,25 +62,18 @@ def measure(folder: Path, turns: int) -> dict[str, float]:
 
 def cpu_seconds(folder: Path, *grid: str) -> float:
     """The CPU seconds that extracting the frames of a sweep takes."""
-    shutil.rmtree(folder / "data" / "frames")
-    shown = videomme(folder, "sweep", "smoke-longest-option", *grid)
-    (line,) = [line for line in shown.splitlines() if line.startswith("Frames took ")]
-    return float(line.split()[2].replace(",", ""))
+    for stored in ("frames", "decode_times"):
+        shutil.rmtree(folder / "data" / stored, ignore_errors=True)
+    videomme(folder, "sweep", "smoke-longest-option", *grid)
+    return float(pandas.read_parquet(folder / "data" / "decode_times")["decode_cpu_seconds"].sum())
 
 
-def videomme(folder: Path, *arguments: str) -> str:
-    """Run a command in the project, and return what it prints on standard error."""
+def videomme(folder: Path, *arguments: str) -> None:
+    """Run a command in the project."""
     program = Path(sys.executable).with_name("videomme")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOMME_")}
-    done = subprocess.run(
-        [program, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stderr
+    command = [program, *arguments]
+    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
 
 
 if __name__ == "__main__":
