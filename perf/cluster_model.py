@@ -16,7 +16,7 @@ WORKERS = (1, 16, 256)
 MAX_PARTITIONS_PER_ASSET = 100_000
 """The largest number that Dagster recommends."""
 
-# Estimated. All others are measured; docs/performance.md and docs/scaling.md have the sources.
+# Estimated. All others are measured; docs/performance.md has the sources.
 VIDEO_CORE_SECONDS = 6.4
 """Hashing, probing and extraction of 64 frames of one video of Video-MME."""
 FRAME_MEGABYTES = 0.04

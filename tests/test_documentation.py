@@ -24,6 +24,7 @@ from typer.core import TyperGroup
 
 from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
+from tests.support.reference_pages import GENERATED
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.cluster.dask import DaskSpec
@@ -37,7 +38,13 @@ from videomme_pipeline.project.nightly.tracked import read_nightly
 from videomme_pipeline.project.runs.settings import RUNS_FILE, RunsSpec
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, StorageSpec
 
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+USAGE = ROOT / "docs" / "commands.md"
+"""This page is written from the code. Its blocks are no commands to run, but their usage."""
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page != USAGE),
+)
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 BENCHMARKS = ("smoke", "smoke_v2", "videomme", "videomme_v2", "longvideobench_val")
 EVALUATION: dict[str, Any] = {
@@ -304,6 +311,12 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 def anchor_of(heading: str) -> str:
     """The anchor of a heading on GitHub."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_pages_show_the_code(name: str) -> None:
+    written = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert written == GENERATED[name](), "run `python -m tests.support.reference_pages`"
 
 
 def test_every_helper_of_tests_is_in_their_readme() -> None:

@@ -50,7 +50,7 @@ def test_inputs_of_the_action_are_no_shell_commands(tmp_path: Path) -> None:
 
 
 def test_the_workflow_of_the_docs_has_the_schema_of_workflows(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```yml\n(.*?)```", (ROOT / "docs/scores.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```yml\n(.*?)```", (ROOT / "docs/compare.md").read_text(), re.DOTALL)
     assert len(block.splitlines()) == 10
     workflow = tmp_path / "gate.yml"
     workflow.write_text(block)

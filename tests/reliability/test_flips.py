@@ -194,7 +194,7 @@ def test_no_flipped_bit_is_silent(project: Project) -> None:
 
 @pytest.mark.slow
 def test_every_bit_flip_is_detected_or_harmless(project: Project) -> None:
-    """With `-s`, the test prints the table of `docs/reliability.md`."""
+    """With `-s`, the test prints the flips of each kind of file (`docs/reliability.md`)."""
     outcomes = flip_all(project, FLIPS // len(kinds_of(project)) + 1)
     outcomes["all"] = sum(outcomes.values(), Counter[str]())
     for name, of in outcomes.items():

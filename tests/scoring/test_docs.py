@@ -1,4 +1,4 @@
-"""The numbers in docs/scores.md and docs/readers.md are the measured ones."""
+"""The numbers in docs/reader-accuracy.md and docs/compare.md are the measured ones."""
 
 import random
 from typing import Any
@@ -16,8 +16,8 @@ from videomme_pipeline.subtitles.align import align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_srt
 
 GOLDEN = ROOT / "tests" / "golden" / "scores"
-DOCS = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
-READERS_DOCS = (ROOT / "docs" / "readers.md").read_text(encoding="utf-8")
+ACCURACY = (ROOT / "docs" / "reader-accuracy.md").read_text(encoding="utf-8")
+COMPARE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
 
 
 def outcomes(reader: ReaderName, name: str, benchmark: str = "videomme") -> str:
@@ -43,7 +43,7 @@ def group_scores(reader: ReaderName) -> str:
 
 @pytest.mark.parametrize("reader", ReaderName)
 def test_the_docs_show_the_effect_of_the_reader_on_v1(reader: ReaderName) -> None:
-    assert outcomes(reader, "v1_responses.json") in DOCS
+    assert outcomes(reader, "v1_responses.json") in ACCURACY
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_docs_show_the_effect_of_the_reader_on_v1(reader: ReaderName) -> Non
 )
 def test_the_docs_show_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
     row = outcomes(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
-    assert row in DOCS
+    assert row in ACCURACY
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_docs_show_the_effect_of_alignment(policies: tuple[str, ...], row: s
         for count in (16, 64):
             lines = align(parse_alignment(policy), cues, sampled_frames(600, count))
             cells.append(f"{len(lines)} ({sum(len(line.text) for line in lines):,})")
-        assert f"| {row} | {cells[0]} | {cells[1]} |" in DOCS
+        assert f"| {row} | {cells[0]} | {cells[1]} |" in ACCURACY
 
 
 @pytest.mark.parametrize("reader", ReaderName)
@@ -84,7 +84,7 @@ def test_the_docs_show_the_accuracy_of_each_reader(reader: ReaderName) -> None:
         ),
         *_shares(reader, forms),
     ]
-    assert f"| `{reader}` | {' | '.join(shares)} |" in READERS_DOCS.replace("**", "")
+    assert f"| `{reader}` | {' | '.join(shares)} |" in ACCURACY.replace("**", "")
 
 
 @pytest.mark.parametrize(("questions", "videos"), [(2_700, 900), (900, 300), (3_200, 800)])
@@ -94,13 +94,13 @@ def test_the_docs_show_the_detectable_effects(questions: int, videos: int) -> No
         for share in (0.05, 0.12, 0.25)
     ]
     cells = " | ".join(f"{100 * effect:.1f}" for effect in effects)
-    assert f"{questions:,} questions on {videos} videos | {cells} |" in DOCS
+    assert f"{questions:,} questions on {videos} videos | {cells} |" in COMPARE
 
 
 @pytest.mark.parametrize("reader", ReaderName)
 def test_the_docs_show_the_accuracy_with_options(reader: ReaderName) -> None:
     shares = _shares(reader, _rows("option_forms.jsonl"))
-    assert f"| `{reader}` | {' | '.join(shares)} |\n" in READERS_DOCS.replace("**", "")
+    assert f"| `{reader}` | {' | '.join(shares)} |\n" in ACCURACY.replace("**", "")
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

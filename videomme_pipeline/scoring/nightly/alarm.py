@@ -1,7 +1,7 @@
 """A test of every nightly run against the earlier ones, with a budget of false alarms.
 
 Run 0 is the reference; every later run repeats the same evaluation. As long as nothing changed,
-every order of the runs of a video is equally likely. The test has two steps (`docs/nightly.md`).
+every order of the runs of a video is equally likely (`docs/nightly-statistics.md`). Two steps:
 
 1. The p-value of a run. Given the observations of each video without their order, the total of
    the last run is a sum of independent draws, one per video, each uniform over the observations
