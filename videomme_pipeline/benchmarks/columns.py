@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
 from pydantic import model_validator
 
 from videomme_pipeline.benchmarks.question import Letter, split_option
@@ -27,6 +28,9 @@ Cells = Mapping[str, Any]
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 """The endings of annotation files."""
 
+_USUAL_NAMES: Mapping[str, Sequence[str]] = yaml.safe_load(
+    Path(__file__).with_name("column_names.yaml").read_text("utf-8")
+)
 _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
 
 _log = logging.getLogger(__name__)
@@ -103,6 +107,17 @@ class Columns(Spec):
         columns = self.model_dump(exclude={*rules, *optional}, exclude_none=True).values()
         names = [(column,) if isinstance(column, str) else column for column in columns]
         return list(chain.from_iterable(names))
+
+
+def plain_name(column: str) -> str:
+    """The name of a column without case and punctuation."""
+    return re.sub(r"[^a-z0-9]", "", column.lower())
+
+
+def usual_rank(column: str, content: str) -> int | None:
+    """The place of a column among the usual names of columns with this content, such as `video`."""
+    names, name = _USUAL_NAMES[content], plain_name(column)
+    return names.index(name) if name in names else None
 
 
 def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:

@@ -84,7 +84,7 @@ class MediaIndex:
 
 
 def index_media(roots: Iterable[Path | UPath]) -> MediaIndex:
-    """List the video and subtitle files under `roots`. Each folder is read once.
+    """List the video and subtitle files under `roots`.
 
     Of two files with the same stem, the one in the first root is used; within a root, the first in
     the order of `VIDEO_FOLDERS` or `SUBTITLE_FOLDERS`; within a folder, `.mp4` before `.mkv`.
@@ -112,9 +112,8 @@ def unused_files(media: MediaIndex) -> dict[str, list[MediaFile]]:
     unused: dict[str, list[MediaFile]] = defaultdict(list)
     for files_in in map(_listing_of, media.roots):
         for folder in sorted({*VIDEO_FOLDERS, *SUBTITLE_FOLDERS}):
-            for path in sorted(files_in(folder), key=str):
-                if path not in used:
-                    unused[path.name.partition(".")[0]].append(path)
+            for path in sorted(set(files_in(folder)) - used, key=str):
+                unused[path.name.partition(".")[0]].append(path)
     return unused
 
 
@@ -183,19 +182,12 @@ def _files_by_stem(
     by_stem: dict[str, MediaFile] = {}
     for files_in in listings:
         for folder in folders:
-            for path in _with_suffix(files_in(folder), suffixes):
-                by_stem.setdefault(path.stem, path)
+            files = sorted(files_in(folder), key=lambda path: path.name)
+            for suffix in suffixes:
+                for path in files:
+                    if path.suffix.lower() == suffix and not path.name.startswith("."):
+                        by_stem.setdefault(path.stem, path)
     return by_stem
-
-
-def _with_suffix(files: Iterable[MediaFile], suffixes: Sequence[str]) -> list[MediaFile]:
-    """The files with one of `suffixes`, ordered by suffix, then by name."""
-    ranked = [
-        (suffixes.index(suffix), path.name, path)
-        for path in files
-        if (suffix := path.suffix.lower()) in suffixes and not path.name.startswith(".")
-    ]
-    return [path for _, _, path in sorted(ranked, key=lambda item: item[:2])]
 
 
 def _files_in(folder: Path) -> list[Path]:

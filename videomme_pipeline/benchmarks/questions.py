@@ -62,7 +62,8 @@ def read_questions(
     Raises:
         AnnotationError: if a file cannot be read, or lacks a declared column.
     """
-    reader = _Reader(declaration, benchmark)
+    content = AnnotationContent(files=files, advice=_advice(declaration))
+    reader = _Reader(declaration, benchmark, content)
     tables, lists = files[: len(declaration.annotations)], files[len(declaration.annotations) :]
     for annotations, path in zip(declaration.annotations, tables, strict=True):
         rows = [
@@ -72,24 +73,15 @@ def read_questions(
         _check_columns(declaration, annotations, rows, path)
         for number, row in enumerate(rows, start=1):
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
-    questions = with_own_ids(reader.questions)
+    content.questions = with_own_ids(content.questions)
     for facet, path in zip(declaration.facet_files, lists, strict=True):
-        ids = _listed_ids(path, {question.question_id for question in questions})
-        values = {q.question_id: LISTED[0 if q.question_id in ids else 1] for q in questions}
-        questions = [
-            replace(q, facets=Facets({**q.facets, facet: values[q.question_id]})) for q in questions
+        ids = _listed_ids(path, {question.question_id for question in content.questions})
+        content.questions = [
+            replace(q, facets=Facets({**q.facets, facet: LISTED[q.question_id not in ids]}))
+            for q in content.questions
         ]
-    return AnnotationContent(
-        questions=tuple(questions),
-        hidden=reader.hidden,
-        inexact_answers=reader.inexact_answers,
-        ambiguous_answers=reader.ambiguous_answers,
-        unmatched=tuple(reader.unmatched),
-        problems=tuple(reader.problems or _problems_of_all(declaration, questions, files)),
-        segments=reader.segments,
-        advice=_advice(declaration),
-        files=tuple(files),
-    )
+    content.problems += () if content.problems else _problems_of_all(declaration, content)
+    return content
 
 
 def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
@@ -109,14 +101,13 @@ def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
     return ids
 
 
-def _problems_of_all(
-    declaration: Declaration, questions: Sequence[Question], files: Sequence[Path]
-) -> Iterator[Problem]:
+def _problems_of_all(declaration: Declaration, content: AnnotationContent) -> Iterator[Problem]:
     """Yield a problem for each repeated id, and one if the number of questions is wrong."""
+    questions = content.questions
     for name, count in Counter(question.question_id for question in questions).items():
         if count > 1:
             yield Problem(f"question {name}", f"{count} rows have this id; make it unique")
-    of_files, size = ", ".join(path.name for path in files), declaration.size
+    of_files, size = ", ".join(path.name for path in content.files), declaration.size
     references = videos_of(questions)
     unclear = _repeated(video.video_id for video in references)
     unclear = unclear or _repeated(video.file_stem for video in references)
@@ -154,17 +145,11 @@ def _advice(declaration: Declaration) -> str:
 
 @dataclass
 class _Reader:
-    """Collects the questions and the problems of all rows."""
+    """Adds the questions and the problems of all rows to `content`."""
 
     declaration: Declaration
     benchmark: str
-    questions: list[Question] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    hidden: int = 0
-    inexact_answers: int = 0
-    ambiguous_answers: int = 0
-    unmatched: list[Problem] = field(default_factory=list)
-    segments: dict[str, list[object]] = field(default_factory=dict)
+    content: AnnotationContent
     _videos: dict[str, Footage] = field(default_factory=dict)
     _rows_of: Counter[str] = field(default_factory=Counter)
 
@@ -178,12 +163,13 @@ class _Reader:
             item = name if question_id is None else f"{name}, question {question_id}"
             # A user can correct their own annotations, but not published ones.
             left_out = self.declaration.hub and isinstance(error, UnmatchedAnswerError)
-            (self.unmatched if left_out else self.problems).append(Problem(item, str(error)))
+            problems = self.content.unmatched if left_out else self.content.problems
+            problems.append(Problem(item, str(error)))
             return
         if question is None:
-            self.hidden += 1
+            self.content.hidden += 1
         else:
-            self.questions.append(question)
+            self.content.questions.append(question)
 
     def _question(self, row: Cells, annotations: AnnotationFile) -> Question | None:
         """The question in a row, or None if its answer is hidden."""
@@ -192,7 +178,7 @@ class _Reader:
         video_id = _file_stem(row, columns.video_id) or self._video_id(footage)
         self._rows_of[video_id] += 1
         if isinstance(segments := row.get(SEGMENTS), list) and segments:
-            self.segments.setdefault(video_id, segments)
+            self.content.segments.setdefault(video_id, segments)
         answer = text_in(row[columns.answer])
         if answer is None and self.declaration.size.questions_per_video is not None:
             raise ValueError(f"`{columns.answer}` is empty")
@@ -207,8 +193,8 @@ class _Reader:
         letter = answer_in(answer, columns.answer_is, options)
         if columns.answer_is is AnswerKind.TEXT:
             equal = letters_of(answer, options)
-            self.inexact_answers += not equal
-            self.ambiguous_answers += len(equal) > 1
+            self.content.inexact_answers += not equal
+            self.content.ambiguous_answers += len(equal) > 1
         return Question(
             benchmark=self.benchmark,
             question_id=one_line(

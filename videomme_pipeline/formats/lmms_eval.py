@@ -25,10 +25,10 @@ def _is_sample(row: Row) -> bool:
 
 def _read(row: Row) -> Iterator[Row]:
     for sample in objects_in(row["logs"]) if _is_log(row) else (row,):
-        yield from _dataset_rows_of(sample) if _is_sample(sample) else (sample,)
+        yield from _read_sample(sample) if _is_sample(sample) else (sample,)
 
 
-def _dataset_rows_of(sample: Row) -> Iterator[Row]:
+def _read_sample(sample: Row) -> Iterator[Row]:
     """Yield one row per text: the row under `doc`, or the ids of the question, with the text.
 
     `filtered_resps` has one entry per answer. `resps` may have more, because batches of several
@@ -39,9 +39,7 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
     the question id `id`.
     """
     doc = sample.get("doc")
-    metrics = [
-        value for name, value in sample.items() if isinstance(value, Mapping) and name != "doc"
-    ]
+    metrics = objects_in(value for name, value in sample.items() if name != "doc")
     facts = beside(sample, *metrics)
     if not isinstance(doc, Mapping):
         doc = {

@@ -5,10 +5,9 @@ contradict each other are recipes that name each other.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -22,29 +21,14 @@ from videomme_pipeline.scoring.scored_question import TRACKS, is_with_subtitles
 _FOLDER = Path(__file__).with_name("published")
 OVERALL = "overall"
 _SETTINGS = (
-    "weights",
-    "engine",
-    "frames",
-    "pixels",
-    "prompt",
-    "generation",
-    "reader",
-    "denominator",
-)
+    "weights", "engine", "frames", "pixels", "prompt", "generation", "reader", "denominator",
+)  # fmt: skip
 """The settings that a complete recipe has."""
 
 
-class Grade(StrEnum):
-    """The grade of evidence for the settings."""
-
-    A = "A"
-    """The code and the answers of the authors."""
-    B = "B"
-    """A statement of the authors."""
-    C = "C"
-    """A measurement of others."""
-    D = "D"
-    """Inferred."""
+Grade = Literal["A", "B", "C", "D"]
+"""The evidence for the settings: A the code and the answers of the authors, B a statement of the
+authors, C a measurement of others, D inferred."""
 
 
 def _checked(published: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
@@ -94,11 +78,8 @@ class Recipe(Spec):
     def not_proven(self, *, is_evaluated: bool) -> list[str]:
         """The settings that answers do not prove: all, or those that no evaluation fixes."""
         settings = {**self.settings, **self.evaluation}
-        proven = {"denominator"} | (self.evaluation.keys() if is_evaluated else {"reader"})
-        if "reader" not in self.evaluation:
-            proven -= {"reader"}
-        if is_evaluated and "sampling" in self.evaluation:
-            proven |= {"frames", "pixels"}
+        kept = self.evaluation.keys() if is_evaluated else self.evaluation.keys() & {"reader"}
+        proven = {"denominator", *kept, *(("frames", "pixels") if "sampling" in kept else ())}
         return [f"{name}: {value}" for name, value in settings.items() if name not in proven]
 
     def track(self, name: str | None) -> str:
