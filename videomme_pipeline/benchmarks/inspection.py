@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
@@ -34,26 +35,8 @@ _LOOKED_AT_ROWS = 1_000
 _OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
 
 Rows = Sequence[Mapping[str, Any]]
-
-
-_NO_FACETS = """\
-# facets:
-#   task_type:
-"""
-
-_TEXT = """\
-# Your benchmark. `videomme doctor` checks this file, the annotations and the videos.
-{files}
-# Which column is what. docs/benchmarks.md lists the keys.
-{columns}
-# The largest number of options of a question (2 to 14).
-letters: {letters}
-
-# Columns that group the questions. Each has a breakdown. Remove those that should have none.
-{facets}
-# The headline score is the accuracy, or with this line the mean of the accuracies by a facet.
-# mean_of: {mean_of}
-"""
+_TEMPLATE = Path(__file__).with_name("declaration_template.txt")
+_NO_FACETS = "# facets:\n#   task_type:\n"
 
 
 def inspect_folder(
@@ -174,9 +157,9 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "subtitles": subtitle_folder,
         "size": _size(rows, columns["video"], len(subtitle_files)),
     }
-    return _TEXT.format(
+    return _TEMPLATE.read_text("utf-8").format(
         files=_dump({key: value for key, value in described.items() if value is not None}),
-        columns=_dump({"columns": columns | {"answer_is": kind.value}}),
+        columns=_dump({"columns": columns | {"answer_is": kind}}),
         letters=min(max(options, 2), len(Letter)),
         facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
         mean_of=next(iter(facets), "task_type"),
@@ -243,14 +226,13 @@ def _options(names: Sequence[str]) -> str | list[str] | None:
     column = _named(names, "options")
     if column is not None:
         return column
-    single = [name for name in names if _OPTION_COLUMN.fullmatch(plain_name(name))]
-    by_form = groupby(sorted(single, key=_form), key=_form)
-    columns = max((sorted(group) for _, group in by_form), key=len, default=[])
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        plain = plain_name(name)
+        if _OPTION_COLUMN.fullmatch(plain):
+            by_form[plain[:-1]].append(name)
+    columns = max(by_form.values(), key=len, default=[])
     return columns if len(columns) > 1 else None
-
-
-def _form(name: str) -> str:
-    return re.sub(r"([0-9]|[a-n])$", "", plain_name(name))
 
 
 def _unique(rows: Rows, column: str | None) -> str | None:
@@ -269,22 +251,16 @@ def _seconds(rows: Rows, column: str | None) -> str | None:
 
 def _answers(rows: Rows, columns: Columns) -> tuple[int, AnswerKind]:
     """The largest number of options, and the kind of answer that fits the most rows."""
-    split = []
+    largest, fits = 0, Counter[AnswerKind]()
     for row in rows:
-        try:
-            split.append((row[columns.answer], question_and_options(row, columns)[1]))
-        except (ValueError, KeyError):
-            continue
-    fits = {kind: sum(_fits(cell, kind, options) for cell, options in split) for kind in AnswerKind}
-    return max((len(options) for _, options in split), default=0), max(fits, key=fits.__getitem__)
-
-
-def _fits(cell: object, kind: AnswerKind, options: Sequence[str]) -> bool:
-    try:
-        answer_in(cell, kind, options)
-    except ValueError:
-        return False
-    return True
+        with suppress(ValueError, KeyError):
+            cell, (_, options) = row[columns.answer], question_and_options(row, columns)
+            largest = max(largest, len(options))
+            for kind in get_args(AnswerKind):
+                with suppress(ValueError):
+                    answer_in(cell, kind, options)
+                    fits[kind] += 1
+    return largest, max(get_args(AnswerKind), key=fits.__getitem__)
 
 
 def _facet_name(column: str, reserved: Collection[str]) -> str:
@@ -295,9 +271,8 @@ def _facet_name(column: str, reserved: Collection[str]) -> str:
 
 def _groups(rows: Rows, column: str) -> bool:
     """True if a column has few texts or whole numbers, several times each."""
-    cells: Iterable[Any] = (row.get(column) for row in rows)
-    values = [cell for cell in cells if cell is not None]
-    if not values or not all(isinstance(cell, str | int) for cell in values):
+    values = [cell for row in rows if (cell := row.get(column)) is not None]
+    if not all(isinstance(cell, str | int) for cell in values):
         return False
     distinct = len(set(map(str, values)))
     return 1 < distinct <= MAX_FACET_VALUES and 2 * distinct <= len(values)

@@ -53,11 +53,7 @@ class FrameFolder:
 
     @property
     def pictures(self) -> list[Path]:
-        """Its pictures in order: the files with the suffix of the first one.
-
-        Raises:
-            OSError: if there is no such folder, or it cannot be read.
-        """
+        """Its pictures in order: the files with the suffix of the first one."""
         names = sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
         pictures = [name for name in names if Path(name).suffix.lower() in PICTURE_SUFFIXES]
         suffixes = {Path(name).suffix for name in pictures[:1]}
@@ -124,11 +120,7 @@ def is_subtitle(name: str) -> bool:
 
 
 def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
-    """The file of `video`.
-
-    Raises:
-        VideoMissingError: if it is missing. The message has the ids and the searched folders.
-    """
+    """The file of `video`. A VideoMissingError has the ids and the searched folders."""
     file = media.videos.get(video.file_stem)
     if file is None:
         roots = ", ".join(map(str, media.roots)) or "no folder at all"
@@ -142,11 +134,7 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
 
 
 def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
-    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None.
-
-    Raises:
-        StorageError: if an object store cannot be reached.
-    """
+    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
     for candidate in (path.with_name(path.name + suffix) for path in paths for suffix in suffixes):
         if is_local(candidate):
             if candidate.is_file():

@@ -1,10 +1,9 @@
 """The user's settings for one benchmark (`benchmarks.yaml`), and the selection of its videos."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from blake3 import blake3
 from pydantic import BeforeValidator, Field, model_validator
@@ -58,11 +57,7 @@ class Selection(Spec):
         )
 
     def of(self, questions: Questions) -> Questions:
-        """The part of `questions` on the selected videos; empty if none has that duration.
-
-        Raises:
-            ConfigurationError: if `subset` names a facet that no question has.
-        """
+        """The part of `questions` on the selected videos; empty if none has that duration."""
         chosen = questions
         if self.duration is not None:
             chosen = {
@@ -77,20 +72,14 @@ def _text_of_path(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-class SourceKind(StrEnum):
-    """The origin of the files of a published benchmark."""
-
-    HUB = "hub"
-    FOLDER = "folder"
-
-
 class BenchmarkSettings(Selection):
     """Settings of one benchmark: license, source of its files, and which videos to evaluate."""
 
     accept_license: bool = False
     """True if the user accepts the benchmark's terms. Nothing is fetched or read before that."""
 
-    source: SourceKind = SourceKind.HUB
+    source: Literal["hub", "folder"] = "hub"
+    """The origin of the files of a published benchmark."""
 
     folder: Annotated[str, BeforeValidator(_text_of_path)] | None = None
     """The user's own copy: an unzipped download, lmms-eval's cache or a VLMEvalKit folder, or the
@@ -117,7 +106,7 @@ class BenchmarkSettings(Selection):
 
     @model_validator(mode="after")
     def _require_folder(self) -> "BenchmarkSettings":
-        if self.source is SourceKind.FOLDER and self.folder is None:
+        if self.source == "folder" and self.folder is None:
             raise ValueError("source: folder needs `folder`, the path of your copy")
         return self
 

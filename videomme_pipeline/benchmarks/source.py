@@ -63,11 +63,7 @@ class AnnotationContent:
     """The subtitles in the annotations, by video id."""
 
     def require(self) -> Sequence[Question]:
-        """The questions.
-
-        Raises:
-            AnnotationError: if there are problems.
-        """
+        """The questions. An AnnotationError lists the problems, if there are any."""
         if self.problems:
             problems = self.listed(self.problems)
             raise AnnotationError(f"{problems}; `videomme doctor` checks all rows")
@@ -89,8 +85,7 @@ class AnnotationContent:
 class Source(ABC):
     """The questions, videos and subtitles of the benchmark called `name`.
 
-    `folder` is the media folder: fetched files are stored there. `Benchmark.open_source` opens a
-    source, and only after the user has accepted the license, so a source does not check it.
+    Fetched files are stored in `folder`. `Benchmark.open_source` has checked the license.
     """
 
     def __init__(self, name: str, settings: BenchmarkSettings, folder: Path) -> None:
@@ -154,11 +149,7 @@ class Source(ABC):
         """
 
     def files(self, video: VideoReference) -> MediaFiles:
-        """The files of one video.
-
-        Raises:
-            VideoMissingError: if its video file is missing.
-        """
+        """The files of one video, or VideoMissingError."""
         return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
 
     def subtitle(self, video: VideoReference) -> MediaFile | None:

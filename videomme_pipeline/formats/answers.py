@@ -58,7 +58,11 @@ def answers_of(
 ) -> Answers:
     """The answers in the rows of a file, or of a table with texts, whose order does not matter."""
     missing = _MISSING_IN_PANDAS if is_table else frozenset[str]()
-    numbers_copies = _numbers_copies(rows)
+    copies_of: dict[str, int] = defaultdict(int)
+    for question, row in rows:
+        copies_of[question.question_id] = max(copies_of[question.question_id], row.get("copy", 0))
+    # If every question has the same number of texts, they are repeats.
+    numbers_copies = len(set(copies_of.values())) == 1
     given: dict[tuple[str, int], list[tuple[Question, Row]]] = defaultdict(list)
     questions = with_own_ids([question for question, _ in rows])
     for question, (_, row) in zip(questions, rows, strict=True):
@@ -119,14 +123,6 @@ def answers_of(
         hashes=len({str(row["doc_hash"]) for _, row in rows if row.get("doc_hash")}),
     )
     return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes), stored=stored)
-
-
-def _numbers_copies(rows: Sequence[tuple[Question, Row]]) -> bool:
-    """True if every question has the same number of texts (`copy`), so that they are repeats."""
-    copies: dict[str, int] = defaultdict(int)
-    for question, row in rows:
-        copies[question.question_id] = max(copies[question.question_id], row.get("copy", 0))
-    return len(set(copies.values())) == 1
 
 
 def _response_text(row: Row, question: Question, missing: Set[str]) -> str | None:

@@ -35,11 +35,7 @@ _Parts = tuple[str, ...]
 
 
 def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
-    """Yield the rows in `objects`, with the values of `columns` under the names that these have.
-
-    Raises:
-        ScoringError: if no object has such a column.
-    """
+    """Yield the rows in `objects`, with the values of `columns` under the names that these have."""
     if not columns:
         yield from objects
         return

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
+    JSON_DECODER,
     check_names,
-    next_json,
     parquet_rows,
     parse_json,
     whole_characters,
@@ -177,7 +177,7 @@ def _parse_json_lines(text: str) -> list[Any]:
     position = 0
     while start := _NOT_SPACE.search(text, position):
         try:
-            value, position = next_json(text, start.start())
+            value, position = JSON_DECODER.raw_decode(text, start.start())
         except ValueError as error:
             line = 1 + text.count("\n", 0, start.start())
             is_cut_off = isinstance(error, json.JSONDecodeError) and (

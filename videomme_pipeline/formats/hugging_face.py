@@ -67,11 +67,7 @@ def write_eval_results(scored: EvaluationResults) -> str:
 
 
 def model_repository(scored: EvaluationResults, name: str = "") -> str:
-    """The repository `name` on the hub, or else that of the evaluated model.
-
-    Raises:
-        ScoringError: if that is no name of a repository, such as `Qwen/Qwen3-VL-8B`.
-    """
+    """The repository `name` on the hub, or else that of the evaluated model."""
     name = name or str(mapping_or_empty(scored.settings.get("model")).get("model", ""))
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII):
         raise ScoringError(

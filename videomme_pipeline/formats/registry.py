@@ -68,16 +68,13 @@ def read_results(
 ) -> Answers:
     """The results of one run in `path`, in any registered format. Nothing is scored.
 
-    `path` is a file, or a folder or a pattern with several files of the same format. The answers of
-    several files are joined by question id. Files without answers are left out with a remark.
-
-    A row that cannot be used is left out and reported in the notes. Copies of rows count once.
-    Videos that the official template marks as `"missing": true` are left out, as in the official
-    script with `--skip_missing`, if `skip_missing` is True.
+    `path` is a file, or a folder or a pattern with several files of the same format. Files without
+    answers are left out with a remark, and rows that cannot be used with a note.
 
     Args:
         annotations: a file with the questions of the dataset in their order, for results files
             without options, or the questions themselves.
+        skip_missing: leave out videos that the official template marks as `"missing": true`.
         columns: the file's column of each standard name, such as `prediction`.
 
     Raises:
@@ -253,11 +250,7 @@ class _NoAnswersError(ScoringError):
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:
-    """The questions in a file with the columns of Video-MME, or those that `benchmark` declares.
-
-    Raises:
-        ScoringError: if the file cannot be read or a row is not a question.
-    """
+    """The questions in a file with the columns of Video-MME, or those that `benchmark` declares."""
     seen: SeenQuestions = defaultdict(dict)
     questions: Sequence[Question]
     try:
@@ -282,11 +275,7 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
 
 
 def _check_ids(questions: Sequence[Question], path: Path) -> None:
-    """Check that no two ids differ only by blanks. They would count as two questions or videos.
-
-    Raises:
-        ScoringError: with both ids.
-    """
+    """Check that no two ids differ only by blanks. They would count as two questions or videos."""
     spellings: dict[str, str] = {}
     for name in {name: None for q in questions for name in (q.video_id, q.question_id)}:
         if (first := spellings.setdefault(name.strip(), name)) != name:
@@ -304,12 +293,9 @@ def write_results(
 ) -> str:
     """The text of a results file with the answers of one evaluation.
 
-    `not_citable` is the reason why the score must not be cited, or "". Every row of the file has
-    the reason in a column of this name, which other evaluators ignore.
-
-    If questions were asked several times, the first answers are written, and every row has a column
-    `repeats` with a note about that. A failed question has an empty text, because the official
-    script fails on null.
+    Every row has `not_citable`, the reason why the score must not be cited, in a column of this
+    name. If questions were asked several times, the first answers are written, and every row has a
+    column `repeats`. A failed question has an empty text: the official script fails on null.
 
     Raises:
         ScoringError: if no row answers any of `questions`.

@@ -94,11 +94,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 
 
 def audited_file(path: Path, options: ScoreOptions) -> Run:
-    """The run whose results are in `path`.
-
-    Raises:
-        ScoringError: as `score_file` does.
-    """
+    """The run whose results are in `path`. Raises ScoringError as `score_file` does."""
     imported, scored = _score_answers(path, options)
     return Run(
         name=str(path),
@@ -125,54 +121,38 @@ def _score_answers(
         path.stem, [response.request_fingerprint for _, response in imported.pairs]
     )
     ids = example_ids(question for question, _ in imported.pairs)
-    scored = [
-        (
+    scored: list[tuple[Question, ScoredQuestion]] = []
+    error_texts: dict[tuple[str, int], str] = {}
+    for question, response in imported.pairs:
+        if question.duration not in (None, *options.durations):
+            continue
+        row = score_question(
             question,
-            score_question(
-                question,
-                response,
-                options.reader,
-                example_id=ids[question.question_id],
-                evaluation_fingerprint=evaluation_fingerprint,
-                sampling="unknown",
-                track=options.track,
-            ),
+            response,
+            options.reader,
+            example_id=ids[question.question_id],
+            evaluation_fingerprint=evaluation_fingerprint,
+            sampling="unknown",
+            track=options.track,
         )
-        for question, response in imported.pairs
-        if question.duration is None or question.duration in options.durations
-    ]
+        text = row.raw_output
+        if text and is_error_text(text, question.letters, question.options):
+            error_texts[row.question_id, row.repeat] = text
+            row = failed(row, text) if options.reader is ReaderName.CAREFUL else row
+        scored.append((question, row))
     if not scored:
         durations = ", ".join(options.durations)
         raise ScoringError(f"{path}: it has no question on {durations} videos; check `duration`")
-    return _with_error_texts(imported, scored, options.reader)
-
-
-def _with_error_texts(
-    imported: Answers, scored: list[tuple[Question, ScoredQuestion]], reader: ReaderName
-) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
-    """The answers, of which those with the text of an error are failed.
-
-    A published reader reads these texts as its authors do, so only a note says that there are some.
-    """
-    texts = {
-        (row.question_id, row.repeat): text
-        for question, row in scored
-        if (text := row.raw_output) and is_error_text(text, question.letters, question.options)
-    }
-    if not texts:
-        return imported, scored
-    stored = replace(imported.stored, failures={**imported.stored.failures, **texts})
-    if reader is ReaderName.CAREFUL:
-        return replace(imported, stored=stored), [
-            (question, failed(row, text) if text else row)
-            for question, row in scored
-            for text in [texts.get((row.question_id, row.repeat))]
-        ]
-    note = (
-        f"{len(texts):,} responses are texts of errors, which {reader} reads like answers: "
-        f"{listed([repr(text[:40]) for text in texts.values()])}; do not publish this score"
-    )
-    return replace(imported, stored=stored, notes=(*imported.notes, note)), scored
+    stored = replace(imported.stored, failures={**imported.stored.failures, **error_texts})
+    notes = imported.notes
+    if error_texts and options.reader is not ReaderName.CAREFUL:
+        # A published reader reads these texts as its authors do.
+        texts = listed([repr(text[:40]) for text in error_texts.values()])
+        notes += (
+            f"{len(error_texts):,} responses are texts of errors, which {options.reader} reads "
+            f"like answers: {texts}; do not publish this score",
+        )
+    return replace(imported, stored=stored, notes=notes), scored
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
@@ -214,11 +194,7 @@ def score_rows(
 
 
 def parse_durations(text: str) -> tuple[Duration, ...]:
-    """Durations in any of the notations `short,medium`, `short, medium`, `["short", "medium"]`.
-
-    Raises:
-        ScoringError: if a word is not a duration.
-    """
+    """Durations in any of the notations `short,medium`, `short, medium`, `["short", "medium"]`."""
     words = re.findall(r"\w+", text.lower())
     unknown = [word for word in words if word not in set(Duration)]
     if unknown or not words:

@@ -70,11 +70,6 @@ class Recipe(Spec):
         """The reader of the recipe, or else the published one of the benchmark."""
         return ReaderName(self.evaluation.get("reader", find_benchmark(self.benchmark).reader))
 
-    @property
-    def counts_answered_only(self) -> bool:
-        """True if answers without a letter are left out, as in the official v1 script."""
-        return self.settings.get("denominator") == "answered"
-
     def not_proven(self, *, is_evaluated: bool) -> list[str]:
         """The settings that answers do not prove: all, or those that no evaluation fixes."""
         settings = {**self.settings, **self.evaluation}
@@ -83,11 +78,7 @@ class Recipe(Spec):
         return [f"{name}: {value}" for name, value in settings.items() if name not in proven]
 
     def track(self, name: str | None) -> str:
-        """The track called `name`, or the first one.
-
-        Raises:
-            ConfigurationError: if nothing is published for this track.
-        """
+        """The track called `name`, or the first one."""
         track = name or next(iter(self.published))
         if track not in self.published:
             raise ConfigurationError(
@@ -98,8 +89,7 @@ class Recipe(Spec):
     def evaluation_of(self, model: str, track: str) -> dict[str, Any]:
         """The keys of the evaluation file that asks `model` by this recipe.
 
-        Raises:
-            ConfigurationError: if frames or subtitles cannot be chosen as published.
+        ConfigurationError if frames or subtitles cannot be chosen as published.
         """
         needed = ["sampling", *(["subtitles"] if is_with_subtitles(track) else [])]
         if missing := [key for key in needed if key not in self.evaluation]:
@@ -121,11 +111,7 @@ def recipe_names() -> tuple[str, ...]:
 
 @cache
 def find_recipe(name: str) -> Recipe:
-    """The recipe called `name`.
-
-    Raises:
-        ConfigurationError: if there is none; the message has the nearest name.
-    """
+    """The recipe called `name`."""
     if name not in recipe_names():
         raise ConfigurationError(f"no recipe `{name}`: {nearest(name, [*recipe_names()])}")
     path = _FOLDER / f"{name}.yaml"

@@ -97,7 +97,7 @@ def reproduce(
     if recipe.certified:
         frames = f"frames and sizes equal those of {recipe.certified}, as a test compares"
     undecided = too_few_answers(rows, recipe.questions or benchmark.size.questions)
-    if recipe.counts_answered_only:
+    if recipe.settings.get("denominator") == "answered":  # as in the official v1 script
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]
     accuracies = {
