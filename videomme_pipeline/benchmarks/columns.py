@@ -109,13 +109,10 @@ def usual_rank(column: str, content: str) -> int | None:
 
 
 def read_rows(path: Path, inner: str | None = None) -> list[Cells]:
-    """The rows of an annotation file.
+    """The rows of an annotation file. AnnotationErrors say why it cannot be read.
 
     `inner` is the key of a list of rows inside of each row. Each of them gets the columns of the
     outer row that it does not have itself.
-
-    Raises:
-        AnnotationError: if the file is missing or cannot be read.
     """
     if path.exists() and not path.is_file():
         raise AnnotationError(f"{path}: not a file; name the file with the questions")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from unicodedata import normalize
 
 from blake3 import blake3
 from upath import UPath
@@ -19,6 +18,7 @@ from videomme_pipeline.benchmarks.locate import (
     MediaFile,
     VideoSource,
     first_file,
+    spellings,
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.questions import read_questions
@@ -197,7 +197,7 @@ class DeclaredSource(Source):
 
     def _video_file(self, video: VideoReference) -> VideoSource:
         footage, roots = video.footage, self.roots()
-        names = _spellings(str(footage.video_file))
+        names = spellings(str(footage.video_file))
         paths = [root / name for root in roots for name in names]
         if footage.frames_per_second is not None:
             for path in paths:
@@ -236,7 +236,7 @@ class DeclaredSource(Source):
         return first_file(
             root / folder / f"{name}{suffix}"
             for root in self.roots()
-            for name in _spellings(stem)
+            for name in spellings(stem)
             for suffix in SUBTITLE_SUFFIXES
         )
 
@@ -255,15 +255,6 @@ class DeclaredSource(Source):
             problems |= download.fetch_subtitles(self.release, videos, self.folder)
         self.invalidate()
         return problems
-
-
-def _spellings(name: str) -> list[str]:
-    """`name`, and the same name with its suffix in another case or its accents decomposed."""
-    path = PurePosixPath(name)
-    cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
-    names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
-    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
-    return list(dict.fromkeys(forms))
 
 
 def declared_questions(path: Path, benchmark: Benchmark) -> Sequence[Question]:

@@ -22,7 +22,7 @@ from videomme_pipeline.benchmarks.columns import (
     text_in,
     usual_rank,
 )
-from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES
+from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES, spellings
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
@@ -167,7 +167,6 @@ def _declaration(  # noqa: PLR0913, PLR0917
 
 
 def _size(rows: Rows, column: str, subtitle_files: int) -> dict[str, int]:
-    """The numbers that `size` declares."""
     per_video = Counter(text_in(row.get(column)) for row in rows)
     size = {"videos": len(per_video), "questions": len(rows)}
     if len(set(per_video.values())) == 1:
@@ -184,9 +183,13 @@ def _column_of_files(
     folders: dict[str, set[str]] = defaultdict(set)
     for file in files:
         *parents, name = file.relative_to(folder).parts
+        names_of_file = spellings(name)
+        if file.suffix.lower() in FOOTAGE_SUFFIXES:
+            names_of_file.append(file.stem)  # names of videos may lack the suffix
         for depth in range(len(parents) + 1):
-            for spelling in _spellings(Path(*parents[depth:], name)):
-                folders[str(spelling)].add("/".join(parents[:depth]) or ".")
+            for spelling in names_of_file:
+                path = "/".join((*parents[depth:], spelling))
+                folders[path].add("/".join(parents[:depth]) or ".")
     shares: dict[tuple[str, str], float] = {}
     for column in dict.fromkeys((*_with_usual_names(names, content), *names)):
         values = {text for row in rows if (text := text_in(row.get(column))) is not None}
@@ -195,14 +198,6 @@ def _column_of_files(
             base = max(sorted(named), key=named.__getitem__)
             shares[column, base] = named[base] / len(values)
     return max(shares, key=shares.__getitem__, default=None)
-
-
-def _spellings(path: Path) -> list[Path]:
-    """The names by which annotations may refer to a file. Names of videos may lack the suffix."""
-    suffix = path.suffix
-    is_video = suffix.lower() in FOOTAGE_SUFFIXES
-    suffixes = (suffix, suffix.lower(), suffix.upper(), *([""] if is_video else []))
-    return [path.with_suffix(other) for other in suffixes]
 
 
 def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from upath import UPath
 
@@ -131,6 +132,15 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
             "videos); materialize the `videos` asset, or set `folder` to your copy",
         )
     return file
+
+
+def spellings(name: str) -> list[str]:
+    """`name`, and the same name with its suffix in another case or its accents decomposed."""
+    path = PurePosixPath(name)
+    cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
+    names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
+    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
+    return list(dict.fromkeys(forms))
 
 
 def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:

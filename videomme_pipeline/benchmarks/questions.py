@@ -56,10 +56,8 @@ def read_questions(
 ) -> AnnotationContent:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
-    `files` has the annotation files first, then the files of the facets.
-
-    Raises:
-        AnnotationError: if a file cannot be read, or lacks a declared column.
+    `files` has the annotation files first, then the files of the facets. AnnotationErrors name
+    unreadable files and missing columns.
     """
     content = AnnotationContent(files=files, advice=_advice(declaration))
     reader = _Reader(declaration, benchmark, content)
@@ -220,10 +218,7 @@ class _Reader:
         )
 
     def _video_id(self, footage: Footage) -> str:
-        """An id that can be a file name: the stem of the file, with the bounds of the clip.
-
-        A video gets a hash in addition if another one has this id already, or it is too long.
-        """
+        """The stem of the file with the bounds of the clip. A hash makes it short and unique."""
         stem = PurePosixPath(footage.video_file or "").name
         for suffix in FOOTAGE_SUFFIXES:
             stem = stem.removesuffix(suffix)
@@ -239,10 +234,7 @@ class _Reader:
         return name
 
     def _facets(self, row: Cells) -> dict[str, FacetValue]:
-        """The facets that a row has a value for.
-
-        A facet may be empty if the row has a value of one that is derived from it.
-        """
+        """The facets of a row. One may be empty if the row has a value that is derived from it."""
         given = {
             facet.derivation.facet: {facet.column: row[facet.column]}
             for facet in self.declaration.declared_facets

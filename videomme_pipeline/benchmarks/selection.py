@@ -30,7 +30,6 @@ class Subset(Spec):
     videos: int = Field(ge=1)
     stratify: tuple[str, ...] = ()
     """Facets whose values are represented in proportion, the most important one first."""
-
     seed: int = 0
 
 
@@ -39,7 +38,6 @@ class Selection(Spec):
 
     duration: Duration | None = None
     """Evaluate only the videos of this duration class."""
-
     subset: Subset | None = None
     """Evaluate only a random sample of the videos that `duration` selects."""
 
@@ -77,30 +75,22 @@ class BenchmarkSettings(Selection):
 
     accept_license: bool = False
     """True if the user accepts the benchmark's terms. Nothing is fetched or read before that."""
-
     source: Literal["hub", "folder"] = "hub"
     """The origin of the files of a published benchmark."""
-
     folder: Annotated[str, BeforeValidator(_text_of_path)] | None = None
     """The user's own copy: an unzipped download, lmms-eval's cache or a VLMEvalKit folder, or the
     URL of an unzipped download in an object store."""
-
     annotations: Path | None = None
     """The annotation file, if it is not in `folder`."""
-
     revision: Revision | None = None
     """Commit of the hub repository (40 hexadecimal digits), or None for the pinned one."""
-
     videos: tuple[str, ...] | None = None
     """Ids of the videos to evaluate, or None for all."""
-
     limit: int | None = Field(default=None, ge=1)
     """Evaluate only the first `limit` videos."""
-
     needs_video: str | None = None
     """A blind evaluation. A question that it answers correctly does not need the video, which is a
     value of the facet `needs_video` of all other evaluations."""
-
     keep_archives: bool = True
     """Keep archives that were downloaded whole after they are unzipped."""
 
@@ -120,9 +110,7 @@ class BenchmarkSettings(Selection):
     def select(self, questions: Iterable[Question]) -> list[Question]:
         """The questions on the selected videos, in their published order.
 
-        Raises:
-            ConfigurationError: if the settings name a video, duration or facet that no question
-                has.
+        ConfigurationErrors name videos, durations and facets that no question has.
         """
         all_questions = list(questions)
         by_video = group_by_video(all_questions)

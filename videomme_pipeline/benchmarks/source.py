@@ -109,34 +109,18 @@ class Source(ABC):
     @property
     @abstractmethod
     def version(self) -> str:
-        """Fingerprint of the questions.
-
-        Raises:
-            VideoMMEError: if the user's folder has no questions.
-        """
+        """Fingerprint of the questions. VideoMMEError if the user's folder has none."""
 
     @abstractmethod
     def questions(self) -> Sequence[Question]:
-        """The selected questions. They are fetched if necessary.
-
-        Raises:
-            VideoMMEError: if they cannot be fetched.
-        """
+        """The selected questions, which are fetched if necessary, or VideoMMEError."""
 
     def stored_questions(self) -> AnnotationContent | None:
-        """The questions before they are selected, or None if they have yet to be fetched.
-
-        Raises:
-            VideoMMEError: if the local file of the questions is missing or cannot be read.
-        """
+        """The questions before they are selected, or None if they have yet to be fetched."""
         return None
 
     def known_questions(self) -> Sequence[Question] | None:
-        """The selected questions, or None if they have yet to be fetched.
-
-        Raises:
-            VideoMMEError: if the local file of the questions is missing or wrong.
-        """
+        """The selected questions, or None if they have yet to be fetched."""
         stored = self.stored_questions()
         return None if stored is None else self.settings.select(stored.require())
 

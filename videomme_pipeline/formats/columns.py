@@ -143,10 +143,7 @@ def _is_above(parts: _Parts, entries: _Parts) -> bool:
 
 
 def _entries(value: Any, parts: _Parts) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield each entry that `parts` leads to, with its key at each `*`.
-
-    An object without entries has one, which is None, so that its answer is missing.
-    """
+    """Yield each entry at `parts` with its key at each `*`, or None if there is none."""
     if not parts:
         yield (), value
         return

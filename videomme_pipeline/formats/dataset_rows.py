@@ -42,10 +42,7 @@ SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
 
 @dataclass(frozen=True)
 class Annotations:
-    """The questions of a benchmark in the order of its dataset.
-
-    `are_whole` is True if no question may be missing.
-    """
+    """The questions of a dataset in their order. If they `are_whole`, none may be missing."""
 
     questions: Sequence[Question]
     are_whole: bool = False
@@ -157,7 +154,6 @@ def known_question(row: Row, own: Question, annotations: Annotations) -> tuple[Q
 
 
 def _texts(question: Question) -> list[str]:
-    """The texts of the options without case and spaces."""
     return [without_case_and_spaces(question.option_text(letter)) for letter in question.letters]
 
 

@@ -144,10 +144,7 @@ def _is_json(text: str) -> bool:
 
 
 def _parse_json_text(text: str) -> list[Any]:
-    """The list in JSON text, its only value, or several values that are not one per line.
-
-    The official template has commas before closing brackets.
-    """
+    """The list in JSON text, its only value, or several values that are not one per line."""
     try:
         value = parse_json(text)
     except json.JSONDecodeError:

@@ -22,10 +22,7 @@ def _is_inspect_log(row: Row) -> bool:
 
 
 def _read_inspect(row: Row) -> Iterator[Row]:
-    """Yield the metadata of each sample, which often has the dataset's columns, and its answer.
-
-    A sample that ended with an error has no prediction.
-    """
+    """Yield the metadata of each sample, which often has the dataset's columns, and its answer."""
     for sample in objects_in(row["samples"]) if _is_inspect_log(row) else [row]:
         question, choices = sample.get("input"), sample.get("choices")
         output = mapping_or_empty(sample.get("output"))

@@ -78,7 +78,7 @@ def model_repository(scored: EvaluationResults, name: str = "") -> str:
 
 
 def _headline(scored: EvaluationResults) -> tuple[float, str]:
-    """The score in percent, and a text with the 95% interval of the score."""
+    """The score in percent, and a text with its 95% interval."""
     if scored.benchmark.grouping:
         groups = group_breakdowns(scored.benchmark, scored.rows)[0]["group_score_overall"][0]
         if groups.group_score is None:

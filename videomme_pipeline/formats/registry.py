@@ -163,7 +163,6 @@ class _Contents:
 
 
 def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Contents:
-    """The contents of all files of a run."""
     files = files_of_run(path)
     if files == [path]:
         return _contents(path, skip_missing, columns)
@@ -201,7 +200,6 @@ def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str])
 
 
 def _contents(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Contents:
-    """The contents of one file."""
     objects, remarks = read_rows_of(path)
     if not objects:
         raise ScoringError(f"{path}: contains no results")

@@ -108,7 +108,6 @@ def audited_file(path: Path, options: ScoreOptions) -> Run:
 def _score_answers(
     path: Path, options: ScoreOptions
 ) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
-    """The content of a results file, and its questions with their scored answers."""
     imported = read_results(
         path,
         options.benchmark,

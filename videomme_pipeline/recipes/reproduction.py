@@ -33,7 +33,6 @@ class PublishedComparison:
     is_consistent: bool | None
 
     def __str__(self) -> str:
-        """The comparison as one line."""
         line = f"published {self.published:.1f}, here {self.here:.1f}"
         if self.low is None:
             return f"{line}: no interval"
