@@ -7,7 +7,7 @@ each entry of an object or a list, and each entry is a row. A path that ends in 
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -179,25 +179,19 @@ def _inside(value: Any, parts: _Parts, keys: Sequence[Any]) -> Any:
 
 def _values_by_path(row: Row) -> dict[_Parts, Any]:
     """The value at each path in `row`, the least deep first. Of several entries, the first."""
-    values_by_path: dict[_Parts, Any] = {}
-    level: dict[_Parts, Any] = {(): row}
-    while level and len(next(iter(level))) <= _DEEPEST:
-        values_by_path |= level
-        level = {
-            (*parts, str(key)): inner
-            for parts, value in level.items()
-            if _is_open(value)
-            for key, inner in _columns_in(value)
-        }
-    del values_by_path[()]
-    return values_by_path
+    return dict(sorted(_columns_in(row, ()), key=lambda column: len(column[0])))
 
 
-def _columns_in(value: Any) -> Iterable[tuple[str, Any]]:
-    """The columns in an object, or `*` with its first entry."""
-    if isinstance(value, list):
-        return [(_EACH, value[0])]
-    return [(_EACH, next(iter(value.values())))] if _has_ids(value) else value.items()
+def _columns_in(value: Any, parts: _Parts) -> Iterator[tuple[_Parts, Any]]:
+    if not _is_open(value) or len(parts) == _DEEPEST:
+        return
+    columns = {_EACH: value[0]} if isinstance(value, list) else value
+    if isinstance(value, Mapping) and _has_ids(value):
+        columns = {_EACH: next(iter(value.values()))}
+    for key, inner in columns.items():
+        path = (*parts, str(key))
+        yield path, inner
+        yield from _columns_in(inner, path)
 
 
 def _is_open(value: Any) -> bool:

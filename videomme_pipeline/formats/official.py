@@ -89,7 +89,6 @@ FORMAT = ResultsFormat(
     read=_read,
     rows=_rows,
     text=lambda rows: json.dumps(rows, indent=4, ensure_ascii=False) + "\n",
-    suffix=".json",
 )
 
 

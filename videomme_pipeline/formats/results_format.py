@@ -44,7 +44,7 @@ class ResultsFormat:
 
     `rows(questions, answers)` returns the rows of a written file, or is None if the format is only
     read. `answers` are scored rows by question id, possibly not for all questions. `text(rows)`
-    returns the text of the file, and `suffix` is its usual ending.
+    returns the text of the file.
     """
 
     name: str
@@ -53,4 +53,3 @@ class ResultsFormat:
     has_letters: bool = False
     rows: Callable[[Sequence[Question], Mapping[str, ScoredQuestion]], Sequence[Row]] | None = None
     text: Callable[[Sequence[Row]], str] = json_lines
-    suffix: str = ".jsonl"

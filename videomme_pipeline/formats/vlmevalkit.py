@@ -48,5 +48,4 @@ FORMAT = ResultsFormat(
     read=_read,
     rows=_rows,
     text=_table,
-    suffix=".tsv",
 )
