@@ -74,7 +74,8 @@ def read_questions(
             replace(q, facets=Facets({**q.facets, facet: LISTED[q.question_id not in ids]}))
             for q in content.questions
         ]
-    content.problems += () if content.problems else _problems_of_all(declaration, content)
+    if not content.problems:
+        content.problems = list(_problems_of_all(declaration, content))
     return content
 
 

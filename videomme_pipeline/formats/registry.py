@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
@@ -61,21 +60,17 @@ _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda 
 def read_results(
     path: Path,
     benchmark: str,
+    dataset: Annotations | None,
+    columns: Mapping[str, str],
     *,
-    annotations: Path | Sequence[Question] = (),
-    skip_missing: bool = False,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    skip_missing: bool,
 ) -> Answers:
     """The results of one run in `path`, in any registered format. Nothing is scored.
 
     `path` is a file, or a folder or a pattern with several files of the same format. Files without
-    answers are left out with a remark, and rows that cannot be used with a note.
-
-    Args:
-        annotations: a file with the questions of the dataset in their order, for results files
-            without options, or the questions themselves.
-        skip_missing: leave out videos that the official template marks as `"missing": true`.
-        columns: the file's column of each standard name, such as `prediction`.
+    answers are left out with a remark, and rows that cannot be used with a note. `dataset` is for
+    results files without options. `columns` are the file's columns by their standard names, such as
+    `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
@@ -85,10 +80,6 @@ def read_results(
     rows: Sequence[Row] = contents.rows
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
-    if isinstance(annotations, Path):
-        dataset: Annotations | None = read_annotations(annotations, benchmark)
-    else:
-        dataset = Annotations(annotations) if annotations else None
     may_lack_options = dataset is None and (form.has_letters or form is _PLAIN)
     if may_lack_options and not any(map(has_options, rows)):
         rows = with_lettered_options(rows, benchmark, has_texts=form.has_letters)

@@ -15,8 +15,9 @@ from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.answers import Answers
+from videomme_pipeline.formats.dataset_rows import Annotations
 from videomme_pipeline.formats.official import Rating, rating
-from videomme_pipeline.formats.registry import read_results
+from videomme_pipeline.formats.registry import read_annotations, read_results
 from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
 from videomme_pipeline.scoring.findings.run import Run
 from videomme_pipeline.scoring.readers.careful import is_error_text
@@ -108,12 +109,11 @@ def audited_file(path: Path, options: ScoreOptions) -> Run:
 def _score_answers(
     path: Path, options: ScoreOptions
 ) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
+    dataset = Annotations(options.questions) if options.questions else None
+    if options.annotations is not None:
+        dataset = read_annotations(options.annotations, options.benchmark)
     imported = read_results(
-        path,
-        options.benchmark,
-        annotations=options.annotations or options.questions,
-        skip_missing=options.skip_missing,
-        columns=options.columns,
+        path, options.benchmark, dataset, options.columns, skip_missing=options.skip_missing
     )
     _check_benchmark(path, options, [question for question, _ in imported.pairs])
     evaluation_fingerprint = fingerprint(
