@@ -19,13 +19,8 @@ from videomme_pipeline.formats.answers import TEXT_COLUMNS
 from videomme_pipeline.formats.results_format import Row, mapping_or_empty
 
 _EACH = "*"
-_NEEDED = {
-    "question_id": "question_id",
-    "video_id": "video",
-    "options": "options",
-    "answer": "answer",
-}
-"""The content of the columns that are needed beside the response."""
+_NEEDED = ("question_id", "video_id", "options", "answer")
+"""The columns that are needed beside the response."""
 _DEEPEST = 5
 _MAX_COLUMNS = 30
 """An object with more keys is taken for one whose keys are ids."""
@@ -93,13 +88,13 @@ def _guesses(row: Row) -> dict[str, _Parts]:
     if row.keys().isdisjoint(TEXT_COLUMNS) and (response := _response(row, values_by_path)):
         guesses["prediction"] = response
     entries = _entry(guesses.get("prediction", ()))
-    for name, content in _NEEDED.items():
+    for name in _NEEDED:
         ranks = {
             parts: rank
             for parts, value in values_by_path.items()
             if (name == "options" or not isinstance(value, Mapping))
             and _is_above(parts, entries)
-            and (rank := usual_rank(parts[-1], content)) is not None
+            and (rank := usual_rank(parts[-1], name)) is not None
         }
         if ranks and name not in row:
             guesses[name] = min(ranks, key=ranks.__getitem__)
