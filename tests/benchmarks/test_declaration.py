@@ -123,7 +123,7 @@ def test_a_question_may_have_fourteen_options(tmp_path: Path) -> None:
 def test_rows_with_hidden_answers_are_counted_and_left_out(tmp_path: Path) -> None:
     rows = [ROW, {**ROW, "answer": None}, {**ROW, "answer": "NA"}]
     annotated = read(tmp_path, rows, {**COLUMNS, "hidden_answers": ["NA"]})
-    assert (len(annotated.questions), annotated.hidden, annotated.problems) == (1, 2, ())
+    assert (len(annotated.questions), annotated.hidden, annotated.problems) == (1, 2, [])
 
 
 def test_the_error_names_each_row_that_cannot_be_used(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.published_data import LOGIC_STRUCTURES, V2, read, table, v2_rows
-from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, question_and_options
+from videomme_pipeline.benchmarks.columns import Columns, question_and_options
 from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.rows import from_table, to_table
@@ -20,7 +20,7 @@ def split_options(text: str) -> tuple[str, ...]:
         video_id="id",
         question="question",
         options="options",
-        options_are=OptionsKind.LINES,
+        options_are="lines",
         answer="answer",
     )
     try:

@@ -15,8 +15,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.registry import find_benchmark, published_benchmarks
 from videomme_pipeline.formats.dataset_rows import dataset_row
-from videomme_pipeline.formats.every_eval_ever import write_instances
-from videomme_pipeline.formats.results_format import EvaluationResults, json_lines
+from videomme_pipeline.formats.results_format import json_lines
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file, score_rows
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -129,7 +128,20 @@ def padded_log(rows: Sequence[ScoredQuestion]) -> str:
 
 def instances(rows: Sequence[ScoredQuestion]) -> str:
     """Instances of Every Eval Ever."""
-    return write_instances(EvaluationResults(questions=questions_of(rows), rows=rows, settings={}))
+    return json_lines(
+        {
+            "sample_id": question.question_id,
+            "input": {
+                "raw": question.question,
+                "reference": [question.answer],
+                "choices": list(question.options),
+            },
+            "output": {"raw": [row.raw_output]},
+            "answer_attribution": [],
+            "metadata": {"video_id": row.video_id, **row.facets, "repeat": str(row.repeat)},
+        }
+        for question, row in zip(questions_of(rows), rows, strict=True)
+    )
 
 
 def counts(report: ScoreReport) -> list[tuple[str, int]]:

@@ -159,11 +159,7 @@ class Benchmark(DeclaredFacts):
         return self.grouping.chain.facet if self.grouping and self.grouping.chain else None
 
     def check_letters(self, questions: Iterable[Question]) -> None:
-        """Check that each question has at most as many options as the benchmark has letters.
-
-        Raises:
-            AnnotationError: if a question has more options, or its answer is another letter.
-        """
+        """Check that the benchmark has a letter for each option, and a question for its answer."""
         for question in questions:
             item = f"{self.name}, question {question.question_id}"
             if len(question.options) > len(self.letters):
@@ -196,11 +192,7 @@ class Benchmark(DeclaredFacts):
         return tuple(facet for facet in self.facets if facet.shown)
 
     def facet(self, column: str) -> Facet:
-        """The facet stored in `column`.
-
-        Raises:
-            KeyError: if the benchmark does not declare it.
-        """
+        """The facet stored in `column`, or KeyError."""
         return {facet.column: facet for facet in self.facets}[column]
 
     def tested_facets(self, measure: Measure) -> tuple[str, ...]:

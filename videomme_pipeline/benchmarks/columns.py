@@ -9,11 +9,11 @@ import logging
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+import yaml
 from pydantic import model_validator
 
 from videomme_pipeline.benchmarks.question import Letter, split_option
@@ -27,6 +27,9 @@ Cells = Mapping[str, Any]
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 """The endings of annotation files."""
 
+_USUAL_NAMES: Mapping[str, Sequence[str]] = yaml.safe_load(
+    Path(__file__).with_name("column_names.yaml").read_text("utf-8")
+)
 _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
 
 _log = logging.getLogger(__name__)
@@ -34,26 +37,15 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
 
-class AnswerKind(StrEnum):
-    """The way in which the answer column names the correct option."""
+AnswerKind = Literal["letter", "index", "index_from_1", "text"]
+"""The way in which the answer column names the correct option. An `index` counts from 0."""
+OptionsKind = Literal["any", "list", "lines"]
+"""The form of the column with the options.
 
-    LETTER = "letter"
-    INDEX = "index"
-    """A number from 0."""
-    INDEX_FROM_1 = "index_from_1"
-    TEXT = "text"
-    """The text of the option."""
-
-
-class OptionsKind(StrEnum):
-    """The form of the column with the options."""
-
-    ANY = "any"
-    """A list, a map by letter, or a text with one per line. Options without a letter get one."""
-    LIST = "list"
-    """A list with one text per letter of the benchmark. The texts are kept exactly."""
-    LINES = "lines"
-    """A text with one option per line, "A. …", "B. …" and so on. The lines are kept exactly."""
+any: a list, a map by letter, or a text with one per line. Options without a letter get one.
+list: a list with one text per letter of the benchmark. The texts are kept exactly.
+lines: a text with one option per line, "A. …", "B. …" and so on. The lines are kept exactly.
+"""
 
 
 class Columns(Spec):
@@ -69,12 +61,12 @@ class Columns(Spec):
     options: str | tuple[str, ...] | None = None
     """The column with all options, or one column per option. Without it, the options are the last
     lines of the question."""
-    options_are: OptionsKind = OptionsKind.ANY
+    options_are: OptionsKind = "any"
     missing_options: tuple[str, ...] = ()
     """Texts that stand for no option, besides an empty cell. Only the last options may be missing,
     so that no option gets the letter of another one."""
     answer: str
-    answer_is: AnswerKind = AnswerKind.LETTER
+    answer_is: AnswerKind = "letter"
     hidden_answers: tuple[str, ...] = ()
     """Texts that stand for an unpublished answer, besides an empty cell. Such rows are left out."""
     question_id: str | None = None
@@ -91,7 +83,7 @@ class Columns(Spec):
     def _one_name_of_the_video(self) -> Self:
         if (self.video is None) == (self.video_id is None):
             raise ValueError("set either `video` (a path) or `video_id`")
-        if self.options_are is not OptionsKind.ANY and not isinstance(self.options, str):
+        if self.options_are != "any" and not isinstance(self.options, str):
             raise ValueError("`options_are` needs `options`, the column with all options")
         return self
 
@@ -105,14 +97,22 @@ class Columns(Spec):
         return list(chain.from_iterable(names))
 
 
-def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
-    """The rows of an annotation file.
+def plain_name(column: str) -> str:
+    """The name of a column without case and punctuation."""
+    return re.sub(r"[^a-z0-9]", "", column.lower())
+
+
+def usual_rank(column: str, content: str) -> int | None:
+    """The place of a column among the usual names of columns with this content, such as `video`."""
+    names, name = _USUAL_NAMES[content], plain_name(column)
+    return names.index(name) if name in names else None
+
+
+def read_rows(path: Path, inner: str | None = None) -> list[Cells]:
+    """The rows of an annotation file. AnnotationErrors say why it cannot be read.
 
     `inner` is the key of a list of rows inside of each row. Each of them gets the columns of the
     outer row that it does not have itself.
-
-    Raises:
-        AnnotationError: if the file is missing or cannot be read.
     """
     if path.exists() and not path.is_file():
         raise AnnotationError(f"{path}: not a file; name the file with the questions")
@@ -120,7 +120,7 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
         rows = _read(path)
         if inner is not None:
             rows = [{**row, **inner_row} for row in rows for inner_row in row[inner]]
-        whole: list[Mapping[str, Any]] = whole_characters(rows)
+        whole: list[Cells] = whole_characters(rows)
     except FileNotFoundError:
         raise AnnotationError(f"{path}: no such file") from None
     except RepeatedNameError as error:
@@ -153,10 +153,7 @@ def check_names(names: Sequence[str], kind: str = "column", owner: str = "") -> 
     """Check that no name is there twice. Otherwise the last value would count, unnoticed.
 
     Names that differ only by blanks are the same, and blank names are no names. `kind` and `owner`
-    are words for the message.
-
-    Raises:
-        RepeatedNameError: with the name and its two places.
+    are words for the RepeatedNameError.
     """
     numbers: dict[str, int] = {}
     for number, name in enumerate(map(str.strip, names), start=1):
@@ -169,23 +166,8 @@ def check_names(names: Sequence[str], kind: str = "column", owner: str = "") -> 
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of JSON text.
-
-    Raises:
-        json.JSONDecodeError: if the text is not JSON.
-        RepeatedNameError: if an object has a key twice.
-    """
+    """The value of JSON text. RepeatedNameError if an object has a key twice."""
     return json.loads(text, object_pairs_hook=_object)
-
-
-def next_json(text: str, position: int) -> tuple[Any, int]:
-    """The JSON value at `position` of a text with several values, and the end of the value.
-
-    Raises:
-        json.JSONDecodeError: if there is no whole value.
-        RepeatedNameError: if an object has a key twice.
-    """
-    return _DECODER.raw_decode(text, position)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -196,16 +178,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+JSON_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+"""RepeatedNameError if an object has a key twice. Otherwise the last value would count."""
 
 
-def parquet_rows(path: Path, largest_bytes: int | None = None) -> list[Mapping[str, Any]]:
+def parquet_rows(path: Path, largest_bytes: int | None = None) -> list[Cells]:
     """The rows of a Parquet file of another program.
 
-    Raises:
-        DamagedFileError: if the file is damaged.
-        RepeatedNameError: if a column is there twice.
-        ValueError: if the rows need more memory than `largest_bytes`.
+    ValueError if they need more memory than `largest_bytes`.
     """
     table = read_foreign_table(path, largest_bytes)
     check_names(table.column_names)
@@ -215,8 +195,7 @@ def parquet_rows(path: Path, largest_bytes: int | None = None) -> list[Mapping[s
 def whole_characters(value: Any) -> Any:
     """`value`, or a copy of it in which U+FFFD replaces every half of a character.
 
-    `value` consists of JSON values. A text that was cut inside an emoji ends with half of it. No
-    file in UTF-8 can contain that.
+    A text that was cut inside an emoji ends with half of it. No file in UTF-8 can contain that.
     """
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode()
@@ -233,7 +212,7 @@ def _replaced(value: Any) -> Any:
     return [_replaced(item) for item in value] if isinstance(value, list) else value
 
 
-def _read(path: Path) -> list[Mapping[str, Any]]:
+def _read(path: Path) -> list[Cells]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return parquet_rows(path)
@@ -249,11 +228,11 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     return _objects(list(value.values()) if isinstance(value, dict) else value)
 
 
-def _delimited(text: str, delimiter: str) -> list[Mapping[str, Any]]:
+def _delimited(text: str, delimiter: str) -> list[Cells]:
     """The rows of a table with a header, without blank ones."""
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     check_names(reader.fieldnames or ())
-    rows: list[Mapping[str, Any]] = []
+    rows: list[Cells] = []
     for row in reader:
         if None in row:
             raise ValueError(
@@ -265,7 +244,7 @@ def _delimited(text: str, delimiter: str) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _objects(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
+def _objects(rows: Sequence[Any]) -> list[Cells]:
     """`rows`, which must be objects. The only list in a single object is taken instead of it."""
     if len(rows) == 1 and isinstance(rows[0], list):
         rows = rows[0]
@@ -293,11 +272,7 @@ def text_in(value: object) -> str | None:
 
 
 def seconds_in(value: object) -> float | None:
-    """The seconds in a cell, or None if it is empty.
-
-    Raises:
-        ValueError: if it is not a number of at least 0.
-    """
+    """The seconds in a cell, or None if it is empty. ValueError if they are no time."""
     text = text_in(value)
     if text is None:
         return None
@@ -328,15 +303,11 @@ def list_in(value: object) -> list[Any] | Mapping[str, Any] | None:
 
 
 def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
-    """The text of the question, and its options with their letters.
-
-    Raises:
-        ValueError: if there are no options.
-    """
+    """The text of the question, and its options with their letters."""
     question = row[columns.question]
     if not isinstance(question, str) or not question.strip():
         raise ValueError(f"`{columns.question}` must be a text, found {question!r}")
-    if columns.options_are is not OptionsKind.ANY and isinstance(columns.options, str):
+    if columns.options_are != "any" and isinstance(columns.options, str):
         return question, _exact_options(row[columns.options], columns)
     if columns.options is None:
         stem, options = _split(question)
@@ -352,11 +323,7 @@ def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
 
 
 def without_missing(options: Sequence[object], marks: Collection[str] = ()) -> list[str]:
-    """The texts of the options before the first missing one: an empty cell, or one of `marks`.
-
-    Raises:
-        ValueError: if an option follows a missing one, because its letter would be unclear.
-    """
+    """The texts of the options before the first missing one: an empty cell, or one of `marks`."""
     texts = [None if (text := text_in(cell)) in marks else text for cell in options]
     kept = [text for text in texts if text is not None]
     if kept != texts[: len(kept)]:
@@ -393,18 +360,18 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
     letters = tuple(Letter)[: len(options)]
     text = text_in(value) or ""
     match kind:
-        case AnswerKind.LETTER:
+        case "letter":
             match = _LETTER.fullmatch(text.upper())
             chosen = [letter for letter in letters if match and letter == match[1]]
-        case AnswerKind.TEXT:
+        case "text":
             chosen = letters_of(text, options) or letters_of(text, options, exactly=False)
         case _:
-            first = 0 if kind is AnswerKind.INDEX else 1
+            first = 0 if kind == "index" else 1
             index = int(text) - first if text.removeprefix("-").isdecimal() else -1
             chosen = [letters[index]] if 0 <= index < len(letters) else []
     if chosen:
         return chosen[-1]
-    is_text = kind is AnswerKind.TEXT
+    is_text = kind == "text"
     offered, error = (options, UnmatchedAnswerError) if is_text else (letters, ValueError)
     raise error(f"the answer {text!r} matches none of the options {', '.join(offered)}")
 
@@ -431,7 +398,7 @@ def column_of(column: str, value: str) -> str:
 
 def _exact_options(cell: object, columns: Columns) -> list[str]:
     """The options exactly as published: the texts of a list, or the lines of a text."""
-    if columns.options_are is OptionsKind.LIST:
+    if columns.options_are == "list":
         if isinstance(cell, list) and all(isinstance(text, str) and text.strip() for text in cell):
             return cell
         raise ValueError(f"`{columns.options}` must be a list of texts, found {cell!r}")

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark, DeclaredFacts, PublishedPrompt
-from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, column_of
+from videomme_pipeline.benchmarks.columns import Columns, column_of
 from videomme_pipeline.benchmarks.facets import Facet, FacetColumn, FacetFacts, Measure
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.source import Source
@@ -24,11 +25,7 @@ PUBLISHED = Path(__file__).with_name("published")
 
 
 def inside(path: str) -> str:
-    """`path`, which must not lead out of its folder.
-
-    Raises:
-        ValueError: if it does.
-    """
+    """`path`, which must not lead out of its folder."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts:
         raise ValueError(f"the path {path!r} leads out of the folder; name a path inside of it")
@@ -115,34 +112,20 @@ class Declaration(DeclaredFacts):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The declaration in a YAML file.
-
-        Raises:
-            ConfigurationError: if the file has a mistake. The message names it.
-        """
+        """The declaration in a YAML file. A ConfigurationError names its mistakes."""
         return parse_spec(read_yaml(path), cls, str(path))
 
     @cached_property
     def declared_facets(self) -> tuple[Facet, ...]:
-        return tuple(
-            facet
-            for column, spec in self.facets.items()
-            for facet in _facets(
-                column,
-                spec or FacetSpec(),
-                Measure.GROUP_SCORE if self.grouping else Measure.ACCURACY,
-            )
-        )
+        measure = Measure.GROUP_SCORE if self.grouping else Measure.ACCURACY
+        facets = (_facets(name, spec or FacetSpec(), measure) for name, spec in self.facets.items())
+        return tuple(chain.from_iterable(facets))
 
     @property
     def columns_of_facets(self) -> dict[str, FacetSpec]:
         """The declared facets that are columns of the dataset, by name."""
         specs = {name: spec or FacetSpec() for name, spec in self.facets.items()}
-        return {
-            name: spec
-            for name, spec in specs.items()
-            if spec.derivation is None and spec.file is None
-        }
+        return {name: spec for name, spec in specs.items() if not (spec.derivation or spec.file)}
 
     @property
     def facet_files(self) -> dict[str, str]:
@@ -157,10 +140,7 @@ class Declaration(DeclaredFacts):
         return self.model_dump(mode="json", exclude=others)
 
     def release(self, name: str, revision: str | None = None) -> Release | None:
-        """The files on the hub of the benchmark called `name`, or None if it is not there.
-
-        `revision` is the commit, if it is not the pinned one.
-        """
+        """The files on the hub at `revision`, or at the pinned one. None if it is not there."""
         if self.hub is None:
             return None
         return Release(
@@ -173,11 +153,7 @@ class Declaration(DeclaredFacts):
         )
 
     def benchmark(self, path: Path, source: Callable[..., Source]) -> Benchmark:
-        """The benchmark that this file at `path` declares, with the stem of the path as its name.
-
-        Raises:
-            ConfigurationError: if the facets contradict each other.
-        """
+        """The benchmark that this file declares, with the stem of its `path` as the name."""
         name = path.stem
         prompts = {f"{name}.{key}": prompt for key, prompt in self.published_prompts.items()}
         default = dict(zip([name], self.published_prompts.values(), strict=False))
@@ -190,7 +166,7 @@ class Declaration(DeclaredFacts):
             "source": source,
             "facets": facets,
             "letters": tuple(Letter)[: self.letters],
-            "has_text_cells": self.columns.options_are is OptionsKind.LINES,
+            "has_text_cells": self.columns.options_are == "lines",
             "prompt": name if default else self.prompt,
             "prompts": default | prompts,
             "repository": self.hub.repository if self.hub else None,
@@ -207,12 +183,8 @@ def _facets(name: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
         own[0] |= {"values": LISTED, "is_column": False}
     if spec.each:
         own = [
-            {
-                "column": column_of(name, str(value)),
-                "title": f"{title}: {value}",
-                "values": (value,),
-            }
-            for value in spec.values or ()
+            {"column": column_of(name, str(v)), "title": f"{title}: {v}", "values": (v,)}
+            for v in spec.values or ()
         ]
     shared = {field: getattr(spec, field) for field in FacetFacts.model_fields}
     return [

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from unicodedata import normalize
 
 from blake3 import blake3
 from upath import UPath
@@ -19,10 +18,11 @@ from videomme_pipeline.benchmarks.locate import (
     MediaFile,
     VideoSource,
     first_file,
+    spellings,
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.questions import read_questions
-from videomme_pipeline.benchmarks.selection import BenchmarkSettings, SourceKind
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import AnnotationContent, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
@@ -58,7 +58,7 @@ class DeclaredSource(Source):
 
     @property
     def is_fetched(self) -> bool:
-        return self.release is not None and self.settings.source is SourceKind.HUB
+        return self.release is not None and self.settings.source == "hub"
 
     @property
     def has_subtitles(self) -> bool:
@@ -113,12 +113,7 @@ class DeclaredSource(Source):
             return latest[1]
 
     def stored_annotations(self) -> tuple[MediaFile, ...]:
-        """The annotation files on disk, then the files of facets. Empty if one must be fetched.
-
-        Raises:
-            AnnotationError: if the user's folder lacks one.
-            ConfigurationError: if the user's folder does not exist.
-        """
+        """The annotation files on disk, then the files of facets. Empty if one must be fetched."""
         names = self._annotation_names
         if self.is_fetched and self.release is not None:
             stored = self.release.stored_in(self.folder)
@@ -130,19 +125,18 @@ class DeclaredSource(Source):
         return (given.expanduser(), *map(self._own_annotations, names[1:]))
 
     def _own_annotations(self, name: str) -> MediaFile:
-        """The annotation file called `name` in the user's own folder."""
         roots, published = self.roots(), PurePosixPath(name)
         # The questions of a Parquet file may also be given as JSON.
-        suffixes = (".parquet", ".json", ".jsonl") if published.suffix == ".parquet" else ()
-        names = [str(published.with_suffix(suffix)) for suffix in suffixes] or [name]
+        suffixes = (".json", ".jsonl") if published.suffix == ".parquet" else ()
+        candidates = [published, *map(published.with_suffix, suffixes)]
         file = first_file(
             root / path
-            for candidate in names
+            for candidate in candidates
             for root in roots
-            for path in (candidate, PurePosixPath(candidate).name)
+            for path in (str(candidate), candidate.name)
         )
         if file is None:
-            others = " (or .json, .jsonl)" if suffixes else ""
+            others = f" (or {', '.join(suffixes)})" if suffixes else ""
             advice = (
                 "set `annotations` to the path of the file, or fetch it with `source: hub`"
                 if self.release
@@ -202,9 +196,8 @@ class DeclaredSource(Source):
         return MediaFiles(video=self._video_file(video), subtitle=self.subtitle(video))
 
     def _video_file(self, video: VideoReference) -> VideoSource:
-        """The file of a video, or the folder of its pictures."""
         footage, roots = video.footage, self.roots()
-        names = _spellings(str(footage.video_file))
+        names = spellings(str(footage.video_file))
         paths = [root / name for root in roots for name in names]
         if footage.frames_per_second is not None:
             for path in paths:
@@ -243,7 +236,7 @@ class DeclaredSource(Source):
         return first_file(
             root / folder / f"{name}{suffix}"
             for root in self.roots()
-            for name in _spellings(stem)
+            for name in spellings(stem)
             for suffix in SUBTITLE_SUFFIXES
         )
 
@@ -264,21 +257,8 @@ class DeclaredSource(Source):
         return problems
 
 
-def _spellings(name: str) -> list[str]:
-    """`name`, and the same name with its suffix in another case or its accents decomposed."""
-    path = PurePosixPath(name)
-    cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
-    names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
-    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
-    return list(dict.fromkeys(forms))
-
-
 def declared_questions(path: Path, benchmark: Benchmark) -> Sequence[Question]:
-    """The questions in one annotation file of `benchmark`, by its declaration.
-
-    Raises:
-        AnnotationError: if the benchmark has no declaration, or the file does not fit it.
-    """
+    """The questions in one annotation file of `benchmark`, by its declaration."""
     declaration = getattr(benchmark.source, "keywords", {}).get("declaration")
     if not isinstance(declaration, Declaration) or declaration.facet_files:
         raise AnnotationError(f"{benchmark.name} has no declaration of one annotation file")

@@ -1,12 +1,12 @@
 """A declaration for a user's folder, from its files and the columns of its annotations."""
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby, islice
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
@@ -15,12 +15,14 @@ from videomme_pipeline.benchmarks.columns import (
     AnswerKind,
     Columns,
     answer_in,
+    plain_name,
     question_and_options,
     read_rows,
     seconds_in,
     text_in,
+    usual_rank,
 )
-from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES
+from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES, spellings
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
@@ -30,41 +32,11 @@ MAX_FACET_VALUES = 40
 _MAX_FILES = 100_000
 _LOOKED_AT_ROWS = 1_000
 
-# Names of columns without case and punctuation, the most specific ones first.
-_VIDEO = ("videopath", "videofile", "videoname", "video", "videoid", "videouid", "file", "path")
-_QUESTION = ("question", "query", "prompt")
-_OPTIONS = ("options", "choices", "candidates", "option", "choice")
-_ANSWER = (
-    "answer", "correctanswer", "rightanswer", "correctchoice", "answerid", "groundtruth", "label",
-    "gt", "correct",
-)  # fmt: skip
-_QUESTION_ID = ("questionid", "qid", "uid", "id", "index")
-_START = ("clipstart", "startseconds", "starttime", "start")
-_END = ("clipend", "endseconds", "endtime", "end")
-_SUBTITLES = ("subtitlefile", "subtitlepath", "subtitles", "subtitle", "srt")
 _OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
 
 Rows = Sequence[Mapping[str, Any]]
-
-
-_NO_FACETS = """\
-# facets:
-#   task_type:
-"""
-
-_TEXT = """\
-# Your benchmark. `videomme doctor` checks this file, the annotations and the videos.
-{files}
-# Which column is what. docs/benchmarks.md lists the keys.
-{columns}
-# The largest number of options of a question (2 to 14).
-letters: {letters}
-
-# Columns that group the questions. Each has a breakdown. Remove those that should have none.
-{facets}
-# The headline score is the accuracy, or with this line the mean of the accuracies by a facet.
-# mean_of: {mean_of}
-"""
+_TEMPLATE = Path(__file__).with_name("declaration_template.txt")
+_NO_FACETS = "# facets:\n#   task_type:\n"
 
 
 def inspect_folder(
@@ -85,10 +57,11 @@ def inspect_folder(
             several files of them.
     """
     files = [path for path in islice(sorted(folder.rglob("*")), _MAX_FILES) if path.is_file()]
-    tables = _tables(files) if annotations is None else [annotations]
+    stems = {file.stem for file in _videos(files)}  # files with these names have subtitles
+    tables = [path for path in files if path.suffix.lower() in SUFFIXES and path.stem not in stems]
     problems: list[str] = []
     declarations: dict[str, str] = {}
-    for path in tables:
+    for path in tables if annotations is None else [annotations]:
         try:
             text = _declaration(folder, title, path, read_rows(path), files, reserved, named)
         except AnnotationError as error:
@@ -108,12 +81,6 @@ def inspect_folder(
     return next(iter(declarations.values()))
 
 
-def _tables(files: Sequence[Path]) -> list[Path]:
-    """The files that may have questions. A file with the name of a video has its subtitles."""
-    videos = {file.stem for file in _videos(files)}
-    return [file for file in files if file.suffix.lower() in SUFFIXES and file.stem not in videos]
-
-
 def _videos(files: Sequence[Path]) -> list[Path]:
     return [file for file in files if file.suffix.lower() in FOOTAGE_SUFFIXES]
 
@@ -127,50 +94,53 @@ def _declaration(  # noqa: PLR0913, PLR0917
     reserved: Collection[str],
     named: Mapping[str, str],
 ) -> str:
+    file = path.relative_to(folder)
     sample = rows[:_LOOKED_AT_ROWS]
     names = list(dict.fromkeys(name for row in sample for name in row))
     videos = _videos(files)
     for key, column in named.items():
         if key not in Columns.model_fields or column not in names:
             raise AnnotationError(
-                f"{path.relative_to(folder)}: --columns {key}={column}: choose one of "
+                f"{file}: --columns {key}={column}: choose one of "
                 f"{', '.join(names)} for one of {', '.join(Columns.model_fields)}"
             )
-    of_videos = [named["video"]] if "video" in named else names
-    video = _column_of_files(sample, of_videos, _VIDEO, folder, videos)
-    question = named.get("question") or _named(names, _QUESTION)
-    answer = named.get("answer") or _named(names, _ANSWER)
-    missing = {"video": video, "question": question, "answer": answer}
-    absent = [name for name, column in missing.items() if column is None]
-    if absent or video is None:
-        raise AnnotationError(
-            f"{path.relative_to(folder)} has the columns {', '.join(names)}, but none for the "
-            f"{absent[0]}; name it with `--columns {absent[0]}=COLUMN`"
-        )
-    stems = {file.stem for file in videos}
+    stems = {video.stem for video in videos}
     subtitle_files = [
-        file
-        for file in files
-        if (suffix := file.suffix.lower()) in SUBTITLE_SUFFIXES
-        and (suffix not in SUFFIXES or file.stem in stems)
+        other
+        for other in files
+        if (suffix := other.suffix.lower()) in SUBTITLE_SUFFIXES
+        and (suffix not in SUFFIXES or other.stem in stems)
     ]
-    subtitles = _column_of_files(sample, names, _SUBTITLES, folder, subtitle_files)
-    columns: dict[str, Any] = {
-        "video": video.column,
-        "question": question,
+    of_videos = [named["video"]] if "video" in named else names
+    video, video_folder = _column_of_files(sample, of_videos, "video", folder, videos) or (
+        _named(of_videos, "video"),
+        ".",
+    )
+    subtitles, subtitle_folder = _column_of_files(
+        sample, names, "subtitle_file", folder, subtitle_files
+    ) or (None, _common_folder(folder, subtitle_files))
+    guesses: dict[str, Any] = {
+        "video": video,
+        "question": _named(names, "question"),
         "options": _options(names),
-        "answer": answer,
-        "question_id": _unique(rows, _named(names, _QUESTION_ID)),
-        "clip_start": _seconds(sample, _named(names, _START)),
-        "clip_end": _seconds(sample, _named(names, _END)),
-        "subtitle_file": subtitles.column if subtitles and subtitles.share else None,
+        "answer": _named(names, "answer"),
+        "question_id": _unique(rows, _named(names, "question_id")),
+        "clip_start": _seconds(sample, _named(names, "clip_start")),
+        "clip_end": _seconds(sample, _named(names, "clip_end")),
+        "subtitle_file": subtitles,
     }
-    columns = {key: value for key, value in {**columns, **named}.items() if value is not None}
+    columns = {key: value for key, value in {**guesses, **named}.items() if value is not None}
+    for key in ("video", "question", "answer"):
+        if key not in columns:
+            raise AnnotationError(
+                f"{file} has the columns {', '.join(names)}, but none for the "
+                f"{key}; name it with `--columns {key}=COLUMN`"
+            )
     declared = Columns(**columns)
     options, kind = _answers(rows, declared)
     if not options:
         raise AnnotationError(
-            f"{path.relative_to(folder)} has questions without options, and only questions with "
+            f"{file} has questions without options, and only questions with "
             "options can be evaluated; add a column `options`, or one column per option"
         )
     used = {*declared.names, declared.clip_start, declared.clip_end}
@@ -182,18 +152,14 @@ def _declaration(  # noqa: PLR0913, PLR0917
     described: dict[str, Any] = {
         "title": title,
         "folder": str(folder),
-        "annotations": str(path.relative_to(folder)),
-        "videos": video.folder,
-        "subtitles": (
-            subtitles.folder
-            if subtitles and subtitles.share
-            else _common_folder(folder, subtitle_files)
-        ),
-        "size": _size(rows, video.column, len(subtitle_files)),
+        "annotations": str(file),
+        "videos": video_folder,
+        "subtitles": subtitle_folder,
+        "size": _size(rows, columns["video"], len(subtitle_files)),
     }
-    return _TEXT.format(
+    return _TEMPLATE.read_text("utf-8").format(
         files=_dump({key: value for key, value in described.items() if value is not None}),
-        columns=_dump({"columns": columns | {"answer_is": kind.value}}),
+        columns=_dump({"columns": columns | {"answer_is": kind}}),
         letters=min(max(options, 2), len(Letter)),
         facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
         mean_of=next(iter(facets), "task_type"),
@@ -201,7 +167,6 @@ def _declaration(  # noqa: PLR0913, PLR0917
 
 
 def _size(rows: Rows, column: str, subtitle_files: int) -> dict[str, int]:
-    """The numbers that `size` declares."""
     per_video = Counter(text_in(row.get(column)) for row in rows)
     size = {"videos": len(per_video), "questions": len(rows)}
     if len(set(per_video.values())) == 1:
@@ -211,87 +176,58 @@ def _size(rows: Rows, column: str, subtitle_files: int) -> dict[str, int]:
     return size
 
 
-@dataclass(frozen=True, slots=True)
-class _FileColumn:
-    """A column of file names, the folder of these files, and the share that exists."""
-
-    column: str
-    folder: str
-    share: float
-
-
 def _column_of_files(
-    rows: Rows, names: Sequence[str], usual: Sequence[str], folder: Path, files: Sequence[Path]
-) -> _FileColumn | None:
-    """The column whose values name the most of `files`, or the first one with a usual name."""
-    candidates = _with_usual_names(names, usual)
-    others = [name for name in names if name not in candidates]
-    best: _FileColumn | None = None
-    for column in (*candidates, *others):
+    rows: Rows, names: Sequence[str], content: str, folder: Path, files: Sequence[Path]
+) -> tuple[str, str] | None:
+    """The column whose values name the most of `files`, and the folder of these files."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        *parents, name = file.relative_to(folder).parts
+        names_of_file = spellings(name)
+        if file.suffix.lower() in FOOTAGE_SUFFIXES:
+            names_of_file.append(file.stem)  # names of videos may lack the suffix
+        for depth in range(len(parents) + 1):
+            for spelling in names_of_file:
+                path = "/".join((*parents[depth:], spelling))
+                folders[path].add("/".join(parents[:depth]) or ".")
+    shares: dict[tuple[str, str], float] = {}
+    for column in dict.fromkeys((*_with_usual_names(names, content), *names)):
         values = {text for row in rows if (text := text_in(row.get(column))) is not None}
-        for base in dict.fromkeys(("", *(_folder(file, folder) for file in files))):
-            inside = f"{base}/" if base else ""
-            paths = {
-                name.removeprefix(inside)
-                for path in (file.relative_to(folder) for file in files)
-                for name in map(str, _spellings(path))
-                if name.startswith(inside)
-            }
-            share = len(values & paths) / max(len(values), 1)
-            if share > (best.share if best else 0.0):
-                best = _FileColumn(column, base or ".", share)
-        if best is not None and best.share == 1:
-            break
-    if best is None and candidates:
-        return _FileColumn(candidates[0], ".", 0.0)
-    return best
-
-
-def _spellings(path: Path) -> list[Path]:
-    """The names by which annotations may refer to a file. Names of videos may lack the suffix."""
-    suffix = path.suffix
-    is_video = suffix.lower() in FOOTAGE_SUFFIXES
-    suffixes = (suffix, suffix.lower(), suffix.upper(), *([""] if is_video else []))
-    return [path.with_suffix(other) for other in suffixes]
-
-
-def _folder(file: Path, folder: Path) -> str:
-    parent = str(file.parent.relative_to(folder))
-    return "" if parent == "." else parent
+        named = Counter(base for value in values for base in folders.get(value, ()))
+        if named:
+            base = max(sorted(named), key=named.__getitem__)
+            shares[column, base] = named[base] / len(values)
+    return max(shares, key=shares.__getitem__, default=None)
 
 
 def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:
     """The folder with the most of `files`, or None if there are none."""
-    folders = [_folder(file, folder) for file in files]
-    return max(set(folders), key=folders.count) or "." if folders else None
+    folders = Counter(str(file.parent.relative_to(folder)) for file in files)
+    return max(sorted(folders), key=folders.__getitem__, default=None)
 
 
-def _named(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    return next(iter(_with_usual_names(names, usual)), None)
+def _named(names: Sequence[str], content: str) -> str | None:
+    return next(iter(_with_usual_names(names, content)), None)
 
 
-def _with_usual_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """The columns among `names` with one of the `usual` names, in the order of `usual`."""
-    return [name for word in usual for name in names if _plain(name) == word]
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+def _with_usual_names(names: Sequence[str], content: str) -> list[str]:
+    """The columns with a usual name for this content, the most specific ones first."""
+    ranks = {name: rank for name in names if (rank := usual_rank(name, content)) is not None}
+    return sorted(ranks, key=ranks.__getitem__)
 
 
 def _options(names: Sequence[str]) -> str | list[str] | None:
     """The column with all options, or the columns of the single ones."""
-    column = _named(names, _OPTIONS)
+    column = _named(names, "options")
     if column is not None:
         return column
-    single = [name for name in names if _OPTION_COLUMN.fullmatch(_plain(name))]
-    by_form = groupby(sorted(single, key=_form), key=_form)
-    columns = max((sorted(group) for _, group in by_form), key=len, default=[])
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        plain = plain_name(name)
+        if _OPTION_COLUMN.fullmatch(plain):
+            by_form[plain[:-1]].append(name)
+    columns = max(by_form.values(), key=len, default=[])
     return columns if len(columns) > 1 else None
-
-
-def _form(name: str) -> str:
-    return re.sub(r"([0-9]|[a-n])$", "", _plain(name))
 
 
 def _unique(rows: Rows, column: str | None) -> str | None:
@@ -310,22 +246,16 @@ def _seconds(rows: Rows, column: str | None) -> str | None:
 
 def _answers(rows: Rows, columns: Columns) -> tuple[int, AnswerKind]:
     """The largest number of options, and the kind of answer that fits the most rows."""
-    split = []
+    largest, fits = 0, Counter[AnswerKind]()
     for row in rows:
-        try:
-            split.append((row[columns.answer], question_and_options(row, columns)[1]))
-        except (ValueError, KeyError):
-            continue
-    fits = {kind: sum(_fits(cell, kind, options) for cell, options in split) for kind in AnswerKind}
-    return max((len(options) for _, options in split), default=0), max(fits, key=fits.__getitem__)
-
-
-def _fits(cell: object, kind: AnswerKind, options: Sequence[str]) -> bool:
-    try:
-        answer_in(cell, kind, options)
-    except ValueError:
-        return False
-    return True
+        with suppress(ValueError, KeyError):
+            cell, (_, options) = row[columns.answer], question_and_options(row, columns)
+            largest = max(largest, len(options))
+            for kind in get_args(AnswerKind):
+                with suppress(ValueError):
+                    answer_in(cell, kind, options)
+                    fits[kind] += 1
+    return largest, max(get_args(AnswerKind), key=fits.__getitem__)
 
 
 def _facet_name(column: str, reserved: Collection[str]) -> str:
@@ -336,9 +266,8 @@ def _facet_name(column: str, reserved: Collection[str]) -> str:
 
 def _groups(rows: Rows, column: str) -> bool:
     """True if a column has few texts or whole numbers, several times each."""
-    cells: Iterable[Any] = (row.get(column) for row in rows)
-    values = [cell for cell in cells if cell is not None]
-    if not values or not all(isinstance(cell, str | int) for cell in values):
+    values = [cell for row in rows if (cell := row.get(column)) is not None]
+    if not all(isinstance(cell, str | int) for cell in values):
         return False
     distinct = len(set(map(str, values)))
     return 1 < distinct <= MAX_FACET_VALUES and 2 * distinct <= len(values)

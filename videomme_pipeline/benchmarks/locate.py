@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from upath import UPath
 
@@ -53,11 +54,7 @@ class FrameFolder:
 
     @property
     def pictures(self) -> list[Path]:
-        """Its pictures in order: the files with the suffix of the first one.
-
-        Raises:
-            OSError: if there is no such folder, or it cannot be read.
-        """
+        """Its pictures in order: the files with the suffix of the first one."""
         names = sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
         pictures = [name for name in names if Path(name).suffix.lower() in PICTURE_SUFFIXES]
         suffixes = {Path(name).suffix for name in pictures[:1]}
@@ -84,7 +81,7 @@ class MediaIndex:
 
 
 def index_media(roots: Iterable[Path | UPath]) -> MediaIndex:
-    """List the video and subtitle files under `roots`. Each folder is read once.
+    """List the video and subtitle files under `roots`.
 
     Of two files with the same stem, the one in the first root is used; within a root, the first in
     the order of `VIDEO_FOLDERS` or `SUBTITLE_FOLDERS`; within a folder, `.mp4` before `.mkv`.
@@ -112,9 +109,8 @@ def unused_files(media: MediaIndex) -> dict[str, list[MediaFile]]:
     unused: dict[str, list[MediaFile]] = defaultdict(list)
     for files_in in map(_listing_of, media.roots):
         for folder in sorted({*VIDEO_FOLDERS, *SUBTITLE_FOLDERS}):
-            for path in sorted(files_in(folder), key=str):
-                if path not in used:
-                    unused[path.name.partition(".")[0]].append(path)
+            for path in sorted(set(files_in(folder)) - used, key=str):
+                unused[path.name.partition(".")[0]].append(path)
     return unused
 
 
@@ -125,11 +121,7 @@ def is_subtitle(name: str) -> bool:
 
 
 def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
-    """The file of `video`.
-
-    Raises:
-        VideoMissingError: if it is missing. The message has the ids and the searched folders.
-    """
+    """The file of `video`. A VideoMissingError has the ids and the searched folders."""
     file = media.videos.get(video.file_stem)
     if file is None:
         roots = ", ".join(map(str, media.roots)) or "no folder at all"
@@ -142,12 +134,17 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     return file
 
 
-def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
-    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None.
+def spellings(name: str) -> list[str]:
+    """`name`, and the same name with its suffix in another case or its accents decomposed."""
+    path = PurePosixPath(name)
+    cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
+    names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
+    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
+    return list(dict.fromkeys(forms))
 
-    Raises:
-        StorageError: if an object store cannot be reached.
-    """
+
+def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
+    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
     for candidate in (path.with_name(path.name + suffix) for path in paths for suffix in suffixes):
         if is_local(candidate):
             if candidate.is_file():
@@ -183,19 +180,12 @@ def _files_by_stem(
     by_stem: dict[str, MediaFile] = {}
     for files_in in listings:
         for folder in folders:
-            for path in _with_suffix(files_in(folder), suffixes):
-                by_stem.setdefault(path.stem, path)
+            files = sorted(files_in(folder), key=lambda path: path.name)
+            for suffix in suffixes:
+                for path in files:
+                    if path.suffix.lower() == suffix and not path.name.startswith("."):
+                        by_stem.setdefault(path.stem, path)
     return by_stem
-
-
-def _with_suffix(files: Iterable[MediaFile], suffixes: Sequence[str]) -> list[MediaFile]:
-    """The files with one of `suffixes`, ordered by suffix, then by name."""
-    ranked = [
-        (suffixes.index(suffix), path.name, path)
-        for path in files
-        if (suffix := path.suffix.lower()) in suffixes and not path.name.startswith(".")
-    ]
-    return [path for _, _, path in sorted(ranked, key=lambda item: item[:2])]
 
 
 def _files_in(folder: Path) -> list[Path]:

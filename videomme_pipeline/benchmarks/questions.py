@@ -3,15 +3,14 @@
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
-    AnswerKind,
     Cells,
-    OptionsKind,
     UnmatchedAnswerError,
     answer_in,
     column_of,
@@ -57,47 +56,31 @@ def read_questions(
 ) -> AnnotationContent:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
-    `files` has the annotation files first, then the files of the facets.
-
-    Raises:
-        AnnotationError: if a file cannot be read, or lacks a declared column.
+    `files` has the annotation files first, then the files of the facets. AnnotationErrors name
+    unreadable files and missing columns.
     """
-    reader = _Reader(declaration, benchmark)
+    content = AnnotationContent(files=files, advice=_advice(declaration))
+    reader = _Reader(declaration, benchmark, content)
     tables, lists = files[: len(declaration.annotations)], files[len(declaration.annotations) :]
     for annotations, path in zip(declaration.annotations, tables, strict=True):
-        rows = [
-            _with_aliases(declaration, _from_contract(declaration, row))
-            for row in read_rows(path, annotations.rows)
-        ]
+        rows = [_renamed(declaration, row) for row in read_rows(path, annotations.rows)]
         _check_columns(declaration, annotations, rows, path)
         for number, row in enumerate(rows, start=1):
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
-    questions = with_own_ids(reader.questions)
+    content.questions = with_own_ids(content.questions)
     for facet, path in zip(declaration.facet_files, lists, strict=True):
-        ids = _listed_ids(path, {question.question_id for question in questions})
-        values = {q.question_id: LISTED[0 if q.question_id in ids else 1] for q in questions}
-        questions = [
-            replace(q, facets=Facets({**q.facets, facet: values[q.question_id]})) for q in questions
+        ids = _listed_ids(path, {question.question_id for question in content.questions})
+        content.questions = [
+            replace(q, facets=Facets({**q.facets, facet: LISTED[q.question_id not in ids]}))
+            for q in content.questions
         ]
-    return AnnotationContent(
-        questions=tuple(questions),
-        hidden=reader.hidden,
-        inexact_answers=reader.inexact_answers,
-        ambiguous_answers=reader.ambiguous_answers,
-        unmatched=tuple(reader.unmatched),
-        problems=tuple(reader.problems or _problems_of_all(declaration, questions, files)),
-        segments=reader.segments,
-        advice=_advice(declaration),
-        files=tuple(files),
-    )
+    if not content.problems:
+        content.problems = list(_problems_of_all(declaration, content))
+    return content
 
 
 def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
-    """The ids in a file that lists questions: a JSON list, or one per line.
-
-    Raises:
-        AnnotationError: if the file is missing or unreadable, or has no id of a question.
-    """
+    """The ids in a file that lists questions: a JSON list, or one per line."""
     try:
         text = path.read_text("utf-8-sig").strip()
         listed_ids = json.loads(text) if text.startswith("[") else text.splitlines()
@@ -109,14 +92,13 @@ def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
     return ids
 
 
-def _problems_of_all(
-    declaration: Declaration, questions: Sequence[Question], files: Sequence[Path]
-) -> Iterator[Problem]:
+def _problems_of_all(declaration: Declaration, content: AnnotationContent) -> Iterator[Problem]:
     """Yield a problem for each repeated id, and one if the number of questions is wrong."""
+    questions = content.questions
     for name, count in Counter(question.question_id for question in questions).items():
         if count > 1:
             yield Problem(f"question {name}", f"{count} rows have this id; make it unique")
-    of_files, size = ", ".join(path.name for path in files), declaration.size
+    of_files, size = ", ".join(path.name for path in content.files), declaration.size
     references = videos_of(questions)
     unclear = _repeated(video.video_id for video in references)
     unclear = unclear or _repeated(video.file_stem for video in references)
@@ -125,9 +107,7 @@ def _problems_of_all(
     if size.questions_per_video is None:
         return
     by_video = Counter(question.video_id for question in questions)
-    if size.videos is not None and (
-        (len(by_video), len(questions)) != (size.videos, size.questions)
-    ):
+    if size.videos and (len(by_video), len(questions)) != (size.videos, size.questions):
         yield Problem(
             of_files,
             f"{len(questions):,} questions on {len(by_video):,} videos, "
@@ -154,17 +134,11 @@ def _advice(declaration: Declaration) -> str:
 
 @dataclass
 class _Reader:
-    """Collects the questions and the problems of all rows."""
+    """Adds the questions and the problems of all rows to `content`."""
 
     declaration: Declaration
     benchmark: str
-    questions: list[Question] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    hidden: int = 0
-    inexact_answers: int = 0
-    ambiguous_answers: int = 0
-    unmatched: list[Problem] = field(default_factory=list)
-    segments: dict[str, list[object]] = field(default_factory=dict)
+    content: AnnotationContent
     _videos: dict[str, Footage] = field(default_factory=dict)
     _rows_of: Counter[str] = field(default_factory=Counter)
 
@@ -173,17 +147,17 @@ class _Reader:
         try:
             question = self._question(row, annotations)
         except ValueError as error:
-            column = self.declaration.columns.question_id
-            question_id = text_in(row[column]) if column else None
+            question_id = text_in(_cell(row, self.declaration.columns.question_id))
             item = name if question_id is None else f"{name}, question {question_id}"
             # A user can correct their own annotations, but not published ones.
             left_out = self.declaration.hub and isinstance(error, UnmatchedAnswerError)
-            (self.unmatched if left_out else self.problems).append(Problem(item, str(error)))
+            problems = self.content.unmatched if left_out else self.content.problems
+            problems.append(Problem(item, str(error)))
             return
         if question is None:
-            self.hidden += 1
+            self.content.hidden += 1
         else:
-            self.questions.append(question)
+            self.content.questions.append(question)
 
     def _question(self, row: Cells, annotations: AnnotationFile) -> Question | None:
         """The question in a row, or None if its answer is hidden."""
@@ -192,31 +166,29 @@ class _Reader:
         video_id = _file_stem(row, columns.video_id) or self._video_id(footage)
         self._rows_of[video_id] += 1
         if isinstance(segments := row.get(SEGMENTS), list) and segments:
-            self.segments.setdefault(video_id, segments)
+            self.content.segments.setdefault(video_id, segments)
         answer = text_in(row[columns.answer])
         if answer is None and self.declaration.size.questions_per_video is not None:
             raise ValueError(f"`{columns.answer}` is empty")
         if answer is None or answer in columns.hidden_answers:
             return None
         text, options = question_and_options(row, columns)
-        if columns.options_are is OptionsKind.LIST and len(options) != letters:
+        if columns.options_are == "list" and len(options) != letters:
             raise ValueError(f"`{columns.options}` must have {letters} texts, found {options!r}")
         if len(options) > letters:
             raise ValueError(f"{len(options)} options, but `letters` is {letters}; raise it")
         number = f"{video_id}-{self._rows_of[video_id]}"
         letter = answer_in(answer, columns.answer_is, options)
-        if columns.answer_is is AnswerKind.TEXT:
+        if columns.answer_is == "text":
             equal = letters_of(answer, options)
-            self.inexact_answers += not equal
-            self.ambiguous_answers += len(equal) > 1
+            self.content.inexact_answers += not equal
+            self.content.ambiguous_answers += len(equal) > 1
         return Question(
             benchmark=self.benchmark,
-            question_id=one_line(
-                (text_in(row[columns.question_id]) if columns.question_id else None) or number
-            ),
+            question_id=one_line(text_in(_cell(row, columns.question_id)) or number),
             video_id=video_id,
             youtube_id=_file_stem(row, columns.youtube_id),
-            url=text_in(row[columns.url]) if columns.url else None,
+            url=text_in(_cell(row, columns.url)),
             question=text,
             options=tuple(options),
             answer=letter,
@@ -231,12 +203,11 @@ class _Reader:
         video = text_in(row[columns.video])
         if video is None:
             raise ValueError(f"`{columns.video}` is empty; name the video")
-        start = seconds_in(row.get(columns.clip_start)) if columns.clip_start else None
-        end = seconds_in(row.get(columns.clip_end)) if columns.clip_end else None
+        start = seconds_in(_cell(row, columns.clip_start))
+        end = seconds_in(_cell(row, columns.clip_end))
         if end is not None and end <= (start or 0):
             raise ValueError(f"the clip ends at {end:g} s, before it starts; correct the bounds")
-        subtitles = text_in(row[columns.subtitle_file]) if columns.subtitle_file else None
-        shift = seconds_in(row[columns.subtitle_start]) if columns.subtitle_start else None
+        subtitles = text_in(_cell(row, columns.subtitle_file))
         return Footage(
             video_file=str(PurePosixPath(annotations.videos or declaration.videos, inside(video))),
             frames_per_second=annotations.frames_per_second,
@@ -244,35 +215,27 @@ class _Reader:
             clip_end_seconds=end,
             subtitle_file=subtitles
             and str(PurePosixPath(declaration.subtitles or ".", inside(subtitles))),
-            subtitle_start_seconds=shift,
+            subtitle_start_seconds=seconds_in(_cell(row, columns.subtitle_start)),
         )
 
     def _video_id(self, footage: Footage) -> str:
-        """An id that can be a file name: the stem of the file, with the bounds of the clip.
-
-        A video gets a hash in addition if another one has this id already, or it is too long.
-        """
+        """The stem of the file with the bounds of the clip. A hash makes it short and unique."""
         stem = PurePosixPath(footage.video_file or "").name
         for suffix in FOOTAGE_SUFFIXES:
             stem = stem.removesuffix(suffix)
         if footage.clip is not None:
             end = footage.clip.end_seconds
             stem += f".{footage.clip.start_seconds:.10g}-{'' if end is None else f'{end:.10g}'}"
-        letters = unicodedata.normalize("NFC", stem)
-        runs = groupby(letters, is_name_character)
+        runs = groupby(unicodedata.normalize("NFC", stem), is_name_character)
         name = "".join("".join(run) if is_safe else "_" for is_safe, run in runs)
         name = name.lstrip(".") or "video"
         if _is_too_long(name) or self._videos.setdefault(name, footage) != footage:
-            digest = fingerprint(footage)[:8]
-            name = f"{name[: MAX_ID_CHARACTERS - 9]}-{digest}"
+            name = f"{name[: MAX_ID_CHARACTERS - 9]}-{fingerprint(footage)[:8]}"
             self._videos.setdefault(name, footage)
         return name
 
     def _facets(self, row: Cells) -> dict[str, FacetValue]:
-        """The facets that a row has a value for.
-
-        A facet may be empty if the row has a value of one that is derived from it.
-        """
+        """The facets of a row. One may be empty if the row has a value that is derived from it."""
         given = {
             facet.derivation.facet: {facet.column: row[facet.column]}
             for facet in self.declaration.declared_facets
@@ -336,32 +299,29 @@ def _is_too_long(name: str) -> bool:
     return len(name) > MAX_ID_CHARACTERS or len(name.encode()) > MAX_ID_BYTES
 
 
-def _from_contract(declaration: Declaration, row: Cells) -> Cells:
-    """`row` with the declared columns, if it is an input record of the benchmark contract.
+def _renamed(declaration: Declaration, row: Cells) -> Cells:
+    """`row` with the declared columns, if it has other names or is a record of the contract.
 
-    The contract has a path of the video, and neither its YouTube id nor its address. Its options
-    may be a map by letter, or have no letters.
+    The benchmark contract has a path of the video, and neither its YouTube id nor its address. Its
+    options may be a map by letter, or have no letters.
     """
     columns = declaration.columns
     row = with_dataset_names(row, declaration.declared_facets)
+    for name, spec in declaration.columns_of_facets.items():
+        if spec.alias is not None and spec.alias in row:
+            row.setdefault(spec.column or name, row[spec.alias])
     if columns.video is not None or _CONTRACT_VIDEO not in row:
         return row
     absent = {name: None for name in (columns.url, columns.question_id) if name is not None}
     stem = PurePosixPath(text_in(row[_CONTRACT_VIDEO]) or "").stem
     files = {columns.youtube_id: stem} if columns.youtube_id is not None else {}
-    if columns.options_are is OptionsKind.LIST and isinstance(columns.options, str):
+    if columns.options_are == "list" and isinstance(columns.options, str):
         row[columns.options] = lettered(options_in(row.get(columns.options)))
     return {**absent, **files, **row}
 
 
-def _with_aliases(declaration: Declaration, row: Cells) -> Cells:
-    """`row` with the columns of facets that it has under another name."""
-    columns = {
-        spec.column or name: row[spec.alias]
-        for name, spec in declaration.columns_of_facets.items()
-        if spec.alias is not None and spec.alias in row
-    }
-    return {**columns, **row}
+def _cell(row: Cells, column: str | None) -> Any:
+    return None if column is None else row.get(column)
 
 
 def _repeated(values: Iterable[str]) -> list[str]:
@@ -369,22 +329,17 @@ def _repeated(values: Iterable[str]) -> list[str]:
 
 
 def _check_columns(
-    declaration: Declaration,
-    annotations: AnnotationFile,
-    rows: Sequence[Mapping[str, object]],
-    path: Path,
+    declaration: Declaration, annotations: AnnotationFile, rows: Sequence[Cells], path: Path
 ) -> None:
     """Check that each declared column is in every row, or in one row if it is optional."""
     columns = declaration.columns
     in_all = set.intersection(*(set(row) for row in rows)) | annotations.values.keys()
     in_any = set[str]().union(*rows) | annotations.values.keys()
-    facets = (spec.column or name for name, spec in declaration.columns_of_facets.items())
+    optional = [spec.column or name for name, spec in declaration.columns_of_facets.items()]
+    if len(declaration.annotations) == 1:  # only some of several files may have clips
+        optional += [name for name in (columns.clip_start, columns.clip_end) if name]
     missing = [name for name in columns.names if name not in in_all]
-    missing += [name for name in facets if name not in in_any]
-    # Only some of the files of a benchmark have clips.
-    bounds = [name for name in (columns.clip_start, columns.clip_end) if name]
-    if len(declaration.annotations) == 1:
-        missing += [name for name in bounds if name not in in_any]
+    missing += [name for name in optional if name not in in_any]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         raise AnnotationError(

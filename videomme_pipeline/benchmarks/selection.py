@@ -1,10 +1,9 @@
 """The user's settings for one benchmark (`benchmarks.yaml`), and the selection of its videos."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from blake3 import blake3
 from pydantic import BeforeValidator, Field, model_validator
@@ -31,7 +30,6 @@ class Subset(Spec):
     videos: int = Field(ge=1)
     stratify: tuple[str, ...] = ()
     """Facets whose values are represented in proportion, the most important one first."""
-
     seed: int = 0
 
 
@@ -40,7 +38,6 @@ class Selection(Spec):
 
     duration: Duration | None = None
     """Evaluate only the videos of this duration class."""
-
     subset: Subset | None = None
     """Evaluate only a random sample of the videos that `duration` selects."""
 
@@ -58,11 +55,7 @@ class Selection(Spec):
         )
 
     def of(self, questions: Questions) -> Questions:
-        """The part of `questions` on the selected videos; empty if none has that duration.
-
-        Raises:
-            ConfigurationError: if `subset` names a facet that no question has.
-        """
+        """The part of `questions` on the selected videos; empty if none has that duration."""
         chosen = questions
         if self.duration is not None:
             chosen = {
@@ -77,47 +70,33 @@ def _text_of_path(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-class SourceKind(StrEnum):
-    """The origin of the files of a published benchmark."""
-
-    HUB = "hub"
-    FOLDER = "folder"
-
-
 class BenchmarkSettings(Selection):
     """Settings of one benchmark: license, source of its files, and which videos to evaluate."""
 
     accept_license: bool = False
     """True if the user accepts the benchmark's terms. Nothing is fetched or read before that."""
-
-    source: SourceKind = SourceKind.HUB
-
+    source: Literal["hub", "folder"] = "hub"
+    """The origin of the files of a published benchmark."""
     folder: Annotated[str, BeforeValidator(_text_of_path)] | None = None
     """The user's own copy: an unzipped download, lmms-eval's cache or a VLMEvalKit folder, or the
     URL of an unzipped download in an object store."""
-
     annotations: Path | None = None
     """The annotation file, if it is not in `folder`."""
-
     revision: Revision | None = None
     """Commit of the hub repository (40 hexadecimal digits), or None for the pinned one."""
-
     videos: tuple[str, ...] | None = None
     """Ids of the videos to evaluate, or None for all."""
-
     limit: int | None = Field(default=None, ge=1)
     """Evaluate only the first `limit` videos."""
-
     needs_video: str | None = None
     """A blind evaluation. A question that it answers correctly does not need the video, which is a
     value of the facet `needs_video` of all other evaluations."""
-
     keep_archives: bool = True
     """Keep archives that were downloaded whole after they are unzipped."""
 
     @model_validator(mode="after")
     def _require_folder(self) -> "BenchmarkSettings":
-        if self.source is SourceKind.FOLDER and self.folder is None:
+        if self.source == "folder" and self.folder is None:
             raise ValueError("source: folder needs `folder`, the path of your copy")
         return self
 
@@ -131,9 +110,7 @@ class BenchmarkSettings(Selection):
     def select(self, questions: Iterable[Question]) -> list[Question]:
         """The questions on the selected videos, in their published order.
 
-        Raises:
-            ConfigurationError: if the settings name a video, duration or facet that no question
-                has.
+        ConfigurationErrors name videos, durations and facets that no question has.
         """
         all_questions = list(questions)
         by_video = group_by_video(all_questions)

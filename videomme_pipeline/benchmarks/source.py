@@ -1,6 +1,7 @@
 """The interface of all sources of questions and videos."""
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.errors import AnnotationError, listed
 from videomme_pipeline.fetch.release import VideoReference
 
 _LISTED = 5
@@ -41,60 +42,50 @@ class Problem:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AnnotationContent:
-    """The content of a benchmark's annotations.
+    """The content of a benchmark's annotations."""
 
-    `hidden` is the number of rows whose answer is not published. They are left out, and so are the
-    rows in `problems` and `unmatched`: published questions whose answer is none of their options.
-    `inexact_answers` counts answers that equal an option except for case and spaces, and
-    `ambiguous_answers` counts answers that equal several options. `advice` says what to do about
-    the problems. `segments` are the subtitles in the annotations, by video id.
-    """
-
-    questions: Sequence[Question]
+    questions: list[Question] = field(default_factory=list)
     hidden: int = 0
+    """Rows that are left out, because their answer is not published."""
     inexact_answers: int = 0
+    """Answers that equal an option except for case and spaces."""
     ambiguous_answers: int = 0
-    unmatched: tuple[Problem, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    """Answers that equal several options."""
+    unmatched: list[Problem] = field(default_factory=list)
+    """Published questions that are left out, because their answer is none of their options."""
+    problems: list[Problem] = field(default_factory=list)
     advice: str = ""
-    files: tuple[MediaFile, ...] = ()
-    segments: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """What to do about the problems."""
+    files: Sequence[Path] = ()
+    segments: dict[str, Sequence[object]] = field(default_factory=dict)
+    """The subtitles in the annotations, by video id."""
 
     def require(self) -> Sequence[Question]:
-        """The questions.
-
-        Raises:
-            AnnotationError: if there are problems.
-        """
+        """The questions. An AnnotationError lists the problems, if there are any."""
         if self.problems:
-            listed = self.listed(self.problems)
-            raise AnnotationError(f"{listed}; `videomme doctor` checks all rows")
+            problems = self.listed(self.problems)
+            raise AnnotationError(f"{problems}; `videomme doctor` checks all rows")
         if not self.questions and self.unmatched:
             raise AnnotationError(f"no row can be used: {self.listed(self.unmatched)}")
         return self.questions
 
     def listed(self, problems: Sequence[Problem]) -> str:
         """A text about the first few `problems`, with the number of rows that share a problem."""
-        rows: dict[str, list[str]] = {}
+        rows: dict[str, list[str]] = defaultdict(list)
         for problem in problems:
-            rows.setdefault(problem.message, []).append(problem.row)
-        counts = {
-            message: f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-            for message, names in rows.items()
-        }
+            rows[problem.message].append(problem.row)
         shown = list(rows.items())[:_LISTED]
-        listed = "; ".join(f"{names[0]}{counts[message]}: {message}" for message, names in shown)
+        text = "; ".join(f"{listed(names, 1)}: {message}" for message, names in shown)
         rest = len(problems) - sum(len(names) for _, names in shown)
-        return listed + (f"; and {rest:,} more" if rest > 0 else "") + self.advice
+        return text + (f"; and {rest:,} more" if rest > 0 else "") + self.advice
 
 
 class Source(ABC):
     """The questions, videos and subtitles of the benchmark called `name`.
 
-    `folder` is the media folder: fetched files are stored there. `Benchmark.open_source` opens a
-    source, and only after the user has accepted the license, so a source does not check it.
+    Fetched files are stored in `folder`. `Benchmark.open_source` has checked the license.
     """
 
     def __init__(self, name: str, settings: BenchmarkSettings, folder: Path) -> None:
@@ -118,34 +109,18 @@ class Source(ABC):
     @property
     @abstractmethod
     def version(self) -> str:
-        """Fingerprint of the questions.
-
-        Raises:
-            VideoMMEError: if the user's folder has no questions.
-        """
+        """Fingerprint of the questions. VideoMMEError if the user's folder has none."""
 
     @abstractmethod
     def questions(self) -> Sequence[Question]:
-        """The selected questions. They are fetched if necessary.
-
-        Raises:
-            VideoMMEError: if they cannot be fetched.
-        """
+        """The selected questions, which are fetched if necessary, or VideoMMEError."""
 
     def stored_questions(self) -> AnnotationContent | None:
-        """The questions before they are selected, or None if they have yet to be fetched.
-
-        Raises:
-            VideoMMEError: if the local file of the questions is missing or cannot be read.
-        """
+        """The questions before they are selected, or None if they have yet to be fetched."""
         return None
 
     def known_questions(self) -> Sequence[Question] | None:
-        """The selected questions, or None if they have yet to be fetched.
-
-        Raises:
-            VideoMMEError: if the local file of the questions is missing or wrong.
-        """
+        """The selected questions, or None if they have yet to be fetched."""
         stored = self.stored_questions()
         return None if stored is None else self.settings.select(stored.require())
 
@@ -158,11 +133,7 @@ class Source(ABC):
         """
 
     def files(self, video: VideoReference) -> MediaFiles:
-        """The files of one video.
-
-        Raises:
-            VideoMissingError: if its video file is missing.
-        """
+        """The files of one video, or VideoMissingError."""
         return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
 
     def subtitle(self, video: VideoReference) -> MediaFile | None:

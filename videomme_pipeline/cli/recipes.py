@@ -69,7 +69,7 @@ def recipe_list(benchmark: BenchmarkName = None, as_json: AsJson = False) -> Non
             "model": recipe.title,
             "track": track,
             "published": f"{values['overall']:.1f}",
-            "grade": recipe.grade.value,
+            "grade": recipe.grade,
             "frames": recipe.settings.get("frames"),
         }
         for name, recipe in recipes.items()

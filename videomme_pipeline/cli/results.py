@@ -28,7 +28,7 @@ from videomme_pipeline.cli.stored_scores import (
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.formats.results_format import EvaluationResults
+    from videomme_pipeline.formats.hugging_face import EvaluationResults
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
@@ -199,24 +199,24 @@ def export(
 ) -> None:
     """Write an evaluation as a file of another tool, or propose its score to the hub.
 
-    every_eval_ever, every_eval_ever_instances and hugging_face are files for
-    public collections of scores. With --to, the command shows what it will send,
-    and opens a pull request with one file in .eval_results. That file has the score
-    and its settings, and no question, response or frame. --dry-run writes it here
-    and sends nothing.
+    hugging_face is the file of a score for the Hugging Face Hub. With --to, the
+    command shows what it will send, and opens a pull request with this file in
+    .eval_results. It has the score and its settings, and no question, response or
+    frame. --dry-run writes it here and sends nothing.
     """
     announce("Reading the results…")
-    from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
+    from videomme_pipeline.formats.hugging_face import write_eval_results
+    from videomme_pipeline.formats.registry import FORMATS, write_results
 
     results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
-    name = known_name([*results, *PUBLICATIONS], form, "format")
+    name = known_name([*results, "hugging_face"], form, "format")
     store = open_project().store
     scored = _scored(store, evaluation)
     if to is not None:
         _propose(store, evaluation, scored, to, dry_run=dry_run, is_confirmed=yes)
         return
-    if name in PUBLICATIONS:
-        text = PUBLICATIONS[name](scored)
+    if name == "hugging_face":
+        text = write_eval_results(scored)
     else:
         text = write_results(
             scored.questions, scored.rows, FORMATS[name], not_citable=scored.not_citable
@@ -278,7 +278,7 @@ def _propose(
 def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
     """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.results_format import EvaluationResults
+    from videomme_pipeline.formats.hugging_face import EvaluationResults
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows, stored_settings

@@ -1,4 +1,4 @@
-"""Results files of other evaluators: each format module reads and writes one format.
+"""Results files of other evaluators.
 
-To add a format, write one module with a `ResultsFormat` and add it to `registry.FORMATS`.
+To add a format, write a `ResultsFormat` and add it to `registry.FORMATS`.
 """

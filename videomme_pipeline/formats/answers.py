@@ -58,7 +58,11 @@ def answers_of(
 ) -> Answers:
     """The answers in the rows of a file, or of a table with texts, whose order does not matter."""
     missing = _MISSING_IN_PANDAS if is_table else frozenset[str]()
-    numbers_copies = _numbers_copies(rows)
+    copies_of: dict[str, int] = defaultdict(int)
+    for question, row in rows:
+        copies_of[question.question_id] = max(copies_of[question.question_id], row.get("copy", 0))
+    # If every question has the same number of texts, they are repeats.
+    numbers_copies = len(set(copies_of.values())) == 1
     given: dict[tuple[str, int], list[tuple[Question, Row]]] = defaultdict(list)
     questions = with_own_ids([question for question, _ in rows])
     for question, (_, row) in zip(questions, rows, strict=True):
@@ -73,15 +77,29 @@ def answers_of(
             for other, copy in copies
             if (text := _response_text(copy, other, missing)) is not None
         }
+        error = failure(row) or "no response in the results file"
         if len(texts) > 1:
             error = f"{len(texts)} different answers in the results file"
             contradicted.append(question_id)
-        else:
-            error = failure(row) or "no response in the results file"
-            if len(copies) > 1:
-                copied[question_id] += len(copies) - 1
-        text = next(iter(texts))[1] if len(texts) == 1 else None
-        pairs.append((question, _response(question, repeat, text, error, evaluation, row)))
+        elif len(copies) > 1:
+            copied[question_id] += len(copies) - 1
+        raw_output = texts.pop()[1] if len(texts) == 1 else None
+        response = Response(
+            benchmark=question.benchmark,
+            evaluation=evaluation,
+            video_id=question.video_id,
+            question_id=question_id,
+            repeat=repeat,
+            request_fingerprint=fingerprint(evaluation, question_id, raw_output),
+            model=evaluation,
+            num_frames=0,
+            raw_output=raw_output,
+            error=error if raw_output is None else None,
+            finish_reason=finish_reason(row),
+            usage=Usage(completion_tokens=completion_tokens(row)),
+            served=Served(attempts=1),
+        )
+        pairs.append((question, response))
     remarks, notes = [], []
     if copied:
         remarks.append(
@@ -94,31 +112,17 @@ def answers_of(
             f"not number them, so none of them counts: {listed(contradicted)}; add a column "
             "`repeat` (0, 1, …) if they are repeats, or keep one answer per question"
         )
-    failures = {key: failure(row) for key, ((_, row), *_) in given.items()}
-    letters = {key: stated_letter(row, question) for key, ((question, row), *_) in given.items()}
-    prompts = {key: prompt_of(row) for key, ((_, row), *_) in given.items()}
+    firsts = {key: copies[0] for key, copies in given.items()}
+    letters = {key: stated_letter(row, question) for key, (question, row) in firsts.items()}
     stored = StoredFacts(
         letters={key: letter for key, letter in letters.items() if letter},
-        prompts={key: prompt for key, prompt in prompts.items() if prompt},
-        failures={key: text for key, text in failures.items() if text},
+        prompts={key: text for key, (_, row) in firsts.items() if (text := prompt_of(row))},
+        failures={key: text for key, (_, row) in firsts.items() if (text := failure(row))},
         copies=copied.total(),
         contradictions=len(contradicted),
         hashes=len({str(row["doc_hash"]) for _, row in rows if row.get("doc_hash")}),
     )
     return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes), stored=stored)
-
-
-def has_response(row: Row) -> bool:
-    """True if `row` has a column for the response, even if it is empty."""
-    return any(name in row for name in TEXT_COLUMNS)
-
-
-def _numbers_copies(rows: Sequence[tuple[Question, Row]]) -> bool:
-    """True if every question has the same number of texts (`copy`), so that they are repeats."""
-    copies: dict[str, int] = defaultdict(int)
-    for question, row in rows:
-        copies[question.question_id] = max(copies[question.question_id], row.get("copy", 0))
-    return len(set(copies.values())) == 1
 
 
 def _response_text(row: Row, question: Question, missing: Set[str]) -> str | None:
@@ -133,24 +137,3 @@ def _repeat(row: Row) -> int:
     """The number of the repeat in `row`, or 0 if `row` has no readable number."""
     text = text_of(row, "repeat") or ""
     return int(text) if text.isdecimal() else 0
-
-
-def _response(  # noqa: PLR0913, PLR0917 - called once
-    question: Question, repeat: int, text: str | None, error: str, evaluation: str, row: Row
-) -> Response:
-    """The response `text` in `row`, or a failed one with `error`."""
-    return Response(
-        benchmark=question.benchmark,
-        evaluation=evaluation,
-        video_id=question.video_id,
-        question_id=question.question_id,
-        repeat=repeat,
-        request_fingerprint=fingerprint(evaluation, question.question_id, text),
-        model=evaluation,
-        num_frames=0,
-        raw_output=text,
-        error=error if text is None else None,
-        finish_reason=finish_reason(row),
-        usage=Usage(completion_tokens=completion_tokens(row)),
-        served=Served(attempts=1),
-    )

@@ -3,6 +3,7 @@
 An `.xlsx` workbook contains XML; a log of Inspect (`.eval`) contains one JSON file per sample.
 """
 
+import fnmatch
 import lzma
 import re
 import struct
@@ -32,20 +33,14 @@ _REFERENCE = re.compile(r"([A-Z]{0,3})\d*")
 
 
 def largest_content(path: Path) -> int:
-    """The number of bytes that may be unpacked from the file at `path`.
-
-    Results of real runs unpack to a few times their size. A small file that unpacks to much more
-    was made to waste time or memory.
-    """
+    """The number of bytes that may be unpacked from a file. Real results have less."""
     return _MAX_RATIO * max(_MEGABYTE, path.stat().st_size)
 
 
 def read_archive(path: Path, largest_bytes: int) -> list[Any]:
     """The rows in a workbook (`.xlsx`, first sheet) or the samples in an Inspect log (`.eval`).
 
-    Raises:
-        ValueError: if the archive is damaged, unpacks to more than `largest_bytes`, or is of
-            another kind.
+    ValueErrors describe archives that are damaged, too large or of another kind.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -54,17 +49,13 @@ def read_archive(path: Path, largest_bytes: int) -> list[Any]:
                 sheets = [name for name in names if name.startswith("xl/worksheets/sheet")]
                 shared = [name for name in names if name == "xl/sharedStrings.xml"]
                 members = _members(archive, path, [*shared, *sorted(sheets)[:1]], largest_bytes)
-                shared_texts = _shared_texts(members.pop(0)) if shared else []
-                return list(_sheet_rows(members[0], shared_texts)) if members else []
+                texts = _shared_texts(members.pop(0)) if shared else []
+                return list(_sheet_rows(members[0], texts)) if members else []
             if "header.json" in names or any(name.startswith("_journal/") for name in names):
-                samples = [
-                    name for name in names if name.startswith("samples/") and name.endswith(".json")
-                ]
+                samples = fnmatch.filter(names, "samples/*.json")
                 if not samples:
                     raise ValueError("the Inspect log has no samples; evaluate with --log-samples")
-                return [
-                    parse_json(text) for text in _members(archive, path, samples, largest_bytes)
-                ]
+                return list(map(parse_json, _members(archive, path, samples, largest_bytes)))
     except UnicodeDecodeError:
         raise ValueError("a sample of the Inspect log is not text in UTF-8") from None
     except (zipfile.BadZipFile, RuntimeError, EOFError, *_DAMAGE) as error:

@@ -7,27 +7,20 @@ each entry of an object or a list, and each entry is a row. A path that ends in 
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from videomme_pipeline.benchmarks.columns import usual_rank
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError, listed
-from videomme_pipeline.formats.answers import TEXT_COLUMNS, has_response
-from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.formats.answers import TEXT_COLUMNS
+from videomme_pipeline.formats.results_format import Row, mapping_or_empty
 
 _EACH = "*"
-_USUAL_NAMES: Mapping[str, Sequence[str]] = {
-    "prediction": ("pred", "model_output", "output", "model_answer", "model_response", "generated",
-                   "generated_text", "completion", "pred_answer", "text", "submission",
-                   *TEXT_COLUMNS),
-    "question_id": ("qid", "id", "uid", "question_idx", "index", "sample_id"),
-    "video_id": ("video", "video_name", "video_path", "vid", "video_key"),
-    "options": ("choices", "candidates"),
-    "answer": ("gt", "target", "ground_truth", "correct_answer", "right_answer", "label"),
-}  # fmt: skip
-"""Names that other tools give to the columns that are needed here."""
+_NEEDED = ("question_id", "video_id", "options", "answer")
+"""The columns that are needed beside the response."""
 _DEEPEST = 5
 _MAX_COLUMNS = 30
 """An object with more keys is taken for one whose keys are ids."""
@@ -37,11 +30,7 @@ _Parts = tuple[str, ...]
 
 
 def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
-    """Yield the rows in `objects`, with the values of `columns` under the names that these have.
-
-    Raises:
-        ScoringError: if no object has such a column.
-    """
+    """Yield the rows in `objects`, with the values of `columns` under the names that these have."""
     if not columns:
         yield from objects
         return
@@ -50,9 +39,9 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
         name: (column,) if column in existing else tuple(column.split("."))
         for name, column in columns.items()
     }
-    entries = max(map(_entry, paths.values()), key=len, default=())
+    entries = max(map(_entry, paths.values()), key=len)
     for name, parts in paths.items():
-        if _entry(parts) != entries[: len(_entry(parts))]:
+        if not _is_above(parts, entries):
             raise ScoringError(
                 f"{path}: `{columns[name]}` and `{'.'.join(entries)}` have `*` in different "
                 "places, so they are not in the same row; name values of the same entries"
@@ -65,7 +54,7 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
             reached |= {name for name, value in values.items() if value is not None}
             if keys and paths.get("prediction", ())[-1:] == (_EACH,):
                 values = {"question_id": keys[-1], **values}
-            yield {**shared, **(entry if isinstance(entry, Mapping) else {}), **values}
+            yield {**shared, **mapping_or_empty(entry), **values}
     for name in columns.keys() - reached:
         offered = sorted({*map(str, existing), *map(".".join, _values_by_path(objects[0]))})
         raise ScoringError(
@@ -77,7 +66,7 @@ def advice(row: Row) -> str:
     """The columns of the first object, which of them are known, and the likely `--columns`."""
     values_by_path = _values_by_path(row)
     shown = [".".join(parts) for parts, value in values_by_path.items() if not _is_open(value)]
-    recognized = [name for name in dict.fromkeys([*_USUAL_NAMES, *TEXT_COLUMNS]) if name in row]
+    recognized = [name for name in ("prediction", *_NEEDED, *TEXT_COLUMNS[1:]) if name in row]
     guesses = _guesses(row)
     named = [shlex.quote(f"{name}={'.'.join(parts)}") for name, parts in guesses.items()]
     line = " ".join(f"--columns {words}" for words in named)
@@ -96,18 +85,19 @@ def _guesses(row: Row) -> dict[str, _Parts]:
     """The likely paths of the columns that `row` does not have itself."""
     values_by_path = _values_by_path(row)
     guesses: dict[str, _Parts] = {}
-    if not has_response(row) and (response := _response(row, values_by_path)):
+    if row.keys().isdisjoint(TEXT_COLUMNS) and (response := _response(row, values_by_path)):
         guesses["prediction"] = response
     entries = _entry(guesses.get("prediction", ()))
-    for name, usual in _USUAL_NAMES.items():
-        if name in guesses or name in row or name == "prediction":
-            continue
-        for parts, value in values_by_path.items():
-            is_same_row = _entry(parts) == entries[: len(_entry(parts))]
-            is_cell = name == "options" or not isinstance(value, Mapping)
-            if parts[-1].lower() in (name, *usual) and is_same_row and is_cell:
-                guesses[name] = parts
-                break
+    for name in _NEEDED:
+        ranks = {
+            parts: rank
+            for parts, value in values_by_path.items()
+            if (name == "options" or not isinstance(value, Mapping))
+            and _is_above(parts, entries)
+            and (rank := usual_rank(parts[-1], name)) is not None
+        }
+        if ranks and name not in row:
+            guesses[name] = min(ranks, key=ranks.__getitem__)
     # The keys of an object are ids of questions if its entries are rows, and else of videos.
     outermost = entries[: entries.index(_EACH) + 1] if entries else ()
     name = "question_id" if outermost == entries else "video_id"
@@ -115,25 +105,26 @@ def _guesses(row: Row) -> dict[str, _Parts]:
     if entries and name not in guesses and isinstance(container, Mapping):
         guesses[name] = outermost
     # A row has the columns of its entry, and its id if the response is the entry.
-    implied = {(*entries, name): name for name in guesses}
+    implied = {name: (*entries, name) for name in guesses if name != "prediction"}
     if guesses.get("prediction") == entries:
-        implied[entries] = "question_id"
-    return {
-        name: parts
-        for name, parts in guesses.items()
-        if name == "prediction" or implied.get(parts) != name
-    }
+        implied["question_id"] = entries
+    return {name: parts for name, parts in guesses.items() if implied.get(name) != parts}
 
 
 def _response(row: Row, values_by_path: Mapping[_Parts, Any]) -> _Parts | None:
     """The likely path of the response, or None."""
-    names = {"prediction", *_USUAL_NAMES["prediction"]}
     for parts, value in values_by_path.items():
-        if parts[-1].lower() in names and not isinstance(value, Mapping):
+        if not _is_response(parts[-1]):
+            continue
+        if not isinstance(value, Mapping):
             return parts
-        if parts[-1].lower() in names and _has_texts(value) and names.isdisjoint(value):
+        if _has_texts(value) and not any(map(_is_response, value)):
             return (*parts, _EACH)
     return (_EACH,) if _has_texts(row) and _has_ids(row) else None
+
+
+def _is_response(name: str) -> bool:
+    return usual_rank(name, "prediction") is not None
 
 
 def _entry(parts: _Parts) -> _Parts:
@@ -141,22 +132,22 @@ def _entry(parts: _Parts) -> _Parts:
     return parts[: len(parts) - parts[::-1].index(_EACH)] if _EACH in parts else ()
 
 
-def _entries(value: Any, parts: _Parts) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield each entry that `parts` leads to, with its key at each `*`.
+def _is_above(parts: _Parts, entries: _Parts) -> bool:
+    """True if a value at `parts` belongs to each of `entries`."""
+    return _entry(parts) == entries[: len(_entry(parts))]
 
-    An object without entries has one, which is None, so that its answer is missing.
-    """
+
+def _entries(value: Any, parts: _Parts) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield each entry at `parts` with its key at each `*`, or None if there is none."""
     if not parts:
         yield (), value
         return
     first = parts.index(_EACH)
     inside = _inside(value, parts[:first], ())
-    entries: Any = [(None, None)]
-    if isinstance(inside, Mapping):
-        entries = inside.items()
-    elif isinstance(inside, list):
-        entries = enumerate(inside)
-    for key, entry in entries:
+    entries: Any = inside if isinstance(inside, Mapping) else {None: None}
+    if isinstance(inside, list):
+        entries = dict(enumerate(inside))
+    for key, entry in entries.items():
         for keys, inner in _entries(entry, parts[first + 1 :]):
             yield (key, *keys), inner
 
@@ -183,25 +174,19 @@ def _inside(value: Any, parts: _Parts, keys: Sequence[Any]) -> Any:
 
 def _values_by_path(row: Row) -> dict[_Parts, Any]:
     """The value at each path in `row`, the least deep first. Of several entries, the first."""
-    values_by_path: dict[_Parts, Any] = {}
-    level: dict[_Parts, Any] = {(): row}
-    while level and len(next(iter(level))) <= _DEEPEST:
-        values_by_path |= level
-        level = {
-            (*parts, str(key)): inner
-            for parts, value in level.items()
-            if _is_open(value)
-            for key, inner in _columns_in(value)
-        }
-    del values_by_path[()]
-    return values_by_path
+    return dict(sorted(_columns_in(row, ()), key=lambda column: len(column[0])))
 
 
-def _columns_in(value: Any) -> Iterable[tuple[str, Any]]:
-    """The columns in an object, or `*` with its first entry."""
-    if isinstance(value, list):
-        return [(_EACH, value[0])]
-    return [(_EACH, next(iter(value.values())))] if _has_ids(value) else value.items()
+def _columns_in(value: Any, parts: _Parts) -> Iterator[tuple[_Parts, Any]]:
+    if not _is_open(value) or len(parts) == _DEEPEST:
+        return
+    columns = {_EACH: value[0]} if isinstance(value, list) else value
+    if isinstance(value, Mapping) and _has_ids(value):
+        columns = {_EACH: next(iter(value.values()))}
+    for key, inner in columns.items():
+        path = (*parts, str(key))
+        yield path, inner
+        yield from _columns_in(inner, path)
 
 
 def _is_open(value: Any) -> bool:

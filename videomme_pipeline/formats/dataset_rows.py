@@ -13,7 +13,6 @@ from operator import eq, gt
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
-    AnswerKind,
     answer_in,
     letters_of,
     list_in,
@@ -43,10 +42,7 @@ SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
 
 @dataclass(frozen=True)
 class Annotations:
-    """The questions of a benchmark in the order of its dataset.
-
-    `are_whole` is True if no question may be missing.
-    """
+    """The questions of a dataset in their order. If they `are_whole`, none may be missing."""
 
     questions: Sequence[Question]
     are_whole: bool = False
@@ -87,12 +83,9 @@ class Annotations:
 
 
 def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
-    """The question in `row`.
+    """The question in `row`. ValueErrors say what is missing or wrong.
 
     `seen` is updated. Without a `question_id`, the different questions on a video are numbered.
-
-    Raises:
-        ValueError: if `row` has no usable video id, options or answer, or an unknown label.
     """
     video_id = name_of(row, "video_id")
     if video_id is None:
@@ -121,8 +114,7 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
 def annotated(row: Row, annotations: Annotations) -> tuple[Question, str]:
     """The question of a row without options, from the annotations, and how the row differs.
 
-    Raises:
-        ValueError: if the annotations have no such question, or if another question has its number.
+    ValueErrors say that the annotations do not have it, or are not those of the file.
     """
     question_id, number = name_of(row, "question_id"), row.get("doc_id")
     question = annotations.find(row, None)
@@ -162,14 +154,13 @@ def known_question(row: Row, own: Question, annotations: Annotations) -> tuple[Q
 
 
 def _texts(question: Question) -> list[str]:
-    """The texts of the options without case and spaces."""
     return [without_case_and_spaces(question.option_text(letter)) for letter in question.letters]
 
 
 def _letter(answer: str, options: Sequence[str]) -> Letter | None:
     """The letter of an answer such as "D", "(D)", "(D) TV show" or "TV show"."""
     with suppress(ValueError):
-        return answer_in(answer, AnswerKind.LETTER, tuple(Letter))
+        return answer_in(answer, "letter", tuple(Letter))
     equal = letters_of(answer, options, exactly=False)
     return equal[0] if len(equal) == 1 else split_option(answer)[0]
 
@@ -261,10 +252,7 @@ def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def text_of(row: Row, column: str) -> str | None:
-    """The id or the facet in `column`; None for null, NaN and the words that tables write for them.
-
-    These words may be the text of an answer, an option or a response.
-    """
+    """The id or facet in `column`; None for null, NaN and the words that tables write for them."""
     value = row.get(column)
     if value is None or str(value).strip().lower() in _BLANK:
         return None
@@ -272,10 +260,7 @@ def text_of(row: Row, column: str) -> str | None:
 
 
 def name_of(row: Row, column: str) -> str | None:
-    """The name, id or value in `column` as one printable line, or None as in `text_of`.
-
-    Reports, logs and CI outputs show it.
-    """
+    """The name, id or value in `column` as one printable line, or None as in `text_of`."""
     text = text_of(row, column)
     return None if text is None else one_line(text)
 

@@ -4,20 +4,17 @@ import csv
 import glob
 import io
 import json
-import os
 import re
-import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
+    JSON_DECODER,
     check_names,
-    next_json,
     parquet_rows,
     parse_json,
     whole_characters,
@@ -26,12 +23,9 @@ from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageErro
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row, TableRow
 
-FIRST_BYTE_SECONDS = 30.0
-"""Time until a pipe must have the first byte of the results."""
-MAX_PIPE_BYTES = 1 << 28
 _MAX_FIELD_CHARACTERS = 1 << 30
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
-_SPACE = re.compile(r"\s*")
+_NOT_SPACE = re.compile(r"\S")
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
 _UNUSABLE: Mapping[bytes, str] = {
@@ -64,18 +58,14 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     Raises:
         ScoringError: if the file is missing, unreadable or not a list of objects.
     """
-    kind = "a results file"
-    if path.is_fifo():
-        with TemporaryDirectory() as folder:
-            copy = Path(folder) / path.name
-            copy.write_bytes(_read_pipe(path))
-            return read_rows_of(copy)
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ScoringError(f"{path}: this is a device or a socket; save the results as a file")
+        raise ScoringError(
+            f"{path}: this is a pipe, a device or a socket; save the results as a file"
+        )
+    kind, remarks = "a results file", []
     try:
         kind, parse = _detected(path)
         published = parse()
-        remarks = []
         if published and isinstance(published[-1], _CutOff):
             line = published.pop().line
             remarks.append(f"the last line of {path.name} ({line:,}) is cut off and is left out")
@@ -95,28 +85,6 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     return rows, remarks
 
 
-def _read_pipe(path: Path) -> bytes:
-    """The content of a pipe, such as that of `videomme score <(program)`.
-
-    Raises:
-        ScoringError: if nothing comes, or too much.
-    """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:  # noqa: PTH123 - a number
-        if not select.select([pipe], [], [], FIRST_BYTE_SECONDS)[0]:
-            raise ScoringError(
-                f"{path}: nothing was written to this pipe in {FIRST_BYTE_SECONDS:.0f} s; write "
-                "the results to a file"
-            )
-        os.set_blocking(pipe.fileno(), True)
-        content = pipe.read(MAX_PIPE_BYTES + 1)
-    if len(content) > MAX_PIPE_BYTES:
-        raise ScoringError(
-            f"{path}: more than {MAX_PIPE_BYTES:,} bytes came from this pipe; write the results "
-            "to a file"
-        )
-    return content
-
-
 def _check_size(rows: Sequence[object], largest: int) -> None:
     """Check the length of all texts. A workbook can refer to one text any number of times."""
     cells = (value for row in rows if isinstance(row, Mapping) for value in row.values())
@@ -127,20 +95,6 @@ def _check_size(rows: Sequence[object], largest: int) -> None:
         )
 
 
-def _parse_lenient_json(text: str) -> Any:
-    """The value of JSON text, which may have a comma before a closing bracket.
-
-    The official template has such commas.
-
-    Raises:
-        json.JSONDecodeError: if `text` without these commas is not JSON.
-    """
-    try:
-        return parse_json(text)
-    except json.JSONDecodeError:
-        return parse_json(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
-
-
 def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
     """The format of the file and a function that returns its rows."""
     with path.open("rb") as file:
@@ -149,31 +103,23 @@ def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
         if start.startswith(magic):
             raise ScoringError(f"{path}: this is {what}")
     if start.startswith(b"PAR1"):
-        return "Parquet", partial(_parse_parquet, path)
+        return "Parquet", partial(parquet_rows, path, largest_content(path))
     if start.startswith(b"PK"):
-        return "a zip archive", partial(_parse_archive, path)
+        return "a zip archive", partial(read_archive, path, largest_content(path))
     text = _text_of(path)
-    header = text.lstrip().partition("\n")[0]
+    header, _, others = text.lstrip().partition("\n")
     if not header:
         return "text", list
     if header[0] in "[{":
-        return _detected_json(text, header)
+        if others.strip() and _is_json(header):
+            return "JSON lines", partial(_parse_json_lines, text)
+        return "JSON", partial(_parse_json_text, text)
     for delimiter, kind in (("\t", "TSV"), (max(",;", key=header.count), "CSV")):
         if delimiter in header:
             return kind, partial(_parse_table, text, delimiter)
     raise ScoringError(
         f"{path}: no known format, it begins with {header[:40]!r}; convert it to {_READABLE}"
     )
-
-
-def _detected_json(text: str, first_line: str) -> tuple[str, Callable[[], list[Any]]]:
-    try:
-        json.loads(first_line)
-    except json.JSONDecodeError:
-        return "JSON", partial(_parse_json_text, text)
-    if first_line.strip() == text.strip():
-        return "JSON", partial(_parse_json_text, text)
-    return "JSON lines", partial(_parse_json_lines, text)
 
 
 def _text_of(path: Path) -> str:
@@ -189,14 +135,26 @@ def _text_of(path: Path) -> str:
         ) from None
 
 
-def _parse_json_text(text: str) -> list[Any]:
+def _is_json(text: str) -> bool:
     try:
-        value = _parse_lenient_json(text)
-    except json.JSONDecodeError as error:
-        with suppress(ValueError):
-            if len(values := _parse_json_lines(text)) > 1:
-                return values
-        raise error from None
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
+
+
+def _parse_json_text(text: str) -> list[Any]:
+    """The list in JSON text, its only value, or several values that are not one per line."""
+    try:
+        value = parse_json(text)
+    except json.JSONDecodeError:
+        try:
+            value = parse_json(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
+        except json.JSONDecodeError as error:
+            with suppress(ValueError):
+                if len(values := _parse_json_lines(text)) > 1:
+                    return values
+            raise error from None
     return value if isinstance(value, list) else [value]
 
 
@@ -207,41 +165,26 @@ class _CutOff:
     line: int
 
 
-def _next_value(text: str, position: int) -> int:
-    """The position of the first character from `position` on that is no white space."""
-    space = _SPACE.match(text, position)
-    return space.end() if space else position
-
-
 def _parse_json_lines(text: str) -> list[Any]:
     """The values in `text`, one after another, and a `_CutOff` for a value that is not complete.
 
     A run that was killed leaves half of its last line.
     """
     rows: list[Any] = []
-    position = _next_value(text, 0)
-    while position < len(text):
+    position = 0
+    while start := _NOT_SPACE.search(text, position):
         try:
-            value, end = next_json(text, position)
-        except json.JSONDecodeError as error:
-            line = 1 + text.count("\n", 0, position)
-            is_end = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
-            if not rows or not is_end or "\n" in text[position:].strip():
-                raise ValueError(f"line {line}: {error}") from error
-            return [*rows, _CutOff(line)]
+            value, position = JSON_DECODER.raw_decode(text, start.start())
         except ValueError as error:
-            raise ValueError(f"line {1 + text.count(chr(10), 0, position)}: {error}") from error
+            line = 1 + text.count("\n", 0, start.start())
+            is_cut_off = isinstance(error, json.JSONDecodeError) and (
+                error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
+            )
+            if rows and is_cut_off and "\n" not in text[start.start() :].strip():
+                return [*rows, _CutOff(line)]
+            raise ValueError(f"line {line}: {error}") from error
         rows.append(value)
-        position = _next_value(text, end)
     return rows
-
-
-def _parse_parquet(path: Path) -> list[Any]:
-    return [*parquet_rows(path, largest_content(path))]
-
-
-def _parse_archive(path: Path) -> list[Any]:
-    return read_archive(path, largest_content(path))
 
 
 def _parse_table(text: str, delimiter: str) -> list[Any]:

@@ -12,6 +12,8 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _TEXTS = ("resps", "filtered_resps")
 """The columns with the texts of a sample, before and after the filters of the task."""
+_LMMS_EVAL_NAMES = {"domain": "category", "task_type": "task_category"}
+"""The lmms-eval names of v1 facets that have another name there."""
 
 
 def _is_log(row: Row) -> bool:
@@ -25,10 +27,10 @@ def _is_sample(row: Row) -> bool:
 
 def _read(row: Row) -> Iterator[Row]:
     for sample in objects_in(row["logs"]) if _is_log(row) else (row,):
-        yield from _dataset_rows_of(sample) if _is_sample(sample) else (sample,)
+        yield from _read_sample(sample) if _is_sample(sample) else (sample,)
 
 
-def _dataset_rows_of(sample: Row) -> Iterator[Row]:
+def _read_sample(sample: Row) -> Iterator[Row]:
     """Yield one row per text: the row under `doc`, or the ids of the question, with the text.
 
     `filtered_resps` has one entry per answer. `resps` may have more, because batches of several
@@ -39,9 +41,7 @@ def _dataset_rows_of(sample: Row) -> Iterator[Row]:
     the question id `id`.
     """
     doc = sample.get("doc")
-    metrics = [
-        value for name, value in sample.items() if isinstance(value, Mapping) and name != "doc"
-    ]
+    metrics = objects_in(value for name, value in sample.items() if name != "doc")
     facts = beside(sample, *metrics)
     if not isinstance(doc, Mapping):
         doc = {
@@ -73,38 +73,35 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
     return [
-        {
-            "doc_id": question.question_id,
-            "doc": dataset_row(question),
-            "target": question.answer,
-            "resps": [[raw_text(row)]],
-            "filtered_resps": [raw_text(row)],
-            **_metric(question, row),
-        }
+        _sample(question, row)
         for question in questions
         if (row := answers.get(question.question_id)) is not None
     ]
 
 
-_LMMS_EVAL_NAMES = {"domain": "category", "task_type": "task_category"}
-"""The lmms-eval names of v1 facets that have another name there."""
-
-
-def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
-    """The metric entry of one question, with lmms-eval's names for the facets."""
-    scored = {
-        "question_id": question.question_id,
-        "pred_answer": row.extracted_answer or "",
-        "answer": question.answer,
-        "score": float(row.is_correct),
-    }
-    doc = dataset_row(question)
-    benchmark = find_benchmark(question.benchmark)
+def _sample(question: Question, row: ScoredQuestion) -> Row:
+    """The dataset row, the text, and the metric entry with lmms-eval's names for the facets."""
+    benchmark, doc = find_benchmark(question.benchmark), dataset_row(question)
     facets = {facet.column: doc[facet.column] for facet in benchmark.published_facets}
     if benchmark.grouping:
-        return {"videomme_v2_overall_score": scored | {"video_id": question.video_id} | facets}
-    labels = renamed(facets, _LMMS_EVAL_NAMES)
-    return {"videomme_perception_score": scored | {"videoID": question.youtube_id} | labels}
+        metric, names = "videomme_v2_overall_score", {"video_id": question.video_id, **facets}
+    else:
+        labels = renamed(facets, _LMMS_EVAL_NAMES)
+        metric, names = "videomme_perception_score", {"videoID": question.youtube_id, **labels}
+    return {
+        "doc_id": question.question_id,
+        "doc": doc,
+        "target": question.answer,
+        "resps": [[raw_text(row)]],
+        "filtered_resps": [raw_text(row)],
+        metric: {
+            "question_id": question.question_id,
+            "pred_answer": row.extracted_answer or "",
+            "answer": question.answer,
+            "score": float(row.is_correct),
+            **names,
+        },
+    }
 
 
 FORMAT = ResultsFormat(

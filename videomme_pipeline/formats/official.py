@@ -18,6 +18,7 @@ from statistics import fmean
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
 from videomme_pipeline.formats.results_format import ResultsFormat, Row, mapping_or_empty
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -39,27 +40,28 @@ Rating = Mapping[str, Mapping[str, float]]
 
 
 def _read(video: Row) -> list[Row]:
-    """One row per question. An entry that is not an object becomes a row without its columns."""
+    """One row per question."""
     shared = {key: value for key, value in video.items() if key != "questions"}
     questions = video.get("questions")
     entries = questions if isinstance(questions, list) else ()
     return [{**shared, **mapping_or_empty(entry)} for entry in entries]
 
 
-def _written(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
-    """The rows of v2, which has plain rows of the dataset, or the videos of the v1 template."""
-    is_grouped = find_benchmark(questions[0].benchmark).grouping is not None
-    return (_rows if is_grouped else _template)(questions, answers)
+def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
+    """The v2 dataset's rows with predictions, or the v1 template.
 
-
-def _template(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
-    """The v1 template. A video without any answer is marked missing."""
-    facets = find_benchmark(questions[0].benchmark).published_facets
-    of_a_video = [facet.column for facet in facets if facet.of_video]
-    of_a_question = [facet.column for facet in facets if not facet.of_video]
-    by_video: dict[str, list[Question]] = defaultdict(list)
-    for question in questions:
-        by_video[question.video_id].append(question)
+    Questions of v2 without an answer are left out. A video of v1 without any answer is marked
+    missing.
+    """
+    benchmark = find_benchmark(questions[0].benchmark)
+    if benchmark.grouping is not None:
+        return [
+            dataset_row(question) | {"prediction": raw_text(answers[question.question_id])}
+            for question in questions
+            if question.question_id in answers
+        ]
+    of_a_video = [facet.column for facet in benchmark.published_facets if facet.of_video]
+    of_a_question = [facet.column for facet in benchmark.published_facets if not facet.of_video]
     return [
         {
             "video_id": video_id,
@@ -77,16 +79,7 @@ def _template(questions: Sequence[Question], answers: Mapping[str, ScoredQuestio
                 for question in of_video
             ],
         }
-        for video_id, of_video in by_video.items()
-    ]
-
-
-def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
-    """The v2 dataset's rows with predictions. Questions without an answer are left out."""
-    return [
-        dataset_row(question) | {"prediction": raw_text(answers[question.question_id])}
-        for question in questions
-        if question.question_id in answers
+        for video_id, of_video in group_by_video(questions).items()
     ]
 
 
@@ -94,9 +87,8 @@ FORMAT = ResultsFormat(
     name="official",
     recognizes=lambda row: "questions" in row,
     read=_read,
-    rows=_written,
+    rows=_rows,
     text=lambda rows: json.dumps(rows, indent=4, ensure_ascii=False) + "\n",
-    suffix=".json",
 )
 
 
@@ -178,8 +170,8 @@ def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
     "Simple accuracy" is over the responses from which a letter was read, and 0 without any.
     """
     outcomes = Counter(row.outcome for row in rows)
-    correct, answered = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
-    answered += correct
+    correct = outcomes[Outcome.CORRECT]
+    answered = correct + outcomes[Outcome.INCORRECT]
     lines = [
         f"Total: {outcomes.total()}, no prediction: {outcomes[Outcome.FAILED]}, "
         f"failed to extract: {outcomes[Outcome.UNREADABLE]}",

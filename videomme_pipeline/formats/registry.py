@@ -1,27 +1,16 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import AnnotationError, ScoringError, listed
-from videomme_pipeline.formats import (
-    contract,
-    engine_benchmarks,
-    evalscope,
-    every_eval_ever,
-    hugging_face,
-    inspect_ai,
-    lmms_eval,
-    official,
-    vlmevalkit,
-)
-from videomme_pipeline.formats.answers import TEXT_COLUMNS, Answers, answers_of, has_response
+from videomme_pipeline.formats import contract, harnesses, lmms_eval, official, vlmevalkit
+from videomme_pipeline.formats.answers import TEXT_COLUMNS, Answers, answers_of
 from videomme_pipeline.formats.columns import advice, with_columns
 from videomme_pipeline.formats.dataset_rows import (
     Annotations,
@@ -35,7 +24,7 @@ from videomme_pipeline.formats.dataset_rows import (
     with_letters,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
-from videomme_pipeline.formats.results_format import EvaluationResults, ResultsFormat, Row, TableRow
+from videomme_pipeline.formats.results_format import ResultsFormat, Row, TableRow
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
@@ -43,11 +32,11 @@ FORMATS: Mapping[str, ResultsFormat] = {
     for form in (
         official.FORMAT,
         contract.FORMAT,
-        engine_benchmarks.VLLM_OMNI,
-        engine_benchmarks.SGLANG_OMNI,
-        inspect_ai.FORMAT,
-        evalscope.FORMAT,
-        every_eval_ever.FORMAT,
+        harnesses.VLLM_OMNI,
+        harnesses.SGLANG_OMNI,
+        harnesses.INSPECT,
+        harnesses.EVALSCOPE,
+        harnesses.EVERY_EVAL_EVER,
         lmms_eval.FORMAT,
         vlmevalkit.FORMAT,
     )
@@ -67,35 +56,21 @@ _SUFFIXES = {".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval"}
 _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda row: [row])
 """The format of a file that no registered format recognizes."""
 
-PUBLICATIONS: Mapping[str, Callable[[EvaluationResults], str]] = {
-    "every_eval_ever": every_eval_ever.write_aggregate,
-    "every_eval_ever_instances": every_eval_ever.write_instances,
-    "hugging_face": hugging_face.write_eval_results,
-}
-"""Functions that write the score of an evaluation for a public collection of scores, by name."""
-
 
 def read_results(
     path: Path,
     benchmark: str,
+    dataset: Annotations | None,
+    columns: Mapping[str, str],
     *,
-    annotations: Path | Sequence[Question] = (),
-    skip_missing: bool = False,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    skip_missing: bool,
 ) -> Answers:
     """The results of one run in `path`, in any registered format. Nothing is scored.
 
-    `path` is a file, or a folder or a pattern with several files of the same format. The answers of
-    several files are joined by question id. Files without answers are left out with a remark.
-
-    A row that cannot be used is left out and reported in the notes. Copies of rows count once.
-    Videos that the official template marks as `"missing": true` are left out, as in the official
-    script with `--skip_missing`, if `skip_missing` is True.
-
-    Args:
-        annotations: a file with the questions of the dataset in their order, for results files
-            without options, or the questions themselves.
-        columns: the file's column of each standard name, such as `prediction`.
+    `path` is a file, or a folder or a pattern with several files of the same format. Files without
+    answers are left out with a remark, and rows that cannot be used with a note. `dataset` is for
+    results files without options. `columns` are the file's columns by their standard names, such as
+    `prediction`.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format, or the formats differ.
@@ -105,10 +80,6 @@ def read_results(
     rows: Sequence[Row] = contents.rows
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
-    if isinstance(annotations, Path):
-        dataset: Annotations | None = read_annotations(annotations, benchmark)
-    else:
-        dataset = Annotations(annotations) if annotations else None
     may_lack_options = dataset is None and (form.has_letters or form is _PLAIN)
     if may_lack_options and not any(map(has_options, rows)):
         rows = with_lettered_options(rows, benchmark, has_texts=form.has_letters)
@@ -123,15 +94,13 @@ def read_results(
     seen: SeenQuestions = defaultdict(dict)
     for number, row in enumerate(with_letters(rows), start=1):
         try:
-            question, differs = _question_in(
-                row, benchmark, dataset, seen, has_shards=contents.has_shards
-            )
-            if differs:
-                differing.append(f"row {number} ({question.question_id}): {differs}")
+            question, differs = _question_in(row, benchmark, dataset, seen, contents.has_shards)
         except ValueError as error:
             left_out.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
         questions.append((question, row))
+        if differs:
+            differing.append(f"row {number} ({question.question_id}): {differs}")
     if differing:
         notes.append(
             f"{len(differing):,} rows differ from the dataset, whose questions and answers count; "
@@ -156,18 +125,9 @@ def read_results(
 
 
 def _question_in(
-    row: Row,
-    benchmark: str,
-    dataset: Annotations | None,
-    seen: SeenQuestions,
-    *,
-    has_shards: bool,
+    row: Row, benchmark: str, dataset: Annotations | None, seen: SeenQuestions, has_shards: bool
 ) -> tuple[Question, str]:
-    """The question that `row` answers, and how the row differs from the dataset, or "".
-
-    Raises:
-        ValueError: if the question cannot be known.
-    """
+    """The question that `row` answers, and how the row differs from the dataset, or ""."""
     if dataset is None:
         return question_of(row, benchmark, seen), ""
     if has_options(row):
@@ -177,9 +137,9 @@ def _question_in(
     return annotated(row, dataset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Contents:
-    """The rows of a file, or of a run in several files.
+    """The rows of a file, or of a run in several files (`has_shards`).
 
     `notes` are about videos that were left out, `remarks` about files and texts. `is_table` is True
     if the cells are texts.
@@ -194,48 +154,43 @@ class _Contents:
 
 
 def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Contents:
-    """The contents of all files of a run."""
     files = files_of_run(path)
-    is_one_file = files == [path]
-    parts = dict[Path, _Contents]()
-    left_out = list[str]()
+    if files == [path]:
+        return _contents(path, skip_missing, columns)
+    run: _Contents | None = None
+    first, left_out = "", list[str]()
     for file in files:
-        if not is_one_file and (file.name.startswith(".") or file.suffix not in _SUFFIXES):
+        if file.name.startswith(".") or file.suffix not in _SUFFIXES:
             left_out.append(file.name)
             continue
-        if not is_one_file and file.is_fifo():
-            raise ScoringError(f"{file}: this is a pipe, which may never end; remove it")
         try:
-            parts[file] = _contents(file, skip_missing, columns)
-        except _NoAnswersError as error:
-            if is_one_file:
-                raise ScoringError(str(error)) from None
+            part = _contents(file, skip_missing, columns)
+        except _NoAnswersError:
             left_out.append(file.name)
-    if not parts:
+            continue
+        if run is None:
+            run, first = part, file.name
+            continue
+        if part.form != run.form:
+            raise ScoringError(
+                f"{path}: its files have different formats ({first} is {run.form.name}, "
+                f"{file.name} is {part.form.name}); score each alone"
+            )
+        run.rows += part.rows
+        run.notes += part.notes
+        run.remarks += part.remarks
+        run.is_table &= part.is_table
+        run.has_shards = True
+    if run is None:
         raise ScoringError(
             f"{path}: no file in it has answers: {listed(left_out) or 'it is empty'}"
         )
-    kinds = {part.form.name: file.name for file, part in parts.items()}
-    if len(kinds) > 1:
-        formats = ", ".join(f"{name} is {kind}" for kind, name in kinds.items())
-        raise ScoringError(
-            f"{path}: its files have different formats ({formats}); score each alone"
-        )
-    remarks = [remark for part in parts.values() for remark in part.remarks]
     if left_out:
-        remarks.append(f"files without answers, which are left out: {listed(left_out)}")
-    return _Contents(
-        form=next(iter(parts.values())).form,
-        rows=[row for part in parts.values() for row in part.rows],
-        notes=[note for part in parts.values() for note in part.notes],
-        remarks=remarks,
-        is_table=all(part.is_table for part in parts.values()),
-        has_shards=len(parts) > 1,
-    )
+        run.remarks.append(f"files without answers, which are left out: {listed(left_out)}")
+    return run
 
 
 def _contents(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Contents:
-    """The contents of one file."""
     objects, remarks = read_rows_of(path)
     if not objects:
         raise ScoringError(f"{path}: contains no results")
@@ -270,7 +225,7 @@ def _contents(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Co
     if missing:
         left_out = "left out" if skip_missing else "counted (--skip_missing leaves them out)"
         notes.append(f"{len(missing)} videos are marked missing and {left_out}: {listed(missing)}")
-    if rows and not any(map(has_response, rows)):
+    if rows and all(row.keys().isdisjoint(TEXT_COLUMNS) for row in rows):
         raise _NoAnswersError(
             f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it with "
             "--columns prediction=COLUMN, or convert the file to the official template. "
@@ -279,16 +234,12 @@ def _contents(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Co
     return _Contents(form=form, rows=rows, notes=notes, remarks=remarks, is_table=is_table)
 
 
-class _NoAnswersError(Exception):
+class _NoAnswersError(ScoringError):
     """A readable file has no answers, as the aggregates beside results files."""
 
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:
-    """The questions in a file with the columns of Video-MME, or those that `benchmark` declares.
-
-    Raises:
-        ScoringError: if the file cannot be read or a row is not a question.
-    """
+    """The questions in a file with the columns of Video-MME, or those that `benchmark` declares."""
     seen: SeenQuestions = defaultdict(dict)
     questions: Sequence[Question]
     try:
@@ -313,11 +264,7 @@ def read_annotations(path: Path, benchmark: str) -> Annotations:
 
 
 def _check_ids(questions: Sequence[Question], path: Path) -> None:
-    """Check that no two ids differ only by blanks. They would count as two questions or videos.
-
-    Raises:
-        ScoringError: with both ids.
-    """
+    """Check that no two ids differ only by blanks. They would count as two questions or videos."""
     spellings: dict[str, str] = {}
     for name in {name: None for q in questions for name in (q.video_id, q.question_id)}:
         if (first := spellings.setdefault(name.strip(), name)) != name:
@@ -335,12 +282,9 @@ def write_results(
 ) -> str:
     """The text of a results file with the answers of one evaluation.
 
-    `not_citable` is the reason why the score must not be cited, or "". Every row of the file has
-    the reason in a column of this name, which other evaluators ignore.
-
-    If questions were asked several times, the first answers are written, and every row has a column
-    `repeats` with a note about that. A failed question has an empty text, because the official
-    script fails on null.
+    Every row has `not_citable`, the reason why the score must not be cited, in a column of this
+    name. If questions were asked several times, the first answers are written, and every row has a
+    column `repeats`. A failed question has an empty text: the official script fails on null.
 
     Raises:
         ScoringError: if no row answers any of `questions`.

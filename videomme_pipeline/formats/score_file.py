@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,8 +15,9 @@ from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.answers import Answers
+from videomme_pipeline.formats.dataset_rows import Annotations
 from videomme_pipeline.formats.official import Rating, rating
-from videomme_pipeline.formats.registry import read_results
+from videomme_pipeline.formats.registry import read_annotations, read_results
 from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
 from videomme_pipeline.scoring.findings.run import Run
 from videomme_pipeline.scoring.readers.careful import is_error_text
@@ -94,11 +95,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 
 
 def audited_file(path: Path, options: ScoreOptions) -> Run:
-    """The run whose results are in `path`.
-
-    Raises:
-        ScoringError: as `score_file` does.
-    """
+    """The run whose results are in `path`. Raises ScoringError as `score_file` does."""
     imported, scored = _score_answers(path, options)
     return Run(
         name=str(path),
@@ -112,71 +109,49 @@ def audited_file(path: Path, options: ScoreOptions) -> Run:
 def _score_answers(
     path: Path, options: ScoreOptions
 ) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
-    """The content of a results file, and its questions with their scored answers."""
+    dataset = Annotations(options.questions) if options.questions else None
+    if options.annotations is not None:
+        dataset = read_annotations(options.annotations, options.benchmark)
     imported = read_results(
-        path,
-        options.benchmark,
-        annotations=options.annotations or options.questions,
-        skip_missing=options.skip_missing,
-        columns=options.columns,
+        path, options.benchmark, dataset, options.columns, skip_missing=options.skip_missing
     )
     _check_benchmark(path, options, [question for question, _ in imported.pairs])
     evaluation_fingerprint = fingerprint(
         path.stem, [response.request_fingerprint for _, response in imported.pairs]
     )
     ids = example_ids(question for question, _ in imported.pairs)
-    scored = [
-        (
+    scored: list[tuple[Question, ScoredQuestion]] = []
+    error_texts: dict[tuple[str, int], str] = {}
+    for question, response in imported.pairs:
+        if question.duration not in (None, *options.durations):
+            continue
+        row = score_question(
             question,
-            score_question(
-                question,
-                response,
-                options.reader,
-                example_id=ids[question.question_id],
-                evaluation_fingerprint=evaluation_fingerprint,
-                sampling="unknown",
-                track=options.track,
-            ),
+            response,
+            options.reader,
+            example_id=ids[question.question_id],
+            evaluation_fingerprint=evaluation_fingerprint,
+            sampling="unknown",
+            track=options.track,
         )
-        for question, response in imported.pairs
-        if question.duration is None or question.duration in options.durations
-    ]
+        text = row.raw_output
+        if text and is_error_text(text, question.letters, question.options):
+            error_texts[row.question_id, row.repeat] = text
+            row = failed(row, text) if options.reader is ReaderName.CAREFUL else row
+        scored.append((question, row))
     if not scored:
         durations = ", ".join(options.durations)
         raise ScoringError(f"{path}: it has no question on {durations} videos; check `duration`")
-    return _with_error_texts(imported, scored, options.reader)
-
-
-def _with_error_texts(
-    imported: Answers, scored: list[tuple[Question, ScoredQuestion]], reader: ReaderName
-) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
-    """The answers, of which those with the text of an error are failed.
-
-    A published reader reads these texts as its authors do, so only a note says that there are some.
-    """
-    texts = {
-        (row.question_id, row.repeat): row.raw_output
-        for question, row in scored
-        if row.raw_output is not None
-        and is_error_text(row.raw_output, question.letters, question.options)
-    }
-    if not texts:
-        return imported, scored
-    stored = replace(imported.stored, failures={**imported.stored.failures, **texts})
-    imported = replace(imported, stored=stored)
-    if reader is ReaderName.CAREFUL:
-        return imported, [
-            (
-                question,
-                failed(row, text) if (text := texts.get((row.question_id, row.repeat))) else row,
-            )
-            for question, row in scored
-        ]
-    note = (
-        f"{len(texts):,} responses are texts of errors, which {reader} reads like answers: "
-        f"{listed([repr(text[:40]) for text in texts.values()])}; do not publish this score"
-    )
-    return replace(imported, notes=(*imported.notes, note)), scored
+    stored = replace(imported.stored, failures={**imported.stored.failures, **error_texts})
+    notes = imported.notes
+    if error_texts and options.reader is not ReaderName.CAREFUL:
+        # A published reader reads these texts as its authors do.
+        texts = listed([repr(text[:40]) for text in error_texts.values()])
+        notes += (
+            f"{len(error_texts):,} responses are texts of errors, which {options.reader} reads "
+            f"like answers: {texts}; do not publish this score",
+        )
+    return replace(imported, stored=stored, notes=notes), scored
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
@@ -218,11 +193,7 @@ def score_rows(
 
 
 def parse_durations(text: str) -> tuple[Duration, ...]:
-    """Durations in any of the notations `short,medium`, `short, medium`, `["short", "medium"]`.
-
-    Raises:
-        ScoringError: if a word is not a duration.
-    """
+    """Durations in any of the notations `short,medium`, `short, medium`, `["short", "medium"]`."""
     words = re.findall(r"\w+", text.lower())
     unknown = [word for word in words if word not in set(Duration)]
     if unknown or not words:
@@ -240,38 +211,31 @@ def _notes(
     options: ScoreOptions,
     scored_groups: int,
     unscored: Sequence[UnscoredGroup],
-) -> list[str]:
-    notes = []
-    outcomes = Counter(row.outcome for row in rows)
-    if outcomes[Outcome.FAILED]:
-        notes.append(
-            f"{outcomes[Outcome.FAILED]} of {len(rows)} answers are missing. They are "
+) -> Iterator[str]:
+    """Yield the reasons not to publish the score."""
+    benchmark = find_benchmark(options.benchmark)
+    missing = sum(row.outcome is Outcome.FAILED for row in rows)
+    if missing:
+        yield (
+            f"{missing} of {len(rows)} answers are missing. They are "
             "wrong in `accuracy` and left out of `accuracy_of_answered`; do not publish this score"
         )
     unjudged = sum(row.judge_error is not None for row in rows)
     if unjudged:
-        notes.append(
+        yield (
             f"{unjudged} requests to the judge failed. Run again to repeat only those; do not "
             "publish this score"
         )
-    benchmark = find_benchmark(options.benchmark)
     if benchmark.grouping:
-        notes += _group_notes(scored_groups, unscored, benchmark.size.videos)
-    else:
-        notes += _size_notes(rows, benchmark, options.durations)
-        for facet in benchmark.published_facets:
-            notes += _unknown_labels(rows, facet)
-    return notes
-
-
-def _group_notes(
-    scored_groups: int, unscored: Sequence[UnscoredGroup], expected: int | None
-) -> list[str]:
-    reasons = [f"video {group.video_id} is not scored: {group.reason}" for group in unscored]
-    notes = list(dict.fromkeys(reasons))
-    if expected is not None and scored_groups != expected:
-        notes.insert(0, f"{scored_groups} complete groups, but the benchmark has {expected}")
-    return notes
+        if benchmark.size.videos not in (None, scored_groups):
+            yield f"{scored_groups} complete groups, but the benchmark has {benchmark.size.videos}"
+        yield from dict.fromkeys(
+            f"video {group.video_id} is not scored: {group.reason}" for group in unscored
+        )
+        return
+    yield from _size_notes(rows, benchmark, options.durations)
+    for facet in benchmark.published_facets:
+        yield from _unknown_labels(rows, facet)
 
 
 def _size_notes(
@@ -279,36 +243,37 @@ def _size_notes(
 ) -> list[str]:
     """One note for each part of the benchmark that is not complete, or the number of questions."""
     size = benchmark.size
-    notes = []
+    parts: list[tuple[str, int | None, Sequence[ScoredQuestion]]] = []
     if not size.videos_by:
-        videos = len({row.video_id for row in rows})
-        if size.videos not in (None, videos):
-            notes.append(f"{videos} videos, but the benchmark has {size.videos}")
+        parts.append(("", size.videos, rows))
     for column, expected in size.videos_by.items():
         values = durations if column == "duration" else benchmark.facet(column).values or ()
         for value in dict.fromkeys(values):
-            videos = len({row.video_id for row in rows if row.facets.get(column) == value})
-            if videos != expected:
-                notes.append(f"{videos} {value} videos, but the benchmark has {expected}")
+            of_value = [row for row in rows if row.facets.get(column) == value]
+            parts.append((f"{value} ", expected, of_value))
+    notes = []
+    for part, expected, of_part in parts:
+        videos = len({row.video_id for row in of_part})
+        if expected not in (None, videos):
+            notes.append(f"{videos} {part}videos, but the benchmark has {expected}")
     questions = len({row.question_id for row in rows})
     is_whole = set(durations) == set(Duration)
-    if not notes and size.questions is not None and questions != size.questions and is_whole:
+    if not notes and is_whole and size.questions not in (None, questions):
         notes.append(f"{questions:,} questions, but the benchmark has {size.questions:,}")
     return notes
 
 
-def _unknown_labels(rows: Sequence[ScoredQuestion], facet: Facet) -> list[str]:
+def _unknown_labels(rows: Sequence[ScoredQuestion], facet: Facet) -> Iterator[str]:
+    """Yield a note for each value that a facet with declared values does not have."""
     if facet.values is None:
-        return []
-    notes = []
+        return
     labels = {row.question_id: row.facets.get(facet.column) for row in rows}
     for label, count in Counter(labels.values()).items():
         if label in facet.values:
             continue
         near = get_close_matches(str(label), map(str, facet.values), n=1)
-        notes.append(
+        yield (
             f"{count} questions have the unknown {facet.column} {label!r}"
             + (f" (did you mean {near[0]!r}?)" if near else "")
             + ": they count in the overall score, but in no line of the official report"
         )
-    return notes

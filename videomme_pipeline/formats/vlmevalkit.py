@@ -17,29 +17,21 @@ _DATASET_COLUMNS = {"video": "video_id", "candidates": "options"}
 
 
 def _read(row: Row) -> list[Row]:
-    """`row` with the dataset's column names. Values that already have such a name are kept."""
+    """`row` with the dataset's names. Values that already have such a name are kept."""
     kept = {name: row[name] for name in _DATASET_COLUMNS.values() if text_of(row, name)}
     return [renamed(row, _DATASET_COLUMNS) | kept]
 
 
 def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
-    answered = [question for question in questions if question.question_id in answers]
-    return [
-        {
-            "index": index,
-            **_renamed_dataset_row(question),
-            "prediction": raw_text(answers[question.question_id]),
-        }
-        for index, question in enumerate(answered)
-    ]
-
-
-def _renamed_dataset_row(question: Question) -> Row:
-    row = dataset_row(question)
-    row = {"video": row.pop("video_id")} | row
-    if isinstance(row["options"], list):
-        row["candidates"] = str(row.pop("options"))
-    return row
+    rows: list[Row] = []
+    for question in questions:
+        if (answer := answers.get(question.question_id)) is not None:
+            row = dataset_row(question)
+            row = {"index": len(rows), "video": row.pop("video_id"), **row}
+            if isinstance(row["options"], list):
+                row["candidates"] = str(row.pop("options"))
+            rows.append({**row, "prediction": raw_text(answer)})
+    return rows
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -56,5 +48,4 @@ FORMAT = ResultsFormat(
     read=_read,
     rows=_rows,
     text=_table,
-    suffix=".tsv",
 )

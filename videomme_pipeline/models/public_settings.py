@@ -1,6 +1,5 @@
 """Settings for texts and files that other people read."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
@@ -26,11 +25,6 @@ def public_server(stored: str) -> str:
     """The identity of a server as text, with the name of the folder for a path of weights."""
     identity = read_identity(stored)
     return str(replace(identity, model=identity.model and _name(identity.model)))
-
-
-def without_urls(text: str) -> str:
-    """`text` with `<URL>` for each URL."""
-    return re.sub(r"\b\w+://[^\s'\"`,;)]+", "<URL>", text)
 
 
 def _public(key: str, value: Any) -> Any:

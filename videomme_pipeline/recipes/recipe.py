@@ -5,10 +5,9 @@ contradict each other are recipes that name each other.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -22,29 +21,14 @@ from videomme_pipeline.scoring.scored_question import TRACKS, is_with_subtitles
 _FOLDER = Path(__file__).with_name("published")
 OVERALL = "overall"
 _SETTINGS = (
-    "weights",
-    "engine",
-    "frames",
-    "pixels",
-    "prompt",
-    "generation",
-    "reader",
-    "denominator",
-)
+    "weights", "engine", "frames", "pixels", "prompt", "generation", "reader", "denominator",
+)  # fmt: skip
 """The settings that a complete recipe has."""
 
 
-class Grade(StrEnum):
-    """The grade of evidence for the settings."""
-
-    A = "A"
-    """The code and the answers of the authors."""
-    B = "B"
-    """A statement of the authors."""
-    C = "C"
-    """A measurement of others."""
-    D = "D"
-    """Inferred."""
+Grade = Literal["A", "B", "C", "D"]
+"""The evidence for the settings: A the code and the answers of the authors, B a statement of the
+authors, C a measurement of others, D inferred."""
 
 
 def _checked(published: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
@@ -86,27 +70,15 @@ class Recipe(Spec):
         """The reader of the recipe, or else the published one of the benchmark."""
         return ReaderName(self.evaluation.get("reader", find_benchmark(self.benchmark).reader))
 
-    @property
-    def counts_answered_only(self) -> bool:
-        """True if answers without a letter are left out, as in the official v1 script."""
-        return self.settings.get("denominator") == "answered"
-
     def not_proven(self, *, is_evaluated: bool) -> list[str]:
         """The settings that answers do not prove: all, or those that no evaluation fixes."""
         settings = {**self.settings, **self.evaluation}
-        proven = {"denominator"} | (self.evaluation.keys() if is_evaluated else {"reader"})
-        if "reader" not in self.evaluation:
-            proven -= {"reader"}
-        if is_evaluated and "sampling" in self.evaluation:
-            proven |= {"frames", "pixels"}
+        kept = self.evaluation.keys() if is_evaluated else self.evaluation.keys() & {"reader"}
+        proven = {"denominator", *kept, *(("frames", "pixels") if "sampling" in kept else ())}
         return [f"{name}: {value}" for name, value in settings.items() if name not in proven]
 
     def track(self, name: str | None) -> str:
-        """The track called `name`, or the first one.
-
-        Raises:
-            ConfigurationError: if nothing is published for this track.
-        """
+        """The track called `name`, or the first one."""
         track = name or next(iter(self.published))
         if track not in self.published:
             raise ConfigurationError(
@@ -117,8 +89,7 @@ class Recipe(Spec):
     def evaluation_of(self, model: str, track: str) -> dict[str, Any]:
         """The keys of the evaluation file that asks `model` by this recipe.
 
-        Raises:
-            ConfigurationError: if frames or subtitles cannot be chosen as published.
+        ConfigurationError if frames or subtitles cannot be chosen as published.
         """
         needed = ["sampling", *(["subtitles"] if is_with_subtitles(track) else [])]
         if missing := [key for key in needed if key not in self.evaluation]:
@@ -140,11 +111,7 @@ def recipe_names() -> tuple[str, ...]:
 
 @cache
 def find_recipe(name: str) -> Recipe:
-    """The recipe called `name`.
-
-    Raises:
-        ConfigurationError: if there is none; the message has the nearest name.
-    """
+    """The recipe called `name`."""
     if name not in recipe_names():
         raise ConfigurationError(f"no recipe `{name}`: {nearest(name, [*recipe_names()])}")
     path = _FOLDER / f"{name}.yaml"

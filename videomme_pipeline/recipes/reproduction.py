@@ -14,7 +14,7 @@ _ROUNDING_POINTS = 0.05
 """Published values have one decimal."""
 
 Shares = tuple[float | None, float | None, float | None]
-"""An accuracy and the bounds of its interval. They are None if nothing was answered."""
+"""An accuracy and the bounds of its interval, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,6 @@ class PublishedComparison:
     is_consistent: bool | None
 
     def __str__(self) -> str:
-        """The comparison as one line."""
         line = f"published {self.published:.1f}, here {self.here:.1f}"
         if self.low is None:
             return f"{line}: no interval"
@@ -92,15 +91,12 @@ def reproduce(
     """
     recipe = find_recipe(name)
     benchmark = find_benchmark(recipe.benchmark)
-    if recipe.questions is not None:
-        counted = f"the published value counts {recipe.questions:,} questions, not {len(rows):,}"
-        notes = [counted, *notes]
-    if is_evaluated and recipe.certified:
-        notes = [*notes, f"frames and sizes equal those of {recipe.certified}, as a test compares"]
-    elif is_evaluated:
-        notes = [*notes, "frames and sizes were not compared with the authors' code"]
+    counted = f"the published value counts {recipe.questions or 0:,} questions, not {len(rows):,}"
+    frames = "frames and sizes were not compared with the authors' code"
+    if recipe.certified:
+        frames = f"frames and sizes equal those of {recipe.certified}, as a test compares"
     undecided = too_few_answers(rows, recipe.questions or benchmark.size.questions)
-    if recipe.counts_answered_only:
+    if recipe.settings.get("denominator") == "answered":  # as in the official v1 script
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]
     accuracies = {
@@ -114,7 +110,7 @@ def reproduce(
     return Reproduction(
         recipe=name,
         track=track,
-        grade=recipe.grade.value,
+        grade=recipe.grade,
         values=tuple(
             _compare(part, published, accuracies[part], is_decided=undecided is None)
             for part, published in recipe.published[track].items()
@@ -127,13 +123,17 @@ def reproduce(
             for other in recipe.contradicts
             for of_track, values in find_recipe(other).published.items()
         ),
-        notes=tuple(filter(None, [*notes, recipe.note])),
+        notes=(
+            *([counted] if recipe.questions else []),
+            *notes,
+            *([frames] if is_evaluated else []),
+            *([recipe.note] if recipe.note else []),
+        ),
         undecided=undecided,
     )
 
 
 def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Shares:
-    """The mean of the accuracies over the values of `facet`, and its interval."""
     labelled = [row for row in rows if facet in row.facets]
     if not labelled:
         return None, None, None

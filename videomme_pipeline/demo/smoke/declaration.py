@@ -38,7 +38,7 @@ class SmokeSource(Source):
         return self.settings.select(questions(self.name))
 
     def stored_questions(self) -> AnnotationContent:
-        return AnnotationContent(questions=questions(self.name))
+        return AnnotationContent(questions=[*questions(self.name)])
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         from videomme_pipeline.demo.smoke.media import is_drawn, make_video

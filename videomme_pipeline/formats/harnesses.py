@@ -1,0 +1,159 @@
+"""Files of other harnesses and engines that are only read."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from videomme_pipeline.benchmarks.columns import lettered
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.formats.results_format import (
+    ResultsFormat,
+    Row,
+    mapping_or_empty,
+    objects_in,
+)
+from videomme_pipeline.formats.stored_facts import beside
+
+_WITHOUT_LETTER = "unreadable"
+"""The response of an item of vLLM-Omni from which no letter was read. The file has no texts."""
+
+
+def _is_inspect_log(row: Row) -> bool:
+    return "eval" in row and "samples" in row
+
+
+def _read_inspect(row: Row) -> Iterator[Row]:
+    """Yield the metadata of each sample, which often has the dataset's columns, and its answer."""
+    for sample in objects_in(row["samples"]) if _is_inspect_log(row) else [row]:
+        question, choices = sample.get("input"), sample.get("choices")
+        output = mapping_or_empty(sample.get("output"))
+        choice = next(iter(objects_in(output.get("choices"))), {})
+        scores = objects_in(mapping_or_empty(sample.get("scores")).values())
+        yield {
+            "question_id": sample.get("id"),
+            **({"question": question} if isinstance(question, str) else {}),
+            **(_options(choices) if isinstance(choices, list) else {}),
+            "answer": _first(sample.get("target")),
+            **beside(output, choice, *({"pred_answer": score.get("answer")} for score in scores)),
+            **mapping_or_empty(sample.get("metadata")),
+            "repeat": int(sample["epoch"]) - 1,
+            "prediction": None if sample.get("error") else _completion(sample["output"]),
+        }
+
+
+def _completion(output: Any) -> str | None:
+    """The text of the first choice, which is a text or a list of parts; None without a choice."""
+    choices = mapping_or_empty(output).get("choices")
+    if not choices:
+        return None
+    content = choices[0].get("message", {}).get("content")
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    return None if content is None else str(content)
+
+
+def _read_evalscope(row: Row) -> Iterator[Row]:
+    """Yield the row of a review, or of a prediction. Neither has the options."""
+    if "sample_score" in row:
+        scored = mapping_or_empty(row["sample_score"])
+        score = mapping_or_empty(scored.get("score"))
+        yield {
+            "doc_id": scored.get("group_id", row.get("index")),
+            "answer": _first(row.get("target")),
+            **mapping_or_empty(scored.get("sample_metadata")),
+            "repeat": scored.get("generation_index") or 0,
+            **beside(scored, score),
+            "prediction": score.get("prediction"),
+        }
+        return
+    output = mapping_or_empty(row["model_output"])
+    choice = next(iter(objects_in(output.get("choices"))), {})
+    yield {
+        "doc_id": row.get("index"),
+        **mapping_or_empty(row.get("metadata")),
+        **beside(output, choice),
+        "prediction": mapping_or_empty(choice.get("message")).get("content"),
+    }
+
+
+def _read_every_eval_ever(instance: Row) -> Iterator[Row]:
+    """Yield the row of an instance, whose `metadata` may have the dataset's columns."""
+    asked = mapping_or_empty(instance.get("input"))
+    metadata = mapping_or_empty(instance.get("metadata"))
+    answer, choices = _first(asked.get("reference")), asked.get("choices") or []
+    if answer in choices:  # some tools refer to an option by its text
+        answer = tuple(Letter)[choices.index(answer)]
+    texts = mapping_or_empty(instance.get("output")).get("raw")
+    is_failed = instance.get("error") and not any(texts or ())
+    read = next(iter(objects_in(instance.get("answer_attribution"))), {})
+    yield {
+        "question_id": instance.get("sample_id"),
+        "question": asked.get("raw"),
+        "answer": answer,
+        **_options(choices),
+        # Files converted from logs of Inspect number the epochs.
+        **({"repeat": int(metadata["epoch"]) - 1} if "epoch" in metadata else {}),
+        **beside({"token_usage": instance.get("token_usage")}, instance.get("evaluation")),
+        "pred_answer": read.get("extracted_value"),
+        **metadata,
+        "prediction": texts[0] if texts and not is_failed else None,
+    }
+
+
+def _read_vllm_omni(row: Row) -> Iterator[Row]:
+    for item in objects_in(row["videomme_eval_items"]):
+        letter = item.get("predicted") or (_WITHOUT_LETTER if item.get("parse_failed") else None)
+        answer = item.get("gold_normalized", item.get("gold"))
+        yield {**item, "task_type": item.get("task"), "answer": answer, "prediction": letter}
+
+
+def _read_sglang_omni(row: Row) -> Iterator[Row]:
+    """Yield one row per question, with its text: a letter is random if `is_mc_fallback` is true."""
+    for item in objects_in(row["per_sample"]):
+        yield {
+            **item,
+            "question_id": item.get("sample_id"),
+            "answer": item.get("expected"),
+            "pred_answer": item.get("predicted"),
+            "prediction": item.get("raw_response"),
+        }
+
+
+def _options(choices: list[Any]) -> dict[str, Any]:
+    """The column `options`, if there are any."""
+    return {"options": lettered(list(map(str, choices)))} if choices else {}
+
+
+def _first(value: Any) -> Any:
+    """The first item of a list, or None if it is empty, or `value` itself."""
+    if isinstance(value, list):
+        return value[0] if value else None
+    return value
+
+
+INSPECT = ResultsFormat(
+    name="inspect",
+    recognizes=lambda row: _is_inspect_log(row) or {"epoch", "target", "output"} <= row.keys(),
+    read=_read_inspect,
+)
+EVALSCOPE = ResultsFormat(
+    name="evalscope",
+    recognizes=lambda row: "sample_score" in row or {"model_output", "messages"} <= row.keys(),
+    read=_read_evalscope,
+)
+EVERY_EVAL_EVER = ResultsFormat(
+    name="every_eval_ever",
+    recognizes=lambda row: {"sample_id", "answer_attribution"} <= row.keys(),
+    read=_read_every_eval_ever,
+)
+VLLM_OMNI = ResultsFormat(
+    name="vllm_omni",
+    recognizes=lambda row: "videomme_eval_items" in row,
+    read=_read_vllm_omni,
+    has_letters=True,
+)
+SGLANG_OMNI = ResultsFormat(
+    name="sglang_omni",
+    recognizes=lambda row: "per_sample" in row,
+    read=_read_sglang_omni,
+    has_letters=True,
+)
