@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -26,10 +26,12 @@ from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.responses.journal_file import SqliteJournal
 from videomme_pipeline.responses.journal_tables import (
     ATTEMPT_COLUMNS,
+    COLUMNS,
     RESPONSE_COLUMNS,
     JournalDatabase,
     Result,
     Session,
+    Values,
     checked,
     insert,
 )
@@ -49,10 +51,11 @@ _SETTLE_CLAIM = "delete from claims where request_fingerprint = ?"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An attempt that waits for the next commit, with the response if it settled the request."""
+    """The row of an attempt that waits for the next commit, and of the response that settled it."""
 
-    attempt: Attempt
-    response: Response | None
+    fingerprint: str
+    attempt: Values
+    response: Values | None
     done: "Future[None]"
 
 
@@ -142,9 +145,23 @@ class Journal:
         StorageError if the journal cannot be written, and UnstorableError if it cannot contain a
         value of this attempt or response. Other records are then not affected.
         """
-        entry = _Entry(attempt, response, Future())
-        self._queue.put(entry)
-        return entry.done
+        done: Future[None] = Future()
+        body = attempt.body
+        if attempt.failure is None:
+            attempt = replace(attempt, body=None)  # it is stored with the response
+        try:
+            settling = None if response is None else _row("responses", response, body)
+            row = _row("attempts", attempt, attempt.body)
+        except Exception as error:  # noqa: BLE001 - a provider may return values of any type
+            problem = f"{type(error).__name__}: {error}"
+            message = (
+                f"{self._database.title}: the journal cannot store a value that the model returned "
+                f"({problem}); report this to the authors of the provider"
+            )
+            done.set_exception(UnstorableError(message))
+        else:
+            self._queue.put(_Entry(attempt.request_fingerprint, row, settling, done))
+        return done
 
     def claim(self, fingerprints: Sequence[str], now: datetime, seconds: float) -> set[str]:
         """Claim `fingerprints` for `seconds`, and return those that were free.
@@ -188,7 +205,7 @@ class Journal:
     def _change(self, sql: str, *values: object) -> None:
         self._transact(lambda: self._session.execute(sql, *values))
 
-    def _execute(self, sql: str, *values: object) -> list[Sequence[Any]]:
+    def _execute(self, sql: str, *values: object) -> list[Values]:
         with self._lock, self._database.explaining():
             return self._session.execute(sql, *values)
 
@@ -212,16 +229,11 @@ class Journal:
         session.close()
 
     def _commit(self, session: Session, entries: Sequence[_Entry]) -> None:
-        """Commit `entries` together, or one by one if a value of one of them cannot be stored."""
-        failure: Exception | None = None
+        failure: StorageError | None = None
         try:
             session.transact(lambda: _write(session, entries))
         except Exception as error:  # noqa: BLE001 - without this thread, no future would ever end
-            failure = self._database.failure(error)
-            if isinstance(failure, UnstorableError) and len(entries) > 1:
-                for entry in entries:
-                    self._commit(session, [entry])
-                return
+            failure = self._database.unusable(error)
         for entry in entries:
             if entry.done.cancelled():
                 continue
@@ -233,32 +245,21 @@ class Journal:
 
 def _write(session: Session, entries: Sequence[_Entry]) -> None:
     """Insert all entries, and remove the claims of settled requests."""
-    settled = [entry for entry in entries if entry.response is not None]
-    session.execute_many(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
-    session.execute_many(_ADD_RESPONSE, [_response_row(entry) for entry in settled])
-    names = [(entry.attempt.request_fingerprint,) for entry in settled]
-    session.execute_many(_SETTLE_CLAIM, names)
+    session.execute_many(_ADD_ATTEMPT, [entry.attempt for entry in entries])
+    responses = [entry.response for entry in entries if entry.response is not None]
+    session.execute_many(_ADD_RESPONSE, responses)
+    settled = [(entry.fingerprint,) for entry in entries if entry.response is not None]
+    session.execute_many(_SETTLE_CLAIM, settled)
 
 
 def _as_json(fingerprints: Iterable[str]) -> str:
     return json.dumps(list(fingerprints))
 
 
-def _response_row(entry: _Entry) -> tuple[Any, ...]:
-    values = to_values(entry.response)
-    return checked("responses", [*_to_sql(values, RESPONSE_COLUMNS), entry.attempt.body])
-
-
-def _attempt_row(entry: _Entry) -> tuple[Any, ...]:
-    values = to_values(entry.attempt)
-    if entry.attempt.failure is None:
-        values["body"] = None  # the body of an answer is stored with the response
-    return checked("attempts", _to_sql(values, ATTEMPT_COLUMNS))
-
-
-def _to_sql(values: dict[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
-    picked = (values[name] for name in columns)
-    return tuple(v.isoformat() if isinstance(v, datetime) else v for v in picked)
+def _row(table: str, row: Response | Attempt, body: str | None) -> Values:
+    values = {**to_values(row), "body": body}
+    picked = (values[name] for name in COLUMNS[table])
+    return checked(table, [v.isoformat() if isinstance(v, datetime) else v for v in picked])
 
 
 def _from_sql(values: dict[str, Any], row_class: type[Row]) -> Row:

@@ -112,13 +112,6 @@ class SqliteJournal(JournalDatabase):
             file.text_factory = lambda data: data.decode(errors="surrogateescape")
             self.verify_rows(SqliteSession(file))
 
-    def is_about_a_value(self, error: Exception) -> bool:
-        if isinstance(error, sqlite3.DatabaseError):
-            return isinstance(
-                error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
-            )
-        return not isinstance(error, (OSError, MemoryError, UnicodeDecodeError))
-
     def unusable(self, error: Exception) -> StorageError:
         if is_damage(error):
             return self.damaged(str(error))
