@@ -1,8 +1,7 @@
 """Requests with the video itself, from which the endpoint takes the frames.
 
-The sampling of the evaluation plans the frames. Here it is translated to the parameters of each
-family of endpoints. A sampling without such parameters is an error. The endpoint places the frames
-by its own rule.
+The sampling of the evaluation is translated to the parameters of each family of endpoints, which
+then place the frames by their own rule. A sampling without such parameters is an error.
 
 Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy, and the request schema of
 `transformers serve`. vLLM 0.24 and later choose a loader by the model's video processor. The
@@ -53,10 +52,7 @@ _MAX_FRAMES, _MAX_FPS = 768, 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoForm:
-    """The JSON of a video: the type of its part, and fields beside the URL and in the body.
-
-    The type is also the name of the object that contains the URL.
-    """
+    """The JSON of a video: the type of its part, and fields beside the URL and in the body."""
 
     type: str = "video_url"
     in_part: Mapping[str, Any] = field(default_factory=dict)
@@ -80,11 +76,7 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
 
 
 def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
-    """The form of the video of `request`.
-
-    Raises:
-        ModelError: if the request has no video, or the endpoint no parameters for its sampling.
-    """
+    """The form of the video of `request`. Raise ModelError as `video_form`."""
     return video_form(spec.profile, _video(spec, request).sampling, spec.video_server)
 
 
@@ -136,9 +128,7 @@ def _video(spec: EndpointSpec, request: Request) -> WholeVideo:
 def _shared(source: Path, folder: Path, video_hash: str) -> Path:
     """The path of a video in the shared folder: its own if it is there, else one by its content."""
     source, folder = source.resolve(), folder.resolve()
-    if source.is_relative_to(folder):
-        return source
-    return folder / f"{video_hash}{source.suffix}"
+    return source if source.is_relative_to(folder) else folder / f"{video_hash}{source.suffix}"
 
 
 def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
@@ -194,13 +184,13 @@ def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
         return None
     needed = {"fps": sampling.fps, "max_frames": sampling.max_frames}
     needed |= {} if sampling.min_frames == 4 else {"min_frames": sampling.min_frames}
-    defaults = {"fps": 2.0, "min_frames": 4, "max_frames": 768}
-    if server.video_settings is not None and all(
-        server.video_settings.get(name, defaults[name]) == value for name, value in needed.items()
-    ):
-        return VideoForm()
+    has = "unknown"
+    if server.video_settings is not None:
+        settings = {"fps": 2.0, "min_frames": 4, "max_frames": 768} | dict(server.video_settings)
+        if settings == settings | needed:
+            return VideoForm()
+        has = json.dumps(dict(server.video_settings))
     option = json.dumps({"video": needed})
-    has = "unknown" if server.video_settings is None else json.dumps(dict(server.video_settings))
     raise ModelError(
         f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
         f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
