@@ -3,10 +3,7 @@
 An acknowledged response survives `kill -9` and is never requested again. Answers and final
 failures (a refusal, a content filter) settle a request and are stored once per request
 fingerprint. Every attempt, failed or not, is stored for audit. Claims prevent two processes from
-sending the same request. `collect` decides which requests are sent.
-
-The database is an SQLite file, shared by the processes of one machine, or PostgreSQL, shared by
-many machines.
+sending the same request. The database is an SQLite file, or PostgreSQL for several machines.
 """
 
 import json
@@ -62,12 +59,10 @@ class _Entry:
 class Journal:
     """One process's connection to the journal. Any number of processes may open it.
 
-    `database` is the place of the journal; a path is that of an SQLite file. Reads and claims run
-    in the caller's thread. Records are queued for one writer thread. It commits all that are in the
-    queue together, so that they share one flush to disk.
-
-    With `flushes_every_commit` a commit waits for the disk and survives a power failure.
-    Without it, a commit survives only a crash of the process, which is enough for free models.
+    Reads and claims run in the caller's thread. Records are queued for one writer thread, which
+    commits all that are in the queue together. With `flushes_every_commit` a commit waits for the
+    disk and survives a power failure. Without it, a commit survives only a crash of the process,
+    which is enough for free models.
     """
 
     def __init__(
@@ -95,13 +90,10 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Commit the queue, release this process's claims and close the database.
-
-        Claims that cannot be released end with this process.
-        """
+        """Commit the queue, release this process's claims and close the database."""
         self._queue.put(None)
         self._writer.join()
-        with suppress(StorageError):
+        with suppress(StorageError):  # claims that cannot be released end with this process
             self._change("delete from claims where owner = ?", self.owner)
         self._session.close()
 
@@ -220,27 +212,21 @@ class Journal:
             while not self._queue.empty() and len(group) < _MAX_RECORDS_PER_COMMIT:
                 group.append(self._queue.get())
             is_closing = None in group
-            # An entry is stored even if its caller has cancelled the future.
-            entries = [entry for entry in group if entry is not None]
-            for entry in entries:
-                entry.done.set_running_or_notify_cancel()
-            if entries:
+            if entries := [entry for entry in group if entry is not None]:
                 self._commit(session, entries)
         session.close()
 
     def _commit(self, session: Session, entries: Sequence[_Entry]) -> None:
-        failure: StorageError | None = None
+        # An entry is stored even if its caller has cancelled the future.
+        awaited = [item.done for item in entries if item.done.set_running_or_notify_cancel()]
         try:
             session.transact(lambda: _write(session, entries))
         except Exception as error:  # noqa: BLE001 - without this thread, no future would ever end
-            failure = self._database.unusable(error)
-        for entry in entries:
-            if entry.done.cancelled():
-                continue
-            if failure is None:
-                entry.done.set_result(None)
-            else:
-                entry.done.set_exception(failure)
+            for done in awaited:
+                done.set_exception(self._database.unusable(error))
+        else:
+            for done in awaited:
+                done.set_result(None)
 
 
 def _write(session: Session, entries: Sequence[_Entry]) -> None:

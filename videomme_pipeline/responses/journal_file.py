@@ -1,8 +1,6 @@
-"""A journal in an SQLite file: how it is opened, how damage is detected, and what to do about it.
+"""A journal in an SQLite file, which the processes of one machine share.
 
-When a process opens a file for the first time, SQLite checks its structure, and every row is
-compared with its checksum. Write-ahead logging needs a local disk, so all processes that share the
-file run on one machine.
+When a process opens a file for the first time, the structure and every row are verified.
 """
 
 import shlex
@@ -135,16 +133,11 @@ class SqliteJournal(JournalDatabase):
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables of a new journal.
-
-    Raises:
-        sqlite3.DatabaseError: if the tables do not belong to a journal.
-    """
+    """Create the tables of a new journal. Raise DatabaseError for tables of another kind."""
     if shape_of(connection) == expected_shape():
         return
     connection.execute("begin immediate")
-    unknown = shape_of(connection).keys() - expected_shape().keys()
-    if unknown:
+    if unknown := shape_of(connection).keys() - expected_shape().keys():
         raise sqlite3.DatabaseError(f"unknown tables {sorted(unknown)}")
     for statement in TABLES:
         connection.execute(statement)

@@ -1,7 +1,7 @@
-"""A journal in a PostgreSQL database, shared by all machines that use the database.
+"""A journal in the schema `videomme` of a PostgreSQL database, shared by several machines.
 
-The tables are in the schema `videomme`. A connection that is lost is opened again. A commit whose
-end is unknown is looked up, so that no attempt is recorded twice.
+A connection that is lost is opened again. A commit whose end is unknown is looked up, so that no
+attempt is recorded twice.
 """
 
 import shlex

@@ -120,7 +120,7 @@ class JournalDatabase(ABC):
 
     @abstractmethod
     def repair(self, statement: str | None) -> str:
-        """The words that tell how to run a statement that removes damaged rows, or without one."""
+        """How to run a `statement` that removes damaged rows, or what else to do without one."""
 
     def verify(self) -> None:
         """Compare each row with its checksum, if there is a journal.
@@ -186,7 +186,7 @@ def checked(table: str, values: Values) -> tuple[object, ...]:
     PostgreSQL stores no text with a zero character, and SQLite no NaN, so both are replaced.
 
     Raises:
-        TypeError: if the database would change a value, because its column has another type.
+        TypeError: if a value has another type than its column.
         ValueError: if a text is not Unicode, or an integer is too large.
     """
     for (column, types), value in zip(_types(table).items(), values, strict=True):
@@ -249,11 +249,7 @@ def checksum_of(table: str, values: Values) -> str:
 
 
 def _normal(value: object) -> object:
-    """`value` in a form that does not depend on whether a database has stored it.
-
-    A database returns a float for an integer in a real column. SQLite has no NaN and no negative
-    zero.
-    """
+    """`value` as a database may return it: a float for an integer, without NaN and -0.0."""
     if not isinstance(value, int | float):
         return value
     if math.isnan(value):
