@@ -17,10 +17,7 @@ Result = TypeVar("Result")
 
 
 class ConnectionCheck(Generic[Result]):
-    """`check`, which runs in a thread before the first request and after every lost connection.
-
-    A server that was replaced has closed its connections.
-    """
+    """`check`, which runs in a thread before the first request and after every lost connection."""
 
     def __init__(self, check: Callable[[], Result]) -> None:
         self._check = check

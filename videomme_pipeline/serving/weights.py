@@ -30,8 +30,7 @@ _GLOB = re.compile(r"[*?\[]")
 def find_weights(weights: str, now: float | None = None) -> str:
     """The absolute path of the files that `serve: weights` names, or a repository or URL.
 
-    Of the checkpoints that match a glob, the newest one is chosen in which all files are present
-    and none changed in the last minute.
+    A glob means its newest checkpoint with all files, none of which changed in the last minute.
 
     Raises:
         ModelError: if there are no weights.

@@ -19,7 +19,7 @@ from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, 
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Connections, HttpResponse
+from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
@@ -92,9 +92,10 @@ class OpenAICompatibleModel:
     async def _ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
-        response, text_tokens = await asyncio.gather(
-            self._post(request), self._text_tokens(request)
-        )
+        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
+        post = self._connected().post(body.stream(self._uploads), body.size)
+        del body  # its megabytes are freed before the response arrives
+        response, text_tokens = await asyncio.gather(post, self._text_tokens(request))
         if response.status >= 300:
             raise status_failure(response, self.spec)
         reply = read_reply(response.content, self.spec, request)
@@ -123,9 +124,3 @@ class OpenAICompatibleModel:
         if self._connections is None:
             self._connections = Connections(self.spec, self._api_key)
         return self._connections
-
-    async def _post(self, request: Request) -> HttpResponse:
-        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
-        content, size = body.stream(self._uploads), body.size
-        del body  # its megabytes are freed before the response arrives
-        return await self._connected().post(content, size)

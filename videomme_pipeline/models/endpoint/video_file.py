@@ -65,11 +65,12 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
     Raises:
         ModelError: if the endpoint has no known parameters for the sampling.
     """
-    form = _FORMS[profile](sampling, server)
+    find, examples = _FORMS[profile]
+    form = find(sampling, server)
     if form is None:
         raise ModelError(
             f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {_EXAMPLES[profile]}, or send frames (without "
+            f"of a video; use {examples}, or send frames (without "
             "`frames_as: video_file`)"
         )
     return form
@@ -234,20 +235,16 @@ def _pixel_limits(sampling: Sampling) -> dict[str, int]:
     return {} if patches is None else patches.model_dump(include=names, exclude_none=True)
 
 
-_FORMS: Mapping[Profile, Callable[[Sampling, VideoServer], VideoForm | None]] = {
-    Profile.VLLM: _for_vllm,
-    Profile.SGLANG: _for_sglang,
-    Profile.LMDEPLOY: _for_lmdeploy,
-    Profile.QWEN: _for_qwen,
-    Profile.GEMINI: _for_gemini,
-    Profile.TRANSFORMERS: _for_transformers,
+_FORMS: Mapping[Profile, tuple[Callable[[Sampling, VideoServer], VideoForm | None], str]] = {
+    Profile.VLLM: (
+        _for_vllm,
+        "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's processor "
+        "(qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
+    ),
+    Profile.SGLANG: (_for_sglang, "qwen_sglang-2 or qwen_sglang-1-max-64"),
+    Profile.LMDEPLOY: (_for_lmdeploy, "uniform_n-32-endpoints"),
+    Profile.QWEN: (_for_qwen, "qwen_vl-2 or fps_based-1"),
+    Profile.GEMINI: (_for_gemini, "fps_based-1"),
+    Profile.TRANSFORMERS: (_for_transformers, "uniform_n-32 or fps_based-1"),
 }
-_EXAMPLES: Mapping[Profile, str] = {
-    Profile.VLLM: "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's "
-    "processor (qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
-    Profile.SGLANG: "qwen_sglang-2 or qwen_sglang-1-max-64",
-    Profile.LMDEPLOY: "uniform_n-32-endpoints",
-    Profile.QWEN: "qwen_vl-2 or fps_based-1",
-    Profile.GEMINI: "fps_based-1",
-    Profile.TRANSFORMERS: "uniform_n-32 or fps_based-1",
-}
+"""The function that finds the form of each family, and examples of samplings that it takes."""
