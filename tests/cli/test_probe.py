@@ -123,19 +123,19 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
     assert findings["times"][0] == "ok"
 
 
-def test_the_endpoints_of_a_pool_are_compared(probe: Probe) -> None:
+def test_every_endpoint_of_a_pool_is_probed(probe: Probe) -> None:
     reports = {"/version": {"version": "1"}}
     with ModelServer(reports=reports) as first, ModelServer(image_limit=32, reports=reports) as two:
         findings = probe(first, profile="vllm", base_url=[first.base_url, two.base_url])
         assert findings["number of pictures"][0] == "ok"
-        status, message = findings[f"endpoint {two.base_url}"]
+        status, message = findings[f"endpoint {two.base_url}: number of pictures"]
         assert status == "error"
         assert "about 32 of 40 pictures arrive" in message
         assert "version 1, model unknown" in findings["server"][1]
         two.image_limit = None
         two.reports = {"/version": {"version": "2"}}
         findings = probe(first, profile="vllm", base_url=[first.base_url, two.base_url])
-        assert findings[f"endpoint {two.base_url}"][0] == "ok"
+        assert findings[f"endpoint {two.base_url}: number of pictures"][0] == "ok"
         assert "version 2 instead of 1" in findings["server"][1]
 
 

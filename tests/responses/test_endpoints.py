@@ -86,9 +86,9 @@ async def test_a_video_moves_when_its_endpoint_is_down_and_the_endpoint_gets_wor
         assert first.limit.allowed == 1
         assert first.title in await titles_of(endpoints, 5)
         first.record(object(), CLOSED)
-        assert first.breaker.is_open, "one failure is enough for an endpoint that was down"
+        assert first.is_down, "one failure is enough for an endpoint that was down"
         clock.seconds += OPEN_SECONDS
-        assert not first.breaker.is_open
+        assert not first.is_down
         assert first.title in await titles_of(endpoints, 5)
 
 
@@ -102,10 +102,10 @@ async def test_an_endpoint_that_never_answered_gets_only_the_question_that_faile
         async with affinity.admit(failed, 1, is_follower=False) as again:
             await asyncio.sleep(0)
             assert again.endpoint.limit.in_flight == 1
-            assert not again.endpoint.breaker.allows(other)
+            assert not again.endpoint.allows(other)
             again.result = ANSWER
         assert await waiting is admission.endpoint
-        assert admission.endpoint.breaker.allows(other)
+        assert admission.endpoint.allows(other)
 
 
 @pytest.mark.parametrize("kind", [FailureKind.CONNECTION, FailureKind.MALFORMED])
@@ -129,7 +129,7 @@ async def test_the_only_endpoint_is_never_down() -> None:
         endpoint = await send(affinity, ANSWER)
         for _ in range(5):
             await send(affinity, CLOSED)
-        assert not endpoint.breaker.is_open
+        assert not endpoint.is_down
         assert endpoint.limit.allowed == FIRST_CONCURRENCY
 
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,7 +43,6 @@ _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 """Seconds between looks while there is no worker."""
 _MESSAGE_SECONDS = 3.0
-_LOGGERS = ("distributed", "distributed.client", "distributed.scheduler", "tornado")
 
 
 class DaskSpec(ClusterSpec):
@@ -80,8 +78,8 @@ class DaskSpec(ClusterSpec):
         _import_dask()
         from distributed import Client, Security  # noqa: PLC0415
 
-        for name in _LOGGERS:  # messages of this module say what fails
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+        for name in ("distributed", "distributed.client", "distributed.scheduler", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # this module says what fails
         with ExitStack() as stack:
             cluster = security = None
             if self.cluster:
@@ -105,11 +103,7 @@ class DaskSpec(ClusterSpec):
 
     @contextmanager
     def _started(self, folder: Path) -> Iterator["Cluster"]:
-        """A new cluster, still without workers.
-
-        Raises:
-            ClusterError: if it cannot be started, or Slurm rejects its jobs.
-        """
+        """A new cluster without workers. Raise ClusterError if Slurm would reject its jobs."""
         with self._explaining():
             module, _, name = str(self.cluster).rpartition(".")
             factory = getattr(import_module(module), name)
@@ -128,7 +122,11 @@ class DaskSpec(ClusterSpec):
             defaults["security"] = True  # else everybody who reaches a port could run code
         if not (inspect.isclass(factory) and issubclass(factory, JobQueueCluster)):
             return defaults | self.arguments
-        _remove_old(logs := folder.parent / LOGS)
+        logs = folder.parent / LOGS
+        with suppress(OSError):  # there are none, or another run removes them
+            for file in logs.iterdir():
+                if time.time() - file.stat().st_mtime > DAYS_OF_LOGS * 86_400:
+                    file.unlink()
         extra = self.arguments.get("job_extra_directives", [])
         directives = [export_directive(), *extra] if issubclass(factory, SLURMCluster) else extra
         return {
@@ -174,17 +172,13 @@ class DaskWorkers:
     _looked_at_jobs: float = -math.inf
     _scaled_at: float = -math.inf
     _alone_since: float = math.inf
+    _is_announced: bool = False
 
     @property
     def room(self) -> int:
-        """Twice the number of tasks at the same time, so that each worker has its next task.
-
-        Raises:
-            ClusterError: if no worker can be expected, or a worker cannot run tasks.
-        """
         if time.monotonic() - self._looked_at > _LOOK_SECONDS:
             self._check()
-        return 2 * max(1, sum(self._threads.values()))
+        return 2 * max(1, sum(self._threads.values()))  # so that each worker has its next task
 
     @property
     def nodes(self) -> int:
@@ -215,17 +209,36 @@ class DaskWorkers:
                 executor.shutdown(wait=False)  # waiting has no end without workers
 
     def _check(self) -> None:
-        """Look at the workers, and raise an error if there will be none, or one cannot work."""
+        """Look at the workers, and replace lost ones.
+
+        Raises:
+            ClusterError: if no worker can be expected, or a worker cannot run tasks.
+        """
         self._looked_at = now = time.monotonic()
         self._look()
         for problem in filter(None, self._problems.values()):
             raise ClusterError(f"cluster: {problem}")
         if now - self._looked_at_jobs > _JOBS_SECONDS:
             self._looked_at_jobs = now
-            self._keep_running(now)
+            if self.jobs is not None:
+                self.jobs.look(self.nodes, self.on_message)
+            if self.spec.scale and (not self.nodes or now - self._scaled_at > REPLACE_SECONDS):
+                self._scaled_at = now
+                assert self.cluster is not None, "a scheduler has no `scale`"
+                self.cluster.scale(**self.spec.scale)
         if self.nodes:
             self._alone_since = now
-        self._require_patience(now - self._alone_since)
+        states = self.jobs.states if self.jobs is not None else ""
+        alone_seconds, limit = now - self._alone_since, self.spec.max_wait_minutes
+        if alone_seconds > _MESSAGE_SECONDS and not states and not self._is_announced:
+            self._is_announced = True
+            self.on_message(f"cluster: {self.client.scheduler.address} has no worker yet")
+        if alone_seconds > 60 * limit:
+            jobs = f" (Slurm jobs: {states})" if states else ""
+            raise ClusterError(
+                f"cluster: no worker for {limit:g} {'minute' if limit == 1 else 'minutes'}{jobs}; "
+                f"raise `max_wait_minutes` in {CLUSTER_FILE}, or run again later"
+            )
 
     def _look(self) -> None:
         """Look which workers there are, and compare the versions of new ones."""
@@ -247,32 +260,6 @@ class DaskWorkers:
                 for address, answer in answers.items()
                 if not isinstance(answer, OSError)  # the worker has just ended
             }
-
-    def _keep_running(self, now: float) -> None:
-        """Start the workers of the cluster, and replace lost ones."""
-        if self.jobs is not None:
-            self.jobs.look(self.nodes, self.on_message)
-        if self.spec.scale and (not self.nodes or now - self._scaled_at > REPLACE_SECONDS):
-            self._scaled_at = now
-            assert self.cluster is not None, "a scheduler has no `scale`"
-            self.cluster.scale(**self.spec.scale)
-
-    def _require_patience(self, alone_seconds: float) -> None:
-        """Show once that there is no worker, and raise an error if there is none for too long."""
-        states = self.jobs.states if self.jobs is not None else ""
-        if alone_seconds > _MESSAGE_SECONDS and not states:
-            self._message_once(f"cluster: {self.client.scheduler.address} has no worker yet")
-        limit = self.spec.max_wait_minutes
-        if alone_seconds > 60 * limit:
-            jobs = f" (Slurm jobs: {states})" if states else ""
-            raise ClusterError(
-                f"cluster: no worker for {limit:g} {'minute' if limit == 1 else 'minutes'}{jobs}; "
-                f"raise `max_wait_minutes` in {CLUSTER_FILE}, or run again later"
-            )
-
-    @cached_property
-    def _message_once(self) -> Callable[[str], None]:
-        return cache(self.on_message)
 
 
 def _import_dask() -> None:
@@ -296,10 +283,3 @@ def _is_on_slurm(cluster: object) -> bool:
     from dask_jobqueue import SLURMCluster  # noqa: PLC0415
 
     return isinstance(cluster, SLURMCluster)
-
-
-def _remove_old(logs: Path) -> None:
-    with suppress(OSError):  # there are none, or another run removes them
-        for file in logs.iterdir():
-            if time.time() - file.stat().st_mtime > DAYS_OF_LOGS * 86_400:
-                file.unlink()

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812 - its name is a class
 
 
+_LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
+_USER = (
+    "select application_name from pg_locks join pg_stat_activity using (pid) "
+    "where locktype = 'advisory' and granted and objsubid = 1 "
+    "and (classid::bigint << 32 | objid::bigint) = hashtextextended(%s, 0)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Session:
     """A session of the database that has one lock. The end of the session releases it too."""
@@ -69,14 +77,6 @@ class PostgresLocks(Locks):
     def _connect(self) -> "Connection":
         open_session = partial(connect, self._url, name=self._run)
         return await_connection(open_session, library().OperationalError)
-
-
-_LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
-_USER = (
-    "select application_name from pg_locks join pg_stat_activity using (pid) "
-    "where locktype = 'advisory' and granted and objsubid = 1 "
-    "and (classid::bigint << 32 | objid::bigint) = hashtextextended(%s, 0)"
-)
 
 
 def _rows(connection: "Connection", sql: str, *values: str) -> list[tuple[object, ...]]:

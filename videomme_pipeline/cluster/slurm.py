@@ -55,13 +55,9 @@ class SlurmJobs:
     """The number of jobs that failed before a worker worked."""
 
     def look(self, workers: int, on_message: Callable[[str], None]) -> None:
-        """Show the states when they change, and let the next `scale` replace ended jobs.
-
-        Raises:
-            ClusterError: if jobs fail again and again without a worker.
-        """
-        # Slurm is asked afterwards, so that it knows all jobs. Their numbers are kept because Dask
-        # cannot close a cluster while somebody refers to its jobs.
+        """Show changed states, let the next `scale` replace ended jobs, or raise ClusterError."""
+        # Slurm is asked after Dask, so that it knows all jobs. Dask cannot close a cluster while
+        # somebody refers to its jobs, so only their numbers are kept.
         jobs = {name: job.job_id for name, job in self.cluster.workers.items()}
         states = _states(self.cluster.job_name) if jobs else None
         if states is None:

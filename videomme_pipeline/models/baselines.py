@@ -1,8 +1,4 @@
-"""Baselines: models that ignore the video, as a reference for scores.
-
-A baseline uses only the question and the options. `blind` is not a baseline: it is an option of an
-evaluation, with which any model is asked without frames.
-"""
+"""Baselines: models that use only the question and its options, as a reference for scores."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -59,10 +55,7 @@ class ConstantSpec(BaselineSpec):
 
 
 class LongestOptionSpec(BaselineSpec):
-    """A baseline that answers with the longest option, or the first of several longest options.
-
-    The longest option is often right.
-    """
+    """A baseline that answers with the longest option, which is often right."""
 
     kind: Literal["longest_option"] = "longest_option"
 

@@ -1,13 +1,12 @@
 """The models that evaluations can name: the entries of `models.yaml` and the built-in ones.
 
-`kind` selects the provider of an entry. A package adds a kind with an entry point in the group
-`videomme_pipeline.models`: the name of the entry point is the kind, the value a `Provider`.
+A package adds a `kind` of entry with an entry point in the group `videomme_pipeline.models`: the
+name of the entry point is the kind, the value a `Provider`.
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,11 +50,7 @@ BUILT_IN: Mapping[str, ModelSpec] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Every model that an evaluation can name.
-
-    `problems` has an error for each entry that cannot be used, by name. The other models are not
-    affected.
-    """
+    """Every model that an evaluation can name, and an error for each entry that cannot be used."""
 
     models: tuple[ModelSpec, ...] = ()
     problems: Mapping[str, ConfigurationError] = field(default_factory=dict)
@@ -73,11 +68,12 @@ class Catalog:
         models, problems = [], {}
         for name, entry in read_yaml(path).items():
             try:
-                models.append(_parse_entry(str(name), entry, f"{path}: model {name}"))
+                models.append(spec := _parse_entry(str(name), entry, f"{path}: model {name}"))
             except ConfigurationError as error:
                 problems[str(name)] = error
-        remote = (spec for spec in models if isinstance(spec, RemoteSpec))
-        register_key_variables(chain.from_iterable(spec.key_variables for spec in remote))
+                continue
+            if isinstance(spec, RemoteSpec):
+                register_key_variables(spec.key_variables)
         return cls(models=tuple(models), problems=problems)
 
     @property

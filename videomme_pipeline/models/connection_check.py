@@ -17,10 +17,7 @@ Result = TypeVar("Result")
 
 
 class ConnectionCheck(Generic[Result]):
-    """`check`, which runs in a thread before the first request and after every lost connection.
-
-    A server that was replaced has closed its connections.
-    """
+    """`check`, which runs in a thread before the first request and after every lost connection."""
 
     def __init__(self, check: Callable[[], Result]) -> None:
         self._check = check
@@ -28,11 +25,7 @@ class ConnectionCheck(Generic[Result]):
 
     @asynccontextmanager
     async def passed(self) -> AsyncIterator[Result]:
-        """Wait for the result of the check. Send the request within the block.
-
-        Raises:
-            VideoMMEError: as the check does. A ResponseFailure is not cached.
-        """
+        """Wait for the result of the check, or its error. Send the request within the block."""
         task = self._task
         if task is None:
             task = self._task = asyncio.create_task(asyncio.to_thread(self._check))
@@ -49,10 +42,7 @@ class ConnectionCheck(Generic[Result]):
 
 
 class CheckedModel:
-    """`model`, with a check of its server.
-
-    `check` raises ModelError if the server is not the expected one.
-    """
+    """`model`, with a `check` that raises ModelError if its server is not the expected one."""
 
     def __init__(self, model: VideoLLM, check: Callable[[], None]) -> None:
         self.name, self.identity = model.name, model.identity
@@ -61,7 +51,6 @@ class CheckedModel:
         self._check = ConnectionCheck(check)
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer of the model, after the check."""
         async with self._check.passed():
             return await self._model.respond(request)
 

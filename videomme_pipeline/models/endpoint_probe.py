@@ -1,14 +1,14 @@
 """The probe of an endpoint: how many pictures reach the model, at what size, and with which times.
 
-A few small requests with drawn pictures are sent. The prompt tokens that the endpoint reports show
-how many pictures arrived, even if the model cannot read. Each picture shows its number, so that the
-answers confirm it if the model can.
+The prompt tokens that the endpoint reports show how many drawn pictures arrived. Each picture shows
+its number, so that a model that can read confirms it.
 """
 
 import asyncio
 import io
+import re
 from bisect import bisect_right
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,8 +50,6 @@ LIMIT_SECONDS = 120.0
 """Time for a single request. A server may have to load its model first."""
 _MIN_SHARE = 0.95
 """Smallest share of the expected tokens with which all pictures count as arrived."""
-_EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "frames of", "times")
-"""Starts of the names of checks with the same finding at equal endpoints."""
 _NO_TOKENS = "unknown if they arrive: the endpoint reports no prompt tokens"
 _GENERATION = Generation(temperature=None, max_tokens=256)
 _ok, _warning, _failed = Finding.ok, Finding.warning, Finding.error
@@ -60,7 +58,7 @@ _ok, _warning, _failed = Finding.ok, Finding.warning, Finding.error
 async def probe_endpoints(
     members: Sequence[tuple[ModelSpec, VideoLLM]], samplings: Sequence[str] = ()
 ) -> list[Finding]:
-    """The findings about each endpoint of a model: all about the first, differences of the others.
+    """The findings about each endpoint of a model.
 
     `samplings` are the samplings of the model's evaluations.
 
@@ -68,31 +66,16 @@ async def probe_endpoints(
         ModelError: if the first endpoint does not answer a request with text alone.
     """
     (first, model), *others = members
-    expected = await probe(first, model, samplings)
-    compared = []
+    findings = await probe(first, model, samplings)
     for spec, other in others:
+        endpoint = f"endpoint {_address(spec)}"
         try:
-            compared.append(_compared(expected, first, spec, await probe(spec, other, samplings)))
+            of_other = await probe(spec, other, samplings)
         except ModelError as error:
-            compared.append(_failed(f"endpoint {_address(spec)}", str(error)))
-    return [*expected, *compared]
-
-
-def _compared(
-    expected: Sequence[Finding], first: ModelSpec, spec: ModelSpec, findings: Sequence[Finding]
-) -> Finding:
-    """The finding about an endpoint: that it shows a model the same as the first endpoint."""
-    check = f"endpoint {_address(spec)}"
-    shown = {finding.check: finding.summary for finding in expected}
-    different = [
-        f"{finding.check}: {finding.summary}"
-        for finding in findings
-        if finding.check.startswith(_EQUAL_CHECKS) and finding.summary != shown.get(finding.check)
-    ]
-    if different:
-        message = f"differs from {_address(first)}: {'; '.join(different)}"
-        return _failed(check, f"{message}. Serve the same model with the same settings at both")
-    return _ok(check, f"shows the same as {_address(first)}")
+            findings.append(_failed(endpoint, str(error)))
+        else:
+            findings += [replace(item, check=f"{endpoint}: {item.check}") for item in of_other]
+    return findings
 
 
 async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> list[Finding]:
@@ -119,14 +102,11 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
 
 def server_finding(spec: RemoteSpec) -> Finding:
     """The finding about the servers of a model: their report about themselves, or a difference."""
-    check = "server"
     try:
         identity = spec.reported_server()
     except ModelError as error:
-        return _failed(check, str(error))
-    if identity is None:
-        return _ok(check, "unknown: it reports nothing about itself")
-    return _ok(check, str(identity))
+        return _failed("server", str(error))
+    return _ok("server", str(identity or "unknown: it reports nothing about itself"))
 
 
 async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> Finding:
@@ -135,28 +115,24 @@ async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] 
     Raises:
         ModelError: if it is not answered.
     """
+    answers = []
     try:
-        if not spec.reads_video:
-            reply = await _in_time(model, _ask(model, LAST_NUMBER, _drawn([1])))
-            return _ok("request", f"one picture is answered with {_start(reply)}")
-        answers = []
         with TemporaryDirectory() as folder:
-            for sampling in samplings or (VIDEO_SAMPLING,):
-                frames = _drawn_video(sampling, Path(folder))
-                reply = await _in_time(model, _ask(model, TIME_OF, frames))
+            requests = (
+                [(TIME_OF, _drawn_video(s, Path(folder))) for s in samplings or (VIDEO_SAMPLING,)]
+                if spec.reads_video
+                else [(LAST_NUMBER, _drawn([1]))]
+            )
+            for text, frames in requests:
+                reply = await asyncio.wait_for(_ask(model, text, frames), LIMIT_SECONDS)
                 answers.append(f"{_described(frames)} is answered with {_start(reply)}")
-        return _ok("request", "; ".join(answers))
-    finally:
-        await model.close()
-
-
-async def _in_time(model: VideoLLM, asked: Awaitable[Reply]) -> Reply:
-    try:
-        return await asyncio.wait_for(asked, LIMIT_SECONDS)
     except TimeoutError:
         raise ModelError(
             f"model {model.name}: no answer within {LIMIT_SECONDS:.0f} s; check the server's log"
         ) from None
+    finally:
+        await model.close()
+    return _ok("request", "; ".join(answers))
 
 
 async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Finding]:
@@ -204,10 +180,7 @@ def _drawn(numbers: Sequence[int], side: int = SMALL_PIXELS) -> FrameSet:
 
 
 def _drawn_video(sampling: str, folder: Path) -> FrameSet:
-    """A video in `folder` that shows the next number at each of `SECONDS`, and its planned frames.
-
-    The frames have no pictures.
-    """
+    """The planned frames of a video in `folder` that shows the next number at each of `SECONDS`."""
     path = folder / "numbers.mp4"
     if not path.exists():
         pictures = [_picture_of(number, SMALL_PIXELS) for number in range(1, MORE + 1)]
@@ -260,9 +233,9 @@ def _picture_of(number: int, side: int) -> "Image":
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - few commands draw
 
     picture = Image.new("RGB", (side, side), "white")
-    font = ImageFont.load_default(side / 2)
-    center = (side / 2, side / 2)
-    ImageDraw.Draw(picture).text(center, str(number), fill="black", font=font, anchor="mm")
+    half = side / 2
+    font = ImageFont.load_default(half)
+    ImageDraw.Draw(picture).text((half, half), str(number), "black", font, anchor="mm")
     return picture
 
 
@@ -330,11 +303,11 @@ def _text(spec: ModelSpec, text: Reply) -> Finding:
 def _arrival(added: int) -> Finding:
     if added >= FEW:
         return _ok("pictures", f"they arrive: {FEW} pictures add {added:,} prompt tokens")
-    message = (
+    return _failed(
+        "pictures",
         f"{FEW} pictures add {max(added, 0)} prompt tokens, so the model does not see them; "
-        "serve a model with vision, or use `sampling: none`"
+        "serve a model with vision, or use `sampling: none`",
     )
-    return _failed("pictures", message)
 
 
 def _count(per_picture: float, added: int) -> Finding:
@@ -345,11 +318,11 @@ def _count(per_picture: float, added: int) -> Finding:
     arrived = FEW + added / per_picture
     if arrived >= MANY * _MIN_SHARE:
         return _ok(check, f"all {MANY} of {MANY} arrive")
-    message = (
+    return _failed(
+        check,
         f"about {arrived:.0f} of {MANY} pictures arrive; raise the server's limit "
-        "(vLLM: --limit-mm-per-prompt), or set `max_images` and sample fewer frames"
+        "(vLLM: --limit-mm-per-prompt), or set `max_images` and sample fewer frames",
     )
-    return _failed(check, message)
 
 
 def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
@@ -384,30 +357,31 @@ def _taken(spec: RemoteSpec, frames: FrameSet, text: Reply, timed: Reply) -> Fin
     seen = seen_frames(planned, expected, tokens)
     if seen == planned:
         return _ok(check, f"all {planned} of {planned} arrive ({tokens:,} tokens)")
-    message = (
+    return _failed(
+        check,
         f"about {seen} of {planned} arrive ({tokens:,} tokens instead of {expected:,}); choose "
-        "another sampling or version of the engine (docs/engines.md), or send pictures"
+        "another sampling or version of the engine (docs/engines.md), or send pictures",
     )
-    return _failed(check, message)
 
 
 def _reading(many: Reply) -> Finding:
     if _is_number(many.text, MANY):
         return _ok("answer", f"the model reads the number of the last of {MANY} pictures")
-    message = f"the model answers {_start(many)}, not {MANY}; perhaps it cannot read"
-    return _warning("answer", message)
+    return _warning(
+        "answer", f"the model answers {_start(many)}, not {MANY}; perhaps it cannot read"
+    )
 
 
 def _times(timed: Reply | None) -> Finding:
     expected = SECONDS[TIMED_NUMBER - 1]
     if timed is None:
         message = "not sent: frames are sent as images, so only the prompt can contain times"
-        return _ok("times", message)
-    if _is_number(timed.text, expected):
+    elif _is_number(timed.text, expected):
         message = f"they arrive: the model knows that picture {TIMED_NUMBER} is at {expected} s"
-        return _ok("times", message)
-    message = f"unknown: the model answers {_start(timed)} for a picture at {expected} s"
-    return _warning("times", message)
+    else:
+        message = f"unknown: the model answers {_start(timed)} for a picture at {expected} s"
+        return _warning("times", message)
+    return _ok("times", message)
 
 
 def _start(reply: Reply) -> str:
@@ -416,5 +390,4 @@ def _start(reply: Reply) -> str:
 
 
 def _is_number(text: str, number: int) -> bool:
-    words = "".join(char if char.isdigit() else " " for char in text).split()
-    return words == [str(number)]
+    return re.findall(r"\d+", text) == [str(number)]

@@ -1,12 +1,6 @@
-"""A model that several endpoints serve.
-
-`collect` sends all questions of a video to one endpoint, so that its prefix cache can be used, and
-moves them if the endpoint is down. The endpoints are equal, so the pool has the identity of the
-members.
-"""
+"""A model that several equal endpoints serve. `collect` chooses the endpoint of each video."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 from videomme_pipeline.models.video_llm import Reply, Request, VideoLLM
 
@@ -19,8 +13,6 @@ class ModelPool:
         first = self._first = next(iter(members.values()))
         self.name, self.identity = first.name, first.identity
         self.needs_frames = first.needs_frames
-        if any(a.identity != b.identity for a, b in pairwise(members.values())):
-            raise ValueError("the members of a pool must be the same model")
 
     async def respond(self, request: Request) -> Reply:
         """Return the answer of the first endpoint. `collect` asks the members instead."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from videomme_pipeline.fingerprint import Spec
 
-PER_MILLION = 1e-6
 OPENAI_URL = "https://api.openai.com/v1"
 
 
@@ -47,9 +46,7 @@ class Tariff:
 
     def dollars(self, usage: TokenUsage) -> float | None:
         """The cost of one request that is sent now, or None if no price is known."""
-        if self.prices is not None:
-            return _at_prices(usage, self.prices)
-        return _at_list_price(usage, self)
+        return self._list_price(usage) if self.prices is None else _at_prices(usage, self.prices)
 
     def total_dollars(self, requests: int, usage: TokenUsage) -> float | None:
         """The cost of `requests` requests with `usage` in total, or None if no price is known.
@@ -66,36 +63,35 @@ class Tariff:
         per_request = self.dollars(average)
         return None if per_request is None else per_request * requests
 
+    def _list_price(self, usage: TokenUsage) -> float | None:
+        from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 0.3 s
+
+        counts = Usage(
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            cache_read_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+        )
+        try:
+            price = calc_price(
+                counts,
+                self.model,
+                provider_api_url=self.base_url or OPENAI_URL,
+                price_context={"service_tier": self.service_tier} if self.service_tier else None,
+            )
+        except LookupError:
+            return None
+        return float(price.total_price)
+
 
 def _at_prices(usage: TokenUsage, prices: Prices) -> float:
     cached = prices.input if prices.cached_input is None else prices.cached_input
     written = prices.input if prices.cache_write is None else prices.cache_write
     fresh = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
-    return PER_MILLION * (
+    per_million = (
         fresh * prices.input
         + usage.cached_tokens * cached
         + usage.cache_write_tokens * written
         + usage.completion_tokens * prices.output
     )
-
-
-def _at_list_price(usage: TokenUsage, tariff: Tariff) -> float | None:
-    from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 0.3 s
-
-    counts = Usage(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        cache_read_tokens=usage.cached_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-    )
-    tier = tariff.service_tier
-    try:
-        price = calc_price(
-            counts,
-            tariff.model,
-            provider_api_url=tariff.base_url or OPENAI_URL,
-            price_context={"service_tier": tier} if tier else None,
-        )
-    except LookupError:
-        return None
-    return float(price.total_price)
+    return 1e-6 * per_million

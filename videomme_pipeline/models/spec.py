@@ -1,8 +1,4 @@
-"""The base class of all entries in `models.yaml`, and the provider of a kind of model.
-
-Each kind has one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind` of
-an entry. Callers use the properties defined here and never check the kind.
-"""
+"""The base class of all entries in `models.yaml`, and the provider of a kind of model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -55,8 +51,7 @@ class ModelSpec(Spec, ABC):
     """One model that an evaluation can name.
 
     A subclass declares `kind` as a `Literal` with a default, adds the keys that users may set,
-    and implements `identity`. It overrides the other properties where the defaults, which
-    describe a free model in this process, do not fit.
+    and implements `identity`. The other properties describe a free model in this process.
     """
 
     name: str = Field(min_length=1, max_length=MAX_NAME_CHARACTERS)
@@ -130,11 +125,10 @@ class WithServer(Protocol):
 class Provider(Generic[AnyModelSpec]):
     """One kind of model: the class of its entries and a function that builds the model.
 
-    `build` gets the spec and the environment variables. It neither loads weights nor connects.
-    It imports the modules that only this kind needs, so that reading `models.yaml` is fast. It
-    raises ModelError if a key is not set or an optional package is not installed. If the kind
-    `needs_entry`, its models are entries of `models.yaml`. Otherwise the kind itself is the name of
-    a model, which has the defaults of `spec`.
+    `build` gets the spec and the environment variables. It imports the modules that only this kind
+    needs, and neither loads weights nor connects. It raises ModelError if a key is not set or an
+    optional package is not installed. A kind that does not `needs_entry` is also the name of a
+    model, which has the defaults of `spec`.
     """
 
     spec: type[AnyModelSpec]

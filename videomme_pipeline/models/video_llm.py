@@ -62,8 +62,13 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         """The sum of each count. A count is None only if both are None."""
-        mine, others = asdict(self), asdict(other)
-        return Usage(**{name: _sum_known(mine[name], others[name]) for name in mine})
+        counts = {name: (count, getattr(other, name)) for name, count in asdict(self).items()}
+        return Usage(
+            **{
+                name: None if pair == (None, None) else sum(filter(None, pair))
+                for name, pair in counts.items()
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +125,15 @@ class FailureKind(StrEnum):
     @property
     def is_transient(self) -> bool:
         """True if a retry within the same run can help."""
-        return self in _TRANSIENT
+        return self in (
+            FailureKind.RATE_LIMITED,
+            FailureKind.SERVER_ERROR,
+            FailureKind.CONNECTION,
+            FailureKind.TIMEOUT,
+            FailureKind.MALFORMED,
+            FailureKind.EMPTY,
+            FailureKind.TRUNCATED,
+        )
 
     @property
     def is_final(self) -> bool:
@@ -131,17 +144,6 @@ class FailureKind(StrEnum):
     def was_generated(self) -> bool:
         """True if tokens were generated and paid for. Only a few attempts are then made."""
         return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)
-
-
-_TRANSIENT = (
-    FailureKind.RATE_LIMITED,
-    FailureKind.SERVER_ERROR,
-    FailureKind.CONNECTION,
-    FailureKind.TIMEOUT,
-    FailureKind.MALFORMED,
-    FailureKind.EMPTY,
-    FailureKind.TRUNCATED,
-)
 
 
 class ResponseFailure(VideoMMEError):  # noqa: N818 - a result of one request, not a fault of this program
@@ -168,10 +170,7 @@ class ResponseFailure(VideoMMEError):  # noqa: N818 - a result of one request, n
 
     @property
     def shows_no_model(self) -> bool:
-        """True if nothing shows that a model answers there.
-
-        Examples are a closed port, an HTML page and an internal error (HTTP 500).
-        """
+        """True for a closed port, an HTML page, an internal error (HTTP 500) and the like."""
         return self.kind in (FailureKind.CONNECTION, FailureKind.MALFORMED) or self.status == 500
 
 
@@ -179,8 +178,7 @@ class VideoLLM(Protocol):
     """Anything that answers `Request`s.
 
     `identity` has every value of the model that can change an answer (name, weights, code
-    version). `identity` is part of the fingerprint of its responses. `needs_frames` is False for
-    baselines that ignore the frames, so that no frame is read for them.
+    version), and is part of request fingerprints. No frame is read unless it `needs_frames`.
     """
 
     @property
@@ -205,7 +203,3 @@ class VideoLLM(Protocol):
     async def close(self) -> None:
         """Release connections, processes and memory. A later `respond` opens them again."""
         ...
-
-
-def _sum_known(first: int | None, other: int | None) -> int | None:
-    return (first or 0) + (other or 0) if first is not None or other is not None else None

@@ -1,9 +1,5 @@
 """Child processes, each of which may crash, hang or run out of memory without affecting others.
 
-A child receives one task at a time and sends the result back. A child that dies or takes too long
-is replaced. Only its own task fails, and the error of that task has the reason. Children end when
-their parent ends, for any reason.
-
 `multiprocessing` is not used for the processes: its pools lose every task when one child dies,
 and its children import the parent's main module first, which in a Dagster run is all of Dagster.
 """
@@ -46,10 +42,9 @@ class TaskLimits:
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """A child process that runs one task at a time.
+    """A child process that runs one task at a time. It ends when its parent ends, for any reason.
 
-    The process is started for the first task, and again for a task after it has ended or that has
-    another memory limit.
+    It is started for the first task, and again if it has ended or the memory limit changes.
     """
 
     _process: "_Process | None" = field(default=None, init=False)
@@ -59,8 +54,7 @@ class Child:
     def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> Value:
         """The value of `function(task)`, computed in the child process.
 
-        Threads that share the child wait for each other. The time limit of a task begins when the
-        task is sent.
+        Threads that share the child wait for each other.
 
         Raises:
             ChildFailedError: if the task ended its process, or raised an unexpected error.
@@ -93,12 +87,11 @@ class Child:
 
 
 class _Process:
-    """The operating system's side of a child: a process, the connection to it, and its log.
-
-    A lifeline ends the child when this process ends.
-    """
+    """The operating system's side of a child: a process, the connection to it, and its log."""
 
     def __init__(self, memory_limit_bytes: int | None) -> None:
+        library = str(Path(__file__).resolve().parents[2])
+        import_path = [library, *filter(None, sys.path)]
         self._memory_limit_bytes = memory_limit_bytes
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         lifeline, self._lifeline = os.pipe()
@@ -114,17 +107,15 @@ class _Process:
             stdout=self._log,
             stderr=self._log,
             pass_fds=descriptors,
-            env={**child_environment(), "PYTHONPATH": os.pathsep.join(_import_path())},
+            env={**child_environment(), "PYTHONPATH": os.pathsep.join(import_path)},
         )
         os.close(lifeline)
         connection.close()
 
     def can_run(self, limits: TaskLimits) -> bool:
-        """True if it has not ended, and has the memory limit."""
         return self._process.poll() is None and limits.memory_bytes == self._memory_limit_bytes
 
     def run(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> Any:
-        """Run one task as `Child.run` does. The process ends if the task has no result."""
         with suppress(ConnectionError):  # the child died; reading its result shows it
             self._connection.send((function, task))
         try:
@@ -175,7 +166,8 @@ def main() -> None:
     end_with_parent(int(sys.argv[1]))
     for number in (signal.SIGINT, signal.SIGTERM):  # only the parent reacts: it ends its children
         signal.signal(number, signal.SIG_IGN)
-    _prefer_this_process_as_oom_victim()
+    with suppress(OSError):  # Linux kills this process rather than its parent if memory runs out
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     if len(sys.argv) > 3:
         limit = int(sys.argv[3])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -194,15 +186,3 @@ def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
         return False, "it ran out of memory"
     except Exception as error:  # noqa: BLE001 - any error concerns only this task
         return False, f"{type(error).__name__}: {error}"
-
-
-def _import_path() -> list[str]:
-    """The import path of the parent, with this library first."""
-    library = str(Path(__file__).resolve().parents[2])
-    return [library, *(path for path in sys.path if path)]
-
-
-def _prefer_this_process_as_oom_victim() -> None:
-    """Ask Linux to kill this process rather than its parent when memory runs out."""
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -1,8 +1,4 @@
-"""Identify a process, and detect that it has ended.
-
-A process id alone is ambiguous: several machines or containers may share a file or a database,
-and the operating system reuses ids.
-"""
+"""The identity of a process, across machines, containers and reused process ids."""
 
 import json
 import platform
@@ -21,9 +17,9 @@ _MACHINE = Path("/etc/machine-id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """The identity of one process, different from that of every other process.
+    """The identity of one process, which no other process has.
 
-    `host` identifies the machine, and `boot` its current boot. `namespace` is the scope of process
+    `host` identifies the machine, `boot` its current boot, and `namespace` the scope of process
     ids; each container has its own. All three are hashes, and on systems other than Linux those of
     the host name. Processes that reuse an id differ in `started`.
     """
@@ -38,9 +34,7 @@ class ProcessIdentity:
     def here(cls, **more: str) -> Self:
         """The current process; `more` are the fields of a subclass."""
         process = psutil.Process()
-        started = _started(process)
-        assert started is not None
-        return cls(**_scope(), pid=process.pid, started=started, **more)
+        return cls(**_scope(), pid=process.pid, started=_started(process), **more)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -70,14 +64,15 @@ class ProcessIdentity:
         if not psutil.pid_exists(self.pid):
             return True
         try:
-            return _started(psutil.Process(self.pid)) != self.started
+            process = psutil.Process(self.pid)
+            is_zombie = process.status() == psutil.STATUS_ZOMBIE
+            return is_zombie or _started(process) != self.started
         except (psutil.Error, OSError):  # another user's process, which may not be inspected
             return False
 
 
 @cache
 def _scope() -> dict[str, str]:
-    """The host, boot and namespace of this process."""
     host = boot = namespace = platform.node()
     if _BOOT.exists():
         machine = _MACHINE.read_text(encoding="utf-8") if _MACHINE.exists() else ""
@@ -89,14 +84,8 @@ def _scope() -> dict[str, str]:
     }
 
 
-def _started(process: psutil.Process) -> float | None:
-    """The start time of a process, or None if it has ended.
-
-    On Linux the time is in clock ticks since the boot, so setting the system clock does not change
-    it.
-    """
-    if process.status() == psutil.STATUS_ZOMBIE:
-        return None
+def _started(process: psutil.Process) -> float:
+    """The start time of a process, on Linux in ticks since the boot, whatever the clock says."""
     stat = Path(f"/proc/{process.pid}/stat")
     if not stat.exists():
         return process.create_time()

@@ -1,7 +1,6 @@
 """Lifelines: child processes end when their parent ends, for any reason.
 
-A lifeline is a pipe without data. The child has its reading end. When the parent ends, the kernel
-closes the writing end and signals the child, even if native code in the child never returns.
+A lifeline is a pipe without data, whose reading end the child has.
 """
 
 import os
@@ -20,9 +19,8 @@ with suppress(ImportError):  # only Unix has it, and reading results does not ne
 def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
     """Let the kernel end this process when its parent has ended, or its whole process group.
 
-    The default action of SIGIO, which the kernel sends when the parent's end of the pipe closes,
-    ends a process. A thread that waits for the parent would need the GIL, which native code may
-    never release.
+    The kernel sends SIGIO when the parent's end of the pipe closes. A thread that waits for the
+    parent would need the GIL, which native code may never release.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     owner = -os.getpgrp() if with_group else os.getpid()
@@ -34,9 +32,9 @@ def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
 
 
 class ProcessGroup:
-    """Any program in a process group of its own, which ends with this process.
+    """A program and all processes that it starts, which end with this process.
 
-    The output of the program goes to `log`. Processes that the program starts belong to the group.
+    Their output goes to `log`.
     """
 
     def __init__(

@@ -21,9 +21,6 @@ MIN_KEY_CHARACTERS = 8
 """A shorter key may be an ordinary word, such as `none`, and is not removed."""
 
 
-# Variables of child processes.
-
-
 def register_key_variables(names: Iterable[str]) -> None:
     """Remove these environment variables from every later `child_environment`."""
     _key_variables.update(name.upper() for name in names)
@@ -32,14 +29,10 @@ def register_key_variables(names: Iterable[str]) -> None:
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables of `environment` that a child process may see: all but those with secrets.
 
-    A variable has a secret if it was registered, if its name contains SECRET, PASSWORD, PASSWD or
-    CREDENTIAL or ends in KEY, TOKEN or URL, if PAT, PASS, PWD, AUTH, DSN, WEBHOOK or COOKIE is one
-    of several words in its name (`GITHUB_PAT`, not `PWD`), or if its value is a URL with a
-    password. Credentials of object stores are kept, because children store frames, and so is
-    `SSH_AUTH_SOCK`, the path of a socket.
-
-    Every child gets this environment, except the processes of Dagster, since they ask models. A
-    child that runs pip also gets the variables of pip and of proxies.
+    A variable has a secret if it was registered, if its name says so (a word such as PAT counts
+    only beside others: `GITHUB_PAT`, not `PWD`), or if its value is a URL with a password.
+    Credentials of object stores are kept, because children store frames, and so is
+    `SSH_AUTH_SOCK`, the path of a socket. The processes of Dagster, which ask models, get all.
     """
     return {
         name: value for name, value in environment.items() if not _has_secret(name.upper(), value)
@@ -58,9 +51,6 @@ def _has_secret(name: str, value: str) -> bool:
 def has_password(text: str) -> bool:
     """True if a text contains a URL with a password."""
     return bool(_URL_WITH_PASSWORD.search(text))
-
-
-# Text that a server sent.
 
 
 class Redaction:

@@ -1,8 +1,7 @@
-"""Tasks of heavy work, submitted to workers that return a future for each.
+"""Tasks of heavy work, on this machine or a cluster.
 
-Every task runs in a child process with a time limit and a memory limit (`children`), here and on
-the workers of a cluster. So a decoder that crashes ends its own task and nothing else. Tasks return
-rows and names of stored files, never frames.
+Every task runs in a child process with limits (`children`), so a decoder that crashes ends its own
+task and nothing else. Tasks return rows and names of stored files, never frames.
 """
 
 from collections import deque
@@ -115,8 +114,8 @@ def run_tasks(
 ) -> Generator[TaskResult[Task, Value]]:
     """Apply `function` to each task on `workers`, and yield each result when it is ready.
 
-    Tasks start in the given order. `function` must be importable by name. An exception in it
-    ends only its task. Closing the iterator, or an exception in the caller, ends all tasks.
+    Tasks start in the given order. `function` must be importable by name. Closing the iterator, or
+    an exception in the caller, ends all tasks.
     """
     waiting, running = deque(tasks), dict[Future[Any], Task]()
     if not tasks:
@@ -131,19 +130,12 @@ def run_tasks(
                 task = running.pop(future)
                 if future.cancelled():
                     waiting.appendleft(task)
+                elif problem := future.exception():
+                    text = f"it could not be run ({type(problem).__name__}: {problem})"
+                    yield TaskResult(task=task, error=ChildFailedError(text))
                 else:
-                    yield _result(task, future)
-
-
-def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
-    if error := future.exception():
-        problem = f"it could not be run ({type(error).__name__}: {error})"
-        return TaskResult(task=task, error=ChildFailedError(problem))
-    value, error = future.result()
-    return TaskResult(task=task, value=value, error=error)
-
-
-# What an executor uses, here or on another machine.
+                    value, error = future.result()
+                    yield TaskResult(task=task, value=value, error=error)
 
 
 def run_in(

@@ -5,7 +5,7 @@ freed after the last question. Responses in the journal are not requested again.
 or an unreadable video does not stop the others. A request is sent when
 
 - this process has a claim of the question in the journal, so that no other process asks it;
-- an endpoint is up: the one to which the video has an affinity, unless its breaker is open;
+- an endpoint is up: the one to which the video has an affinity, unless it is down;
 - the limits of the requests in flight and per minute are not reached;
 - the budget allows it.
 """
@@ -66,8 +66,7 @@ def collect(
 
     A question without an answer has a response with an `error`, and the next run asks it again.
     The caller may stop early, since the journal contains every answer. Requests continue only
-    while the caller waits for the next response. At the end the model is closed, since its
-    connections belong to the event loop of this function.
+    while the caller waits for the next response. At the end the model is closed.
 
     Raises:
         ModelError: after the last response, if no further question can be answered: the
@@ -115,7 +114,10 @@ class _Collection:
         self._plan = plan
         self._clock = clock
         spent, highest_cost = journal.costs(plan.cost_name)
-        budget = Budget(_max_dollars(plan, spent), spent, highest_cost)
+        limits = [] if plan.limits.max_cost_dollars is None else [plan.limits.max_cost_dollars]
+        if plan.max_cost_dollars is not None:  # the limit of this collection alone
+            limits.append(spent + plan.max_cost_dollars)
+        budget = Budget(min(limits, default=None), spent, highest_cost)
         self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
         self._outage = Outage(clock, plan.limits.outage_seconds)
         self.delivery = Delivery(self._endpoints, self._outage, on_progress)
@@ -124,7 +126,6 @@ class _Collection:
         self._in_memory = asyncio.Semaphore(self._endpoints.max_in_flight + prefetched)
 
     async def start(self, videos: Iterable[VideoRequests]) -> None:
-        """Ask all questions in a task of the running event loop."""
         self._task = asyncio.create_task(self._ask_all(videos))
 
     async def finish(self) -> None:
@@ -177,13 +178,10 @@ class _Collection:
         """Deliver the responses that are in the journal, and return the other requests."""
         responses = [request.response for request in pending]
         stored = await asyncio.to_thread(self._journal.stored_responses, responses)
-        unsettled = []
         for request in pending:
             if request.fingerprint in stored:
                 self.delivery.deliver(stored[request.fingerprint])
-            else:
-                unsettled.append(request)
-        return unsettled
+        return [request for request in pending if request.fingerprint not in stored]
 
     async def _ask_video(self, video: VideoRequests, pending: list[PendingRequest]) -> None:
         """Ask the questions that this process can claim, until all are settled or have failed."""
@@ -348,7 +346,8 @@ async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure
     """The model's reply, or the failure if it is not an answer."""
     try:
         reply = await model.respond(request)
-        is_answer = reply.has_text
+        if reply.has_text:
+            return reply
     except ResponseFailure as failure:
         return failure
     except VideoMMEError:
@@ -356,14 +355,4 @@ async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure
     except Exception as error:  # noqa: BLE001 - a fault of a provider costs only this attempt
         _log.debug("model %s", model.name, exc_info=True)
         return ResponseFailure(FailureKind.MALFORMED, f"{type(error).__name__}: {error}")
-    if is_answer:
-        return reply
     return ResponseFailure(FailureKind.EMPTY, "an answer without text", reply=reply)
-
-
-def _max_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
-    """Total cost at which to stop: the lower of the limits of evaluation and collection."""
-    limits = [] if plan.limits.max_cost_dollars is None else [plan.limits.max_cost_dollars]
-    if plan.max_cost_dollars is not None:
-        limits.append(spent_dollars + plan.max_cost_dollars)
-    return min(limits, default=None)

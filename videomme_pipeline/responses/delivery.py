@@ -15,12 +15,12 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingProgress:
-    """Counts of one collection. `cost_dollars` is that of this run's requests.
+    """Counts of one collection. `cost_dollars` is the cost of this run's requests.
 
-    `pause_seconds` is the length of the pause that the endpoint asked for, or 0 if there is none
-    now. `elsewhere` is the number of questions that another process is asking now. Every request
-    that ended in the last `outage_seconds` has failed. If none is answered in the next
-    `outage_seconds_left`, the run stops. Both are 0 without an outage.
+    `pause_seconds` is the length of the pause that the endpoint asked for, and `elsewhere` the
+    number of questions that another process is asking now. Every request that ended in the last
+    `outage_seconds` has failed. If none is answered in the next `outage_seconds_left`, the run
+    stops. Both are 0 without an outage.
     """
 
     answered: int = 0
@@ -68,7 +68,6 @@ class Delivery:
         self._changed.set()
 
     def add_cost(self, dollars: float) -> None:
-        """Add the cost of a request."""
         self._cost_dollars += dollars
         self.show()
 
@@ -89,7 +88,6 @@ class Delivery:
             )
 
     def end(self) -> None:
-        """Record that no further response follows."""
         self._has_ended = True
         self._changed.set()
 

@@ -1,23 +1,30 @@
 """The endpoints of a model: which of them gets a request, and when.
 
 All questions of a video have an affinity to one endpoint, so that its prefix cache is used: the
-one with the least load. If it is down, the questions move to others. It gets single questions
-again after a while, and more once it answers. The only endpoint of a model is never down.
+one with the least load. If it is down, the questions move to others. The only endpoint of a model
+is never down.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from logging import getLogger
 
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, VideoLLM
-from videomme_pipeline.responses.breaker import CircuitBreaker
+from videomme_pipeline.responses.breaker import FAILURES_IN_A_ROW, OPEN_SECONDS
 from videomme_pipeline.responses.limits import Budget, Clock, ConcurrencyLimit, RateLimit
 from videomme_pipeline.responses.requests import completion_of
 
+_log = getLogger(__name__)
+
 
 class Endpoint:
-    """One endpoint of a model, with its limit of requests in flight and its circuit breaker."""
+    """One endpoint of a model, with its limit of requests in flight and its circuit breaker.
+
+    The breaker is open, so that questions move to other endpoints, only if it `has_others`.
+    """
 
     def __init__(
         self, title: str, model: VideoLLM, limits: Limits, clock: Clock, *, has_others: bool
@@ -25,25 +32,82 @@ class Endpoint:
         self.title = title
         self.model = model
         self.limit = ConcurrencyLimit(limits, clock)
-        self.breaker = CircuitBreaker(title, clock, has_others=has_others)
         self.questions = 0
         """Questions of the videos with an affinity to this endpoint."""
+        self.has_answered = False
+        self.changed = asyncio.Event()
+        """Set for a moment when the endpoint accepts other questions, or the breaker opens."""
+        self._clock = clock
+        self._has_others = has_others
+        self._failures = 0
+        self._has_failed = False
+        self._was_down = False
+        self._down_until = float("-inf")
+        self._only_question: object | None = None
 
     @property
     def load(self) -> float:
         """Questions per request that may be in flight."""
         return self.questions / self.limit.allowed
 
+    @property
+    def is_down(self) -> bool:
+        """True if the breaker is open."""
+        return self._clock() < self._down_until
+
+    def allows(self, question: object) -> bool:
+        """True unless a failed question must show first that a model answers here."""
+        return self._only_question is None or self._only_question is question
+
     def record(self, question: object, result: Reply | ResponseFailure) -> None:
         """Record the result of a request for `question`."""
         if isinstance(result, Reply):
             self.limit.answered()
+            if self._was_down:
+                _log.warning("%s answers again", self.title)
+            self._failures, self._was_down = 0, False
         elif result.kind is FailureKind.RATE_LIMITED:
             self.limit.overloaded(result.retry_after_seconds)
         elif result.kind is FailureKind.SERVER_ERROR:
             self.limit.overloaded(None)
-        if self.breaker.record(question, result):
-            self.limit.restart()
+            if not self._has_failed:
+                self._has_failed = True
+                _log.warning("%s failed a request, which is sent again: %s", self.title, result)
+        if isinstance(result, Reply) or not result.shows_no_model:
+            self.has_answered = True
+            self.allow_all()
+            return
+        if not self.has_answered and self._only_question is None and not self.is_down:
+            self._only_question = question
+        if result.kind is FailureKind.CONNECTION or not self.has_answered:
+            self._count_failure(result)
+
+    def end(self, question: object) -> None:
+        """Record that `question` is not asked again."""
+        if question is self._only_question:
+            self.allow_all()
+
+    def allow_all(self) -> None:
+        """End the waits of all questions for the only one."""
+        self._only_question = None
+        self.changed.set()
+        self.changed.clear()  # later waits are for the next change
+
+    def _count_failure(self, failure: ResponseFailure) -> None:
+        """Open the breaker after some failures in a row."""
+        if self.is_down or not self._has_others:
+            return
+        self._failures += 1
+        if self._failures < (1 if self._was_down else FAILURES_IN_A_ROW):
+            return
+        if not self._was_down:
+            _log.warning(
+                "%s is down, its questions move to other endpoints: %s", self.title, failure
+            )
+        self._down_until = self._clock() + OPEN_SECONDS
+        self._failures, self._was_down = 0, True
+        self.allow_all()
+        self.limit.restart()
 
 
 @dataclass(slots=True)
@@ -57,7 +121,7 @@ class Admission:
     @property
     def is_valid(self) -> bool:
         """False if another question has failed since the admission."""
-        return self.endpoint.breaker.allows(self.question)
+        return self.endpoint.allows(self.question)
 
 
 class Endpoints:
@@ -83,7 +147,6 @@ class Endpoints:
 
     @property
     def max_in_flight(self) -> int:
-        """Upper bound of the number of requests in flight."""
         return sum(endpoint.limit.max_in_flight for endpoint in self._endpoints)
 
     @property
@@ -94,32 +157,24 @@ class Endpoints:
     @property
     def have_answered(self) -> bool:
         """True if a model was reached in this run."""
-        return any(endpoint.breaker.has_answered for endpoint in self._endpoints)
+        return any(endpoint.has_answered for endpoint in self._endpoints)
 
     def end(self, question: object) -> None:
         """Record that `question` is not asked again."""
         for endpoint in self._endpoints:
-            endpoint.breaker.end(question)
+            endpoint.end(question)
 
     def stop(self) -> None:
         """End all waits for other questions."""
         for endpoint in self._endpoints:
-            endpoint.breaker.allow_all()
+            endpoint.allow_all()
 
     def affinity(self, questions: int) -> "closing[Affinity]":
-        """The affinity of a video that has this number of questions, until the end of a block."""
         return closing(Affinity(self, questions))
 
     def least_loaded(self) -> Endpoint:
         """The endpoint for another video: one that is up and not paused, if there is one."""
-        return min(
-            self._endpoints,
-            key=lambda endpoint: (
-                endpoint.breaker.is_open,
-                endpoint.limit.pause_seconds > 0,
-                endpoint.load,
-            ),
-        )
+        return min(self._endpoints, key=lambda e: (e.is_down, e.limit.pause_seconds > 0, e.load))
 
 
 class Affinity:
@@ -135,8 +190,6 @@ class Affinity:
         self, question: object, expected_tokens: int, *, is_follower: bool
     ) -> AsyncIterator[Admission]:
         """Wait until `question` may be sent, and account for the result of the request.
-
-        The first request is expected to need `expected_tokens`.
 
         Raises:
             CostLimitError: if no further request fits into the budget.
@@ -171,19 +224,19 @@ class Affinity:
         """Wait for an endpoint that accepts a request. The video may move during the wait."""
         while True:
             endpoint = self._current()
-            if not endpoint.breaker.allows(question):
-                await endpoint.breaker.changed.wait()
+            if not endpoint.allows(question):
+                await endpoint.changed.wait()
                 continue
             await endpoint.limit.acquire(is_follower=is_follower)
-            if endpoint is self._current() and endpoint.breaker.allows(question):
+            if endpoint is self._current() and endpoint.allows(question):
                 return endpoint
             endpoint.limit.release()
 
     def _current(self) -> Endpoint:
         """The endpoint of the video. It changes only if it is down and another one is up."""
-        if self._endpoint is None or self._endpoint.breaker.is_open:
+        if self._endpoint is None or self._endpoint.is_down:
             best = self._endpoints.least_loaded()
-            if self._endpoint is None or not best.breaker.is_open:
+            if self._endpoint is None or not best.is_down:
                 self.close()
                 self._endpoint = best
                 best.questions += self._questions

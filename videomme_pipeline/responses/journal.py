@@ -3,10 +3,7 @@
 An acknowledged response survives `kill -9` and is never requested again. Answers and final
 failures (a refusal, a content filter) settle a request and are stored once per request
 fingerprint. Every attempt, failed or not, is stored for audit. Claims prevent two processes from
-sending the same request. `collect` decides which requests are sent.
-
-The database is an SQLite file, shared by the processes of one machine, or PostgreSQL, shared by
-many machines.
+sending the same request. The database is an SQLite file, or PostgreSQL for several machines.
 """
 
 import json
@@ -15,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -26,10 +23,12 @@ from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.responses.journal_file import SqliteJournal
 from videomme_pipeline.responses.journal_tables import (
     ATTEMPT_COLUMNS,
+    COLUMNS,
     RESPONSE_COLUMNS,
     JournalDatabase,
     Result,
     Session,
+    Values,
     checked,
     insert,
 )
@@ -49,22 +48,21 @@ _SETTLE_CLAIM = "delete from claims where request_fingerprint = ?"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An attempt that waits for the next commit, with the response if it settled the request."""
+    """The row of an attempt that waits for the next commit, and of the response that settled it."""
 
-    attempt: Attempt
-    response: Response | None
+    fingerprint: str
+    attempt: Values
+    response: Values | None
     done: "Future[None]"
 
 
 class Journal:
     """One process's connection to the journal. Any number of processes may open it.
 
-    `database` is the place of the journal; a path is that of an SQLite file. Reads and claims run
-    in the caller's thread. Records are queued for one writer thread. It commits all that are in the
-    queue together, so that they share one flush to disk.
-
-    With `flushes_every_commit` a commit waits for the disk and survives a power failure.
-    Without it, a commit survives only a crash of the process, which is enough for free models.
+    Reads and claims run in the caller's thread. Records are queued for one writer thread, which
+    commits all that are in the queue together. With `flushes_every_commit` a commit waits for the
+    disk and survives a power failure. Without it, a commit survives only a crash of the process,
+    which is enough for free models.
     """
 
     def __init__(
@@ -92,13 +90,10 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Commit the queue, release this process's claims and close the database.
-
-        Claims that cannot be released end with this process.
-        """
+        """Commit the queue, release this process's claims and close the database."""
         self._queue.put(None)
         self._writer.join()
-        with suppress(StorageError):
+        with suppress(StorageError):  # claims that cannot be released end with this process
             self._change("delete from claims where owner = ?", self.owner)
         self._session.close()
 
@@ -142,9 +137,23 @@ class Journal:
         StorageError if the journal cannot be written, and UnstorableError if it cannot contain a
         value of this attempt or response. Other records are then not affected.
         """
-        entry = _Entry(attempt, response, Future())
-        self._queue.put(entry)
-        return entry.done
+        done: Future[None] = Future()
+        body = attempt.body
+        if attempt.failure is None:
+            attempt = replace(attempt, body=None)  # it is stored with the response
+        try:
+            settling = None if response is None else _row("responses", response, body)
+            row = _row("attempts", attempt, attempt.body)
+        except Exception as error:  # noqa: BLE001 - a provider may return values of any type
+            problem = f"{type(error).__name__}: {error}"
+            message = (
+                f"{self._database.title}: the journal cannot store a value that the model returned "
+                f"({problem}); report this to the authors of the provider"
+            )
+            done.set_exception(UnstorableError(message))
+        else:
+            self._queue.put(_Entry(attempt.request_fingerprint, row, settling, done))
+        return done
 
     def claim(self, fingerprints: Sequence[str], now: datetime, seconds: float) -> set[str]:
         """Claim `fingerprints` for `seconds`, and return those that were free.
@@ -188,7 +197,7 @@ class Journal:
     def _change(self, sql: str, *values: object) -> None:
         self._transact(lambda: self._session.execute(sql, *values))
 
-    def _execute(self, sql: str, *values: object) -> list[Sequence[Any]]:
+    def _execute(self, sql: str, *values: object) -> list[Values]:
         with self._lock, self._database.explaining():
             return self._session.execute(sql, *values)
 
@@ -203,62 +212,40 @@ class Journal:
             while not self._queue.empty() and len(group) < _MAX_RECORDS_PER_COMMIT:
                 group.append(self._queue.get())
             is_closing = None in group
-            # An entry is stored even if its caller has cancelled the future.
-            entries = [entry for entry in group if entry is not None]
-            for entry in entries:
-                entry.done.set_running_or_notify_cancel()
-            if entries:
+            if entries := [entry for entry in group if entry is not None]:
                 self._commit(session, entries)
         session.close()
 
     def _commit(self, session: Session, entries: Sequence[_Entry]) -> None:
-        """Commit `entries` together, or one by one if a value of one of them cannot be stored."""
-        failure: Exception | None = None
+        # An entry is stored even if its caller has cancelled the future.
+        awaited = [item.done for item in entries if item.done.set_running_or_notify_cancel()]
         try:
             session.transact(lambda: _write(session, entries))
         except Exception as error:  # noqa: BLE001 - without this thread, no future would ever end
-            failure = self._database.failure(error)
-            if isinstance(failure, UnstorableError) and len(entries) > 1:
-                for entry in entries:
-                    self._commit(session, [entry])
-                return
-        for entry in entries:
-            if entry.done.cancelled():
-                continue
-            if failure is None:
-                entry.done.set_result(None)
-            else:
-                entry.done.set_exception(failure)
+            for done in awaited:
+                done.set_exception(self._database.unusable(error))
+        else:
+            for done in awaited:
+                done.set_result(None)
 
 
 def _write(session: Session, entries: Sequence[_Entry]) -> None:
     """Insert all entries, and remove the claims of settled requests."""
-    settled = [entry for entry in entries if entry.response is not None]
-    session.execute_many(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
-    session.execute_many(_ADD_RESPONSE, [_response_row(entry) for entry in settled])
-    names = [(entry.attempt.request_fingerprint,) for entry in settled]
-    session.execute_many(_SETTLE_CLAIM, names)
+    session.execute_many(_ADD_ATTEMPT, [entry.attempt for entry in entries])
+    responses = [entry.response for entry in entries if entry.response is not None]
+    session.execute_many(_ADD_RESPONSE, responses)
+    settled = [(entry.fingerprint,) for entry in entries if entry.response is not None]
+    session.execute_many(_SETTLE_CLAIM, settled)
 
 
 def _as_json(fingerprints: Iterable[str]) -> str:
     return json.dumps(list(fingerprints))
 
 
-def _response_row(entry: _Entry) -> tuple[Any, ...]:
-    values = to_values(entry.response)
-    return checked("responses", [*_to_sql(values, RESPONSE_COLUMNS), entry.attempt.body])
-
-
-def _attempt_row(entry: _Entry) -> tuple[Any, ...]:
-    values = to_values(entry.attempt)
-    if entry.attempt.failure is None:
-        values["body"] = None  # the body of an answer is stored with the response
-    return checked("attempts", _to_sql(values, ATTEMPT_COLUMNS))
-
-
-def _to_sql(values: dict[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
-    picked = (values[name] for name in columns)
-    return tuple(v.isoformat() if isinstance(v, datetime) else v for v in picked)
+def _row(table: str, row: Response | Attempt, body: str | None) -> Values:
+    values = {**to_values(row), "body": body}
+    picked = (values[name] for name in COLUMNS[table])
+    return checked(table, [v.isoformat() if isinstance(v, datetime) else v for v in picked])
 
 
 def _from_sql(values: dict[str, Any], row_class: type[Row]) -> Row:

@@ -22,10 +22,7 @@ _ROWS_PER_COMMIT = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTable:
-    """The rows of a table that were copied, and those that the target had already.
-
-    `different` is the number of requests to which the target has another response, which it keeps.
-    """
+    """Numbers of rows that were copied, that the target had, and that it keeps `different`."""
 
     name: str
     copied: int
@@ -37,8 +34,7 @@ def copy_journal(source: JournalDatabase, target: JournalDatabase) -> list[Copie
     """Add the rows of `source` to `target`, and verify both. An interrupted copy can be repeated.
 
     Raises:
-        StorageError: if there is no `source`, if a process uses it, or if a journal is damaged or
-            cannot be read or written.
+        StorageError: if there is no `source`, a process uses it, or a journal is damaged.
     """
     if not source.exists():
         raise StorageError(f"{source.title}: no journal is there; name another file or URL")
@@ -58,28 +54,20 @@ def copy_journal(source: JournalDatabase, target: JournalDatabase) -> list[Copie
 
 
 def _copy(table: str, reader: Session, writer: Session) -> CopiedTable:
-    before = _stored(table, writer)
+    expected, before = _stored(table, reader), _stored(table, writer)
     order = " order by rowid" if table == "attempts" else ""
     rows = reader.rows(f"select {', '.join(COLUMNS[table])} from {table}{order}")
-    fingerprint = COLUMNS[table].index("request_fingerprint")
-    expected: dict[object, object] = {}
     while batch := [checked(table, values) for values in islice(rows, _ROWS_PER_COMMIT)]:
-        expected |= {row[-1]: row[fingerprint] for row in batch}
         new = [row for row in batch if row[-1] not in before]
         writer.transact(partial(writer.execute_many, insert(table), new))
     after = _stored(table, writer)
     others = expected.keys() - after.keys()
     answered = set(after.values()) if table == "responses" else set()
-    lost = [key for key in others if expected[key] not in answered]
-    if lost:
+    if lost := [key for key in others if expected[key] not in answered]:
         raise StorageError(f"{len(lost):,} rows of {table} were not stored; run the copy again")
     same = len(expected.keys() & before.keys())
-    return CopiedTable(
-        name=table,
-        copied=len(expected) - same - len(others),
-        same=same,
-        different=len(others),
-    )
+    copied = len(expected) - same - len(others)
+    return CopiedTable(name=table, copied=copied, same=same, different=len(others))
 
 
 def _stored(table: str, session: Session) -> dict[object, object]:

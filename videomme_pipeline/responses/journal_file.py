@@ -1,8 +1,6 @@
-"""A journal in an SQLite file: how it is opened, how damage is detected, and what to do about it.
+"""A journal in an SQLite file, which the processes of one machine share.
 
-When a process opens a file for the first time, SQLite checks its structure, and every row is
-compared with its checksum. Write-ahead logging needs a local disk, so all processes that share the
-file run on one machine.
+When a process opens a file for the first time, the structure and every row are verified.
 """
 
 import shlex
@@ -112,13 +110,6 @@ class SqliteJournal(JournalDatabase):
             file.text_factory = lambda data: data.decode(errors="surrogateescape")
             self.verify_rows(SqliteSession(file))
 
-    def is_about_a_value(self, error: Exception) -> bool:
-        if isinstance(error, sqlite3.DatabaseError):
-            return isinstance(
-                error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
-            )
-        return not isinstance(error, (OSError, MemoryError, UnicodeDecodeError))
-
     def unusable(self, error: Exception) -> StorageError:
         if is_damage(error):
             return self.damaged(str(error))
@@ -142,16 +133,11 @@ class SqliteJournal(JournalDatabase):
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables of a new journal.
-
-    Raises:
-        sqlite3.DatabaseError: if the tables do not belong to a journal.
-    """
+    """Create the tables of a new journal. Raise DatabaseError for tables of another kind."""
     if shape_of(connection) == expected_shape():
         return
     connection.execute("begin immediate")
-    unknown = shape_of(connection).keys() - expected_shape().keys()
-    if unknown:
+    if unknown := shape_of(connection).keys() - expected_shape().keys():
         raise sqlite3.DatabaseError(f"unknown tables {sorted(unknown)}")
     for statement in TABLES:
         connection.execute(statement)

@@ -1,13 +1,13 @@
-"""A journal in a PostgreSQL database, shared by all machines that use the database.
+"""A journal in the schema `videomme` of a PostgreSQL database, shared by several machines.
 
-The tables are in the schema `videomme`. A connection that is lost is opened again. A commit whose
-end is unknown is looked up, so that no attempt is recorded twice.
+A connection that is lost is opened again. A commit whose end is unknown is looked up, so that no
+attempt is recorded twice.
 """
 
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import StorageError
@@ -38,7 +38,6 @@ _LOCK = 0x766D6D65
 """The advisory lock of a transaction. As in SQLite, one transaction at a time writes."""
 _BEGIN = f"begin; select pg_advisory_xact_lock({_LOCK}), txid_current()"
 _POLL_SECONDS = 0.5
-_HAS_TABLES = f"select to_regclass('{SCHEMA}.claims') is not null"
 
 
 class PostgresSession(Session):
@@ -93,6 +92,10 @@ class PostgresSession(Session):
     def close(self) -> None:
         self._connection.close()
 
+    def has_tables(self) -> bool:
+        ((exists,),) = self.execute(f"select to_regclass('{SCHEMA}.claims') is not null")
+        return bool(exists)
+
     def _open(self) -> None:
         self._connection = connect(self._url, name="videomme journal", options=self._options)
         ((seconds,),) = self._execute("select extract(epoch from clock_timestamp())::float8")
@@ -143,35 +146,16 @@ class PostgresJournal(JournalDatabase):
         return (library().Error,)
 
     def exists(self) -> bool:
-        with self.explaining():
-            session = PostgresSession(self.url, is_durable=False)
-            ((exists,),) = session.execute(_HAS_TABLES)
-            session.close()
-        return bool(exists)
+        with self.explaining(), closing(PostgresSession(self.url, is_durable=False)) as session:
+            return session.has_tables()
 
     def connect(self, *, is_durable: bool) -> Session:
         with self.explaining():
             session = PostgresSession(self.url, is_durable=is_durable)
-            ((exists,),) = session.execute(_HAS_TABLES)
-            if not exists:
+            if not session.has_tables():
                 statements = [f"create schema if not exists {SCHEMA}", *map(_translated, TABLES)]
                 session.transact(lambda: session.execute(";".join(statements)))
         return session
-
-    def verify(self) -> None:
-        if self.exists():
-            with self.explaining():
-                session = PostgresSession(self.url, is_durable=False)
-                self.verify_rows(session)
-                session.close()
-
-    def is_about_a_value(self, error: Exception) -> bool:
-        psycopg2 = library()
-        if isinstance(error, psycopg2.ProgrammingError):
-            return error.pgcode is None  # the server rejects only statements
-        if isinstance(error, psycopg2.Error):
-            return isinstance(error, (psycopg2.DataError, psycopg2.IntegrityError))
-        return not isinstance(error, (OSError, MemoryError))
 
     def unusable(self, error: Exception) -> StorageError:
         return unusable(self.url, error)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from blake3 import blake3
 
-from videomme_pipeline.errors import StorageError, UnstorableError
+from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
 
@@ -46,7 +46,7 @@ _LISTED_ROWS = 20
 
 
 class Session(ABC):
-    """One connection to the database of a journal. One thread at a time uses it.
+    """One connection to the database of a journal, which one thread at a time uses.
 
     `clock_offset` is the seconds that the clock of the database is ahead of this machine's. Errors
     are those of the database's own library.
@@ -115,33 +115,22 @@ class JournalDatabase(ABC):
         """
 
     @abstractmethod
+    def unusable(self, error: Exception) -> StorageError:
+        """The error for a journal that is damaged, or cannot be read or written."""
+
+    @abstractmethod
+    def repair(self, statement: str | None) -> str:
+        """How to run a `statement` that removes damaged rows, or what else to do without one."""
+
     def verify(self) -> None:
         """Compare each row with its checksum, if there is a journal.
 
         Raises:
             StorageError: if the journal is damaged.
         """
-
-    @abstractmethod
-    def is_about_a_value(self, error: Exception) -> bool:
-        """True if a value has a type or size that the database cannot store."""
-
-    @abstractmethod
-    def unusable(self, error: Exception) -> StorageError:
-        """The error for a journal that is damaged, or cannot be read or written."""
-
-    @abstractmethod
-    def repair(self, statement: str | None) -> str:
-        """The words that tell how to run a statement that removes damaged rows, or without one."""
-
-    def failure(self, error: Exception) -> StorageError | UnstorableError:
-        """The error that says what to do about `error`."""
-        if self.is_about_a_value(error):
-            return UnstorableError(
-                f"{self.title}: the journal cannot store a value that the model returned "
-                f"({type(error).__name__}: {error}); report this to the authors of the provider"
-            )
-        return self.unusable(error)
+        if self.exists():
+            with self.explaining(), closing(self.connect(is_durable=False)) as session:
+                self.verify_rows(session)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -149,7 +138,7 @@ class JournalDatabase(ABC):
         try:
             yield
         except self.errors as error:
-            raise self.failure(error) from error
+            raise self.unusable(error) from error
 
     def damaged(self, problem: str, statement: str | None = None) -> StorageError:
         """The error for a damaged journal. `statement` removes what is damaged."""
@@ -162,11 +151,7 @@ class JournalDatabase(ABC):
         )
 
     def verify_rows(self, session: Session) -> None:
-        """Compare each row with its checksum.
-
-        Raises:
-            StorageError: if some differ.
-        """
+        """Raise StorageError if a row differs from its checksum."""
         for table in CHECKED:
             columns = ", ".join(COLUMNS[table])
             rows = session.rows(f"select {self.key}, {columns}, checksum from {table}")
@@ -201,7 +186,8 @@ def checked(table: str, values: Values) -> tuple[object, ...]:
     PostgreSQL stores no text with a zero character, and SQLite no NaN, so both are replaced.
 
     Raises:
-        TypeError: if the database would change a value, because its column has another type.
+        TypeError: if a value has another type than its column.
+        ValueError: if a text is not Unicode, or an integer is too large.
     """
     for (column, types), value in zip(_types(table).items(), values, strict=True):
         if value is not None and not isinstance(value, types):
@@ -212,7 +198,10 @@ def checked(table: str, values: Values) -> tuple[object, ...]:
 
 def _storable(value: object) -> object:
     if isinstance(value, str):
+        value.encode()  # raises an error if it is not Unicode
         return value.replace("\0", "\ufffd")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value} needs more than 64 bits")
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -260,11 +249,7 @@ def checksum_of(table: str, values: Values) -> str:
 
 
 def _normal(value: object) -> object:
-    """`value` in a form that does not depend on whether a database has stored it.
-
-    A database returns a float for an integer in a real column. SQLite has no NaN and no negative
-    zero.
-    """
+    """`value` as a database may return it: a float for an integer, without NaN and -0.0."""
     if not isinstance(value, int | float):
         return value
     if math.isnan(value):

@@ -1,7 +1,4 @@
-"""Limits of the requests of one evaluation: in flight, per minute, and in US dollars.
-
-The code that starts processes is responsible for limits across processes.
-"""
+"""Limits of the requests of one process: in flight, per minute, and in US dollars."""
 
 import asyncio
 import heapq
@@ -22,9 +19,8 @@ _SECONDS_BETWEEN_DECREASES = 1.0
 class ConcurrencyLimit:
     """Limit of the requests in flight: `limits.concurrency` if it is set, otherwise adaptive.
 
-    The adaptive number starts at 8 and increases by one per answer, which doubles it with each
-    round trip. Each overload of the endpoint halves it, at most once a second. After the first
-    overload it increases by one per round trip. It increases only while it is reached.
+    The adaptive number starts at 8 and increases by one per answer while it is reached. Each
+    overload halves it, at most once a second. From then on it increases by one per round trip.
     """
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
@@ -45,7 +41,6 @@ class ConcurrencyLimit:
 
     @property
     def allowed(self) -> int:
-        """Current limit of the number of requests in flight."""
         return int(self._allowed)
 
     @property
@@ -70,12 +65,10 @@ class ConcurrencyLimit:
             raise
 
     def release(self) -> None:
-        """Record that a request has ended."""
         self.in_flight -= 1
         self._admit()
 
     def answered(self) -> None:
-        """Record an answer: the endpoint may accept more concurrent requests."""
         if self._fixed:
             self._allowed = float(self.max_in_flight)
         if self.in_flight < self.allowed:

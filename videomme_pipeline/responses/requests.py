@@ -32,10 +32,9 @@ RESPONSE_VERSION = 1
 class VideoRequests:
     """All questions about one video.
 
-    `frame_digests` identify the frames in the order in which they are sent, so the journal can be
-    checked without reading images. `load_frames` reads the frames. It is called at most once, in
-    a thread, and only if a question is not answered yet. `error` is the reason why it will fail, so
-    that the answer of a request without frames is not taken for these questions.
+    `frame_digests` identify the frames in the order in which they are sent. `load_frames` reads
+    the frames, in a thread, if a question is not answered yet. `error` is the reason why it will
+    fail, so that the answer of a request without frames is not taken for these questions.
     """
 
     video_id: str
@@ -114,9 +113,8 @@ def planned_requests(
 class PendingRequest:
     """A request that is not settled.
 
-    `planned` is the request without its frames. `response` is the response until the request is
-    sent. `first_sent` is the time of the first attempt by the clock of the event loop, or None
-    before it.
+    `planned` is the request without its frames, `response` the response until it is sent, and
+    `first_sent` the time of the first attempt by the clock of the event loop.
     """
 
     planned: Request
@@ -128,15 +126,14 @@ class PendingRequest:
     @classmethod
     def of(cls, planned: Request, plan: RequestPlan, model: str, num_frames: int) -> Self:
         """A request to `model` with `num_frames` frames that is not sent yet."""
-        response = Response.not_asked(
-            planned.question,
-            evaluation=plan.evaluation,
-            model=model,
-            repeat=planned.repeat,
-            error="not asked",
-        )
         response = replace(
-            response,
+            Response.not_asked(
+                planned.question,
+                evaluation=plan.evaluation,
+                model=model,
+                repeat=planned.repeat,
+                error="not asked",
+            ),
             request_fingerprint=planned.fingerprint,
             num_frames=num_frames,
             observation=plan.observation,
@@ -150,9 +147,8 @@ class PendingRequest:
     @property
     def deadline(self) -> float | None:
         """The time at which the request fails, or None before its first attempt."""
-        if self.first_sent is None:
-            return None
-        return self.first_sent + self.plan.limits.deadline_seconds
+        sent = self.first_sent
+        return None if sent is None else sent + self.plan.limits.deadline_seconds
 
     def add_attempt(
         self, result: Reply | ResponseFailure, started_at: datetime, latency_seconds: float
@@ -188,10 +184,9 @@ class PendingRequest:
     def retry_delay(self, failure: ResponseFailure, now: float, chance: float) -> float | None:
         """Seconds to wait before the next attempt, or None to give up.
 
-        `chance` is a random number in [0, 1). The delay is at least the Retry-After, if the
-        endpoint sent one. Otherwise it is between half and all of a maximum that doubles with each
-        attempt, so that questions that failed together are not retried together. A retry that
-        would start after the deadline is not made.
+        The delay is at least the Retry-After, if the endpoint sent one. Otherwise it is between
+        half and all of a maximum that doubles with each attempt, as `chance` in [0, 1) says. No
+        retry starts after the deadline.
         """
         attempts, limits = len(self.attempts), self.plan.limits
         generated = sum(bool(a.failure and a.failure.was_generated) for a in self.attempts)

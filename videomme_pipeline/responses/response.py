@@ -90,7 +90,6 @@ class Response:
         )
 
     def with_reply(self, reply: Reply, served: Served) -> "Response":
-        """This response with the answer `reply`."""
         return replace(
             self,
             raw_output=reply.text,

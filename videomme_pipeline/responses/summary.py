@@ -1,7 +1,4 @@
-"""Totals over many responses: answers and failures, tokens, cost and latency.
-
-Run metadata, tables and reports show them. `scoring` decides which answers are correct.
-"""
+"""Totals over many responses: answers and failures, tokens, cost and latency."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +17,9 @@ class ResponseSummary:
     """Totals over a set of responses.
 
     `numbers` are counts, tokens, costs and latencies by name, without those that are unknown.
-    Sums exclude unreported values. `cached_share` is cached tokens divided by prompt tokens (0–1),
-    over the responses that report both. Latencies are those of the attempts that were answered.
-
-    `latency_bins` are numbers of answers by the upper bound of their latency in seconds, a power
-    of two.
+    `cached_share` is cached tokens divided by prompt tokens (0–1), over the responses that report
+    both. `latency_bins` are numbers of answers by the upper bound of their latency in seconds, a
+    power of two.
     """
 
     numbers: Mapping[str, int | float]
@@ -39,12 +34,9 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
     latencies = [
         row.served.latency_seconds for row in answered if row.served.latency_seconds is not None
     ]
-    # The smallest latency that is not below those of this share of the answers.
-    p50, p95 = (
-        np.quantile(latencies, (0.50, 0.95), method="inverted_cdf").tolist()
-        if latencies
-        else (None, None)
-    )
+    p50 = p95 = None
+    if latencies:  # the smallest latency that is not below those of this share of the answers
+        p50, p95 = np.quantile(latencies, (0.50, 0.95), method="inverted_cdf").tolist()
     numbers = {
         "responses": len(rows),
         "succeeded": len(answered),

@@ -22,7 +22,7 @@ from videomme_pipeline.serving.engines import (
     options,
     printed_version,
 )
-from videomme_pipeline.serving.replicas import Launch, Replicas, free_ports
+from videomme_pipeline.serving.replicas import Replica, Replicas, free_ports
 from videomme_pipeline.serving.weights import find_weights, weights_identity
 
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -59,10 +59,7 @@ class LocalServers(ServeSpec):
         )
 
     def server_identity(self, weights: str | None) -> ServerIdentity:
-        """The contents of the weights' files, the version of the installed engine, and `args`.
-
-        The version of an engine without a Python package is unknown until its servers run.
-        """
+        # The version of an engine without a Python package is unknown until its servers run.
         version = installed_version(self._adapter, self._program[0])
         if weights is not None and self._adapter.package is None:
             version = printed_version(self._program)
@@ -96,22 +93,22 @@ class LocalServers(ServeSpec):
             ModelError: if the engine is not installed, or there are too few GPUs.
         """
         where = f"model {name}: "
+        stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         self._require_program(where)
         gpus = self._gpus_of_replicas(where)
         ports = free_ports(self.replicas)
-        launches = [
-            Launch(
+        replicas = [
+            Replica(
                 title=f"server {number} of model {name}",
                 command=self.command_line(weights, name, port),
                 environment={**child_environment(), _GPUS_VARIABLE: visible},
                 port=port,
-                health=self._adapter.health,
-                log=logs / f"{_file_stem(name)}.{number}.log",
+                log=logs / f"{stem}.{number}.log",
             )
             for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
         ]
         has_names = self._adapter.name_option is not None
-        return Replicas(launches, weights=weights, served_name=name if has_names else weights)
+        return Replicas(replicas, weights=weights, served_name=name if has_names else weights)
 
     def command_line(self, weights: str, name: str, port: int) -> list[str]:
         """The command of one replica that serves `weights` under `name`."""
@@ -176,7 +173,8 @@ class LocalServers(ServeSpec):
             limit = f"{_GPUS_VARIABLE}={visible}"
         else:
             # Without files of the NVIDIA driver, the number of GPUs is unknown.
-            gpus = [str(number) for number in range(_nvidia_gpus() or needed)]
+            devices = len(list(Path("/dev").glob("nvidia[0-9]*")))
+            gpus = [str(number) for number in range(devices or needed)]
             limit = "this machine"
         if len(gpus) < needed:
             raise ModelError(
@@ -184,12 +182,3 @@ class LocalServers(ServeSpec):
                 "reduce `replicas` or `gpus_per_replica`"
             )
         return [",".join(gpus[i * count : (i + 1) * count]) for i in range(self.replicas)]
-
-
-def _nvidia_gpus() -> int:
-    """The number of GPUs of the NVIDIA driver that this machine or container has."""
-    return len(list(Path("/dev").glob("nvidia[0-9]*")))
-
-
-def _file_stem(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

@@ -51,8 +51,6 @@ class Engine(Spec):
     """With this option, versions from `trusting_since` on accept settings of frames in requests.
     Earlier versions always do and do not know the option."""
     trusting_since: tuple[int, int] | None = None
-    health: str = "/health"
-    """A path that answers 200 once the weights are loaded."""
 
 
 ENGINES: Mapping[EngineName, Engine] = {
@@ -62,11 +60,7 @@ ENGINES: Mapping[EngineName, Engine] = {
 
 
 def options(args: Mapping[str, object]) -> Iterator[str]:
-    """The command line options for `args`, which maps names to values.
-
-    True is an option without a value, and False and None are left out. A list becomes several
-    values, and a mapping JSON.
-    """
+    """Command line options for `args` by name. True has no value, False and None are left out."""
     for name, value in args.items():
         if value is None or value is False:
             continue
@@ -80,10 +74,7 @@ def options(args: Mapping[str, object]) -> Iterator[str]:
 
 
 def installed_version(engine: Engine, program: str) -> str | None:
-    """The version of the engine's package beside `program`, or None if it cannot be found.
-
-    Reads the metadata in the environment of the program or its interpreter. Starts nothing.
-    """
+    """The version in the environment of `program` or its interpreter, or None. Starts nothing."""
     path = shutil.which(program)
     if engine.package is None or path is None:
         return None
@@ -100,10 +91,7 @@ def installed_version(engine: Engine, program: str) -> str | None:
 
 
 def printed_version(command: Sequence[str]) -> str | None:
-    """The version that `command` prints for `--version`, or None if it prints none.
-
-    Starts the program, so only a run that has started its servers may ask.
-    """
+    """The version that `command` prints, or None. Only a run that has started it may ask."""
     with suppress(OSError, subprocess.SubprocessError):
         ended = subprocess.run(
             [*command, "--version"],

@@ -1,7 +1,6 @@
 """The running servers of one model: equal replicas, each on its own GPUs and port.
 
-A replica that dies is started again on its port, so that the pool of endpoints uses it again. The
-servers are process groups that end with this process.
+A replica that dies is started again on its port. All end with this process.
 """
 
 import os
@@ -9,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from logging import getLogger
@@ -36,32 +36,21 @@ _ERROR_CHARACTERS = 500
 _log = getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """The command, environment, port, health URL and log of one replica."""
+@dataclass(eq=False, kw_only=True)
+class Replica:
+    """One server, which is started at once: its process group, its log, and its restarts."""
 
     title: str
     command: Sequence[str]
     environment: Mapping[str, str]
     port: int
-    health: str
     log: Path
+    restarts: int = 0
+    _restart_at: float | None = None
 
-
-class Replica:
-    """One server: its process group, its log, and its restarts."""
-
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.restarts = 0
-        self._restart_at: float | None = None
-        launch.log.unlink(missing_ok=True)
+    def __post_init__(self) -> None:
+        self.log.unlink(missing_ok=True)
         self._group = self._start()
-
-    @property
-    def url(self) -> str:
-        """The base URL of the endpoint."""
-        return f"http://{LOOPBACK}:{self.launch.port}/v1"
 
     @property
     def has_ended(self) -> bool:
@@ -75,12 +64,10 @@ class Replica:
     @property
     def is_healthy(self) -> bool:
         """True if it has loaded its weights and answers."""
-        if self.has_ended:
-            return False
+        address = f"http://{LOOPBACK}:{self.port}/health"
         with suppress(ModelError):
-            address = f"http://{LOOPBACK}:{self.launch.port}{self.launch.health}"
             get(address, None, _HEALTH_SECONDS)
-            return True
+            return not self.has_ended
         return False
 
     @property
@@ -96,12 +83,12 @@ class Replica:
         starts = [error.start() for error in _ERROR.finditer(end)]
         error = shorten(end[starts[-1] :], _ERROR_CHARACTERS) if starts else self.last_output
         return (
-            f"{self.launch.title} ended with status {self._group.exit_status}; its last output "
-            f"was {error!r} (log: {self.launch.log})"
+            f"{self.title} ended with status {self._group.exit_status}; its last output "
+            f"was {error!r} (log: {self.log})"
         )
 
     def _end_of_log(self) -> str:
-        with suppress(OSError), self.launch.log.open("rb") as log:
+        with suppress(OSError), self.log.open("rb") as log:
             log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
             # A progress bar writes all its states in one line.
             return log.read().decode(errors="replace").replace("\r", "\n")
@@ -123,32 +110,29 @@ class Replica:
             self._group = self._start()
 
     def stop(self) -> None:
-        """End it and all processes that it started."""
         self._group.stop(STOP_SECONDS)
 
     def _start(self) -> ProcessGroup:
-        self.launch.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.launch.log.open("ab") as log:
-            return ProcessGroup(self.launch.command, self.launch.environment, log)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            return ProcessGroup(self.command, self.environment, log)
 
 
 class Replicas:
     """The servers of one model, as `RunningServers`. They still have to load the weights."""
 
-    def __init__(self, launches: Sequence[Launch], *, weights: str, served_name: str) -> None:
+    def __init__(self, replicas: Sequence[Replica], *, weights: str, served_name: str) -> None:
         self.weights, self.served_name = weights, served_name
-        self._replicas = tuple(map(Replica, launches))
+        self._replicas = replicas
         self._is_closing = threading.Event()
         self._keeper = threading.Thread(target=self._keep_running, name="servers", daemon=True)
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The base URLs of all replicas."""
-        return tuple(replica.url for replica in self._replicas)
+        return tuple(f"http://{LOOPBACK}:{item.port}/v1" for item in self._replicas)
 
     @property
     def failure(self) -> str | None:
-        """Why no replica will ever answer again, or None."""
         if all(replica.is_given_up for replica in self._replicas):
             return self._replicas[-1].exit_report
         return None
@@ -169,8 +153,14 @@ class Replicas:
         with ExitStack() as on_error:
             on_error.callback(self.close)
             while loading := [item for item in self._replicas if not item.is_healthy]:
-                if problem := _problem(loading, limit_seconds, time.monotonic() > deadline):
-                    raise ModelError(problem)
+                if ended := next((item for item in loading if item.has_ended), None):
+                    raise ModelError(f"{ended.exit_report}; correct `serve` in models.yaml")
+                if time.monotonic() > deadline:
+                    late = loading[0]
+                    raise ModelError(
+                        f"{late.title} does not answer after {limit_seconds:g} s (log: "
+                        f"{late.log}); raise `serve: start_seconds`"
+                    )
                 count = len(self._replicas)
                 on_progress(count - len(loading), count, loading[0].last_output)
                 time.sleep(_POLL_SECONDS)
@@ -178,15 +168,11 @@ class Replicas:
         self._keeper.start()
 
     def close(self) -> None:
-        """Stop all servers."""
         self._is_closing.set()
         if self._keeper.is_alive():
             self._keeper.join()
-        stopping = [threading.Thread(target=replica.stop) for replica in self._replicas]
-        for thread in stopping:
-            thread.start()
-        for thread in stopping:
-            thread.join()
+        with ThreadPoolExecutor(len(self._replicas)) as threads:
+            list(threads.map(Replica.stop, self._replicas))
 
     def _keep_running(self) -> None:
         while not self._is_closing.wait(_POLL_SECONDS):
@@ -194,24 +180,8 @@ class Replicas:
                 replica.keep_running()
 
 
-def _problem(loading: Sequence[Replica], limit_seconds: float, is_late: bool) -> str | None:
-    """Why these replicas will not become healthy, or None if they may."""
-    ended = next((item for item in loading if item.has_ended), None)
-    if ended is not None:
-        return f"{ended.exit_report}; correct `serve` in models.yaml"
-    if is_late:
-        launch = loading[0].launch
-        return (
-            f"{launch.title} does not answer after {limit_seconds:g} s (log: {launch.log}); raise "
-            "`serve: start_seconds`"
-        )
-    return None
-
-
 def free_ports(count: int) -> list[int]:
     """Different ports of the loopback that no process uses now."""
-    sockets = [create_server((LOOPBACK, 0)) for _ in range(count)]
-    ports = [socket.getsockname()[1] for socket in sockets]
-    for socket in sockets:
-        socket.close()
-    return ports
+    with ExitStack() as sockets:
+        opened = [sockets.enter_context(create_server((LOOPBACK, 0))) for _ in range(count)]
+        return [socket.getsockname()[1] for socket in opened]

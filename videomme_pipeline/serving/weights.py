@@ -30,8 +30,7 @@ _GLOB = re.compile(r"[*?\[]")
 def find_weights(weights: str, now: float | None = None) -> str:
     """The absolute path of the files that `serve: weights` names, or a repository or URL.
 
-    Of the checkpoints that match a glob, the newest one is chosen in which all files are present
-    and none changed in the last minute.
+    A glob means its newest checkpoint with all files, none of which changed in the last minute.
 
     Raises:
         ModelError: if there are no weights.
@@ -60,9 +59,9 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
     if folder.is_file():
         return ServerIdentity(model=weights, weights_hash=_sampled_hash([folder]))
     config = _json(folder / "config.json")
-    text_config = config.get("text_config")
-    nested = text_config if isinstance(text_config, dict) else {}
-    quantization = config.get("quantization_config")
+    nested = _mapping(config.get("text_config"))
+    method = _mapping(config.get("quantization_config")).get("quant_method")
+    dtype = config.get("dtype") or config.get("torch_dtype") or nested.get("dtype")
     return ServerIdentity(
         model=weights,
         revision=commit,
@@ -71,12 +70,8 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         chat_template_hash=_template_hash(folder),
         processor_hash=_hash_of_files([folder / name for name in _PROCESSOR_FILES]),
         generation_config=_generation_defaults(folder),
-        dtype=_text(
-            config.get("dtype") or config.get("torch_dtype") or nested.get("dtype") or None
-        ),
-        quantization=_text(quantization.get("quant_method"))
-        if isinstance(quantization, dict)
-        else None,
+        dtype=str(dtype) if dtype else None,
+        quantization=None if method is None else str(method),
     )
 
 
@@ -166,10 +161,9 @@ def _sampled_hash(paths: Sequence[Path]) -> str | None:
 
 def _json(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        value = json.loads(path.read_text(encoding="utf-8"))
-        return value if isinstance(value, dict) else {}
+        return _mapping(json.loads(path.read_text(encoding="utf-8")))
     return {}
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

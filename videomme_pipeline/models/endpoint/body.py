@@ -7,7 +7,7 @@ share its encoded frames.
 
 import asyncio
 import mimetypes
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -31,8 +31,6 @@ CHUNK_BYTES = 512 * 1024
 
 ENCODED_BYTES_KEPT = 64 << 20
 """Limit of the encoded frames that are kept in memory for further questions."""
-
-
 _TEMPLATE_FIELDS = {"chat_template", "chat_template_kwargs"}
 """Fields of a body that can change the tokens of its text."""
 
@@ -57,25 +55,17 @@ class FramePart:
         self.frames = frames
         self.texts = texts
         self._pieces = tuple(pieces)
-        sizes = (
-            piece.size if isinstance(piece, Base64Part) else len(piece) for piece in self._pieces
-        )
-        self.size = sum(sizes)
+        self.size = sum(p.size if isinstance(p, Base64Part) else len(p) for p in self._pieces)
 
     @cached_property
     def chunks(self) -> tuple[bytes, ...]:
         """The encoded bytes in chunks of about `CHUNK_BYTES`, encoded on first use."""
-        chunks: list[bytes] = []
-        pending: list[bytes] = []
-        pending_bytes = 0
+        chunks = [bytearray()]
         for piece in self._pieces:
-            data = pybase64.b64encode(piece.data) if isinstance(piece, Base64Part) else piece
-            pending.append(data)
-            pending_bytes += len(data)
-            if pending_bytes >= CHUNK_BYTES:
-                chunks.append(b"".join(pending))
-                pending, pending_bytes = [], 0
-        return (*chunks, b"".join(pending))
+            chunks[-1] += pybase64.b64encode(piece.data) if isinstance(piece, Base64Part) else piece
+            if len(chunks[-1]) >= CHUNK_BYTES:
+                chunks.append(bytearray())
+        return tuple(map(bytes, chunks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +81,6 @@ class RequestBody:
         return len(self.head) + self.frames.size + len(self.tail)
 
     def chunks(self) -> Iterator[bytes]:
-        """The body in order."""
         yield self.head
         yield from self.frames.chunks
         yield self.tail
@@ -126,7 +115,6 @@ class RecentFrames:
 
     @property
     def bytes(self) -> int:
-        """Size of all encoded frames in memory."""
         return sum(part.size for part in self._parts.values())
 
 
@@ -171,10 +159,7 @@ def text_body(spec: EndpointSpec, request: Request) -> bytes:
 
 
 def frame_part(spec: EndpointSpec, request: Request) -> FramePart:
-    """The frames of `request` with the texts that the prompt puts between them.
-
-    The sound of the video follows the last frame, if the model hears it.
-    """
+    """The frames of `request` with the prompt's texts between them, and the sound of the video."""
     pieces = chain(_frame_pieces(spec, request), _sound_pieces(spec, request))
     return FramePart(request.frames, _texts(request), pieces)
 
@@ -210,10 +195,9 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
     }
     fields: dict[str, Any] = {"model": spec.served_name}
     fields |= {name: value for name, value in optional.items() if value is not None}
-    if profile.takes_prompt_cache_key and request.frames.frames:
-        fields["prompt_cache_key"] = (
-            f"{request.frames.video_hash[:24]}-{request.frames.fingerprint}"
-        )
+    frames = request.frames
+    if profile.takes_prompt_cache_key and frames.frames:
+        fields["prompt_cache_key"] = f"{frames.video_hash[:24]}-{frames.fingerprint}"
     if spec.cache_breakpoint:
         fields["prompt_cache_options"] = {"mode": "explicit"}
     if generation.constrain_answer:
@@ -224,10 +208,9 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
             )
         letters = [letter.value for letter in request.question.letters]
         fields |= constrained_to(profile.answer_constraint, letters)
-    frames = request.frames.frames
-    if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE and frames:
-        fields |= video_sampling(request.frames)
-    elif spec.sends_frames_as is FramesAs.VIDEO_FILE and frames:
+    if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE and frames.frames:
+        fields |= video_sampling(frames)
+    elif spec.sends_frames_as is FramesAs.VIDEO_FILE and frames.frames:
         fields |= form_of(spec, request).in_body
     return fields | spec.extra_body
 
@@ -243,7 +226,12 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
                 "which is impossible with frames sent as one video; set `frames_as: images`"
             )
         if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE:
-            yield from _video_pieces(request.frames, spec.cache_breakpoint)
+            yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
+            for number, frame in enumerate(frames):
+                if number:
+                    yield b","
+                yield Base64Part(frame.picture)
+            yield b'"}' + _breakpoint(spec.cache_breakpoint) + b"},"
         else:
             yield from _video_file_pieces(spec, request)
         return
@@ -266,17 +254,7 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
             yield _text_part(after_frame[number]) + b","
 
 
-def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Base64Part]:
-    yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
-    for number, frame in enumerate(frames.frames):
-        if number:
-            yield b","
-        yield Base64Part(frame.picture)
-    yield b'"}' + _breakpoint(has_breakpoint) + b"},"
-
-
 def _video_file_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
-    """The part with the video itself: a path in the shared folder, or a data URL."""
     form, file = form_of(spec, request), video_file(spec, request)
     yield b'{"type":"%b","%b":{"url":"' % (form.type.encode(), form.type.encode())
     if spec.shared_folder is not None:
@@ -285,7 +263,8 @@ def _video_file_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes |
         media_type, _ = mimetypes.guess_type(file.name)
         yield f"data:{media_type or 'video/mp4'};base64,".encode()
         yield Base64Part(file.read_bytes())
-    yield b'"}' + _further(form.in_part) + b"},"
+    further = b"," + orjson.dumps(form.in_part)[1:-1] if form.in_part else b""
+    yield b'"}' + further + b"},"
 
 
 def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
@@ -293,11 +272,6 @@ def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
         yield b'{"type":"input_audio","input_audio":{"data":"'
         yield Base64Part(request.frames.sound)
         yield b'","format":"wav"}},'
-
-
-def _further(fields: Mapping[str, Any]) -> bytes:
-    """`fields` as they continue a JSON object."""
-    return b"," + orjson.dumps(fields)[1:-1] if fields else b""
 
 
 def _breakpoint(is_wanted: bool) -> bytes:
@@ -311,18 +285,19 @@ def _text_part(text: str) -> bytes:
 def _check_limits(spec: EndpointSpec, request: Request, body: RequestBody) -> None:
     profile = spec.endpoint_profile
     max_images = spec.max_images or profile.max_images
+    max_bytes = spec.max_body_bytes or profile.max_body_bytes
     sent = len(request.frames.frames)
     if max_images is not None and sent > max_images and not spec.reads_video:
-        raise ResponseFailure(
-            FailureKind.TOO_LARGE,
-            f"question {request.question.question_id} has {sent} frames and {spec.name} accepts "
-            f"{max_images} per request; choose a sampling with fewer frames",
+        problem = (
+            f"{sent} frames and {spec.name} accepts {max_images} per request; choose a sampling "
+            "with fewer frames"
         )
-    max_bytes = spec.max_body_bytes or profile.max_body_bytes
-    if max_bytes is not None and body.size > max_bytes:
-        raise ResponseFailure(
-            FailureKind.TOO_LARGE,
-            f"question {request.question.question_id} has a body of {body.size:,} bytes and "
-            f"{spec.name} accepts {max_bytes:,}; choose fewer or smaller frames, or a lower JPEG "
-            "quality",
+    elif max_bytes is not None and body.size > max_bytes:
+        problem = (
+            f"a body of {body.size:,} bytes and {spec.name} accepts {max_bytes:,}; choose fewer or "
+            "smaller frames, or a lower JPEG quality"
         )
+    else:
+        return
+    name = request.question.question_id
+    raise ResponseFailure(FailureKind.TOO_LARGE, f"question {name} has {problem}")

@@ -1,8 +1,4 @@
-"""Models of an endpoint that speaks OpenAI's chat completions.
-
-The `openai` client supplies the address and the credentials. One call is one attempt: retries,
-limits and the journal belong to `responses`.
-"""
+"""Models of an endpoint that speaks OpenAI's chat completions. One call is one attempt."""
 
 import asyncio
 from dataclasses import replace
@@ -23,7 +19,7 @@ from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, 
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Connections, HttpResponse
+from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
@@ -35,9 +31,8 @@ only take memory. Requests that wait for their answer do not count."""
 class OpenAICompatibleModel:
     """A model of an endpoint, with one HTTP request per question.
 
-    The endpoint must answer, and its context is looked up, once per connection. A request for an
-    answer can take minutes, so silence shows nothing. A request for the list of models is answered
-    at once, if only with a status such as 404.
+    Once per connection, the list of models is requested, which every server answers at once, if
+    only with a status such as 404. Silence to a request for an answer shows nothing.
     """
 
     needs_frames = True
@@ -55,8 +50,7 @@ class OpenAICompatibleModel:
         """Return the answer of one attempt.
 
         Raises:
-            ResponseFailure: if the attempt fails, the server accepts connections and does not
-                answer, or the prompt is too long for the model.
+            ResponseFailure: if the attempt fails, or the prompt is too long for the model.
             ModelError: if the key is rejected, the credit is used up, or the model or endpoint
                 does not exist.
         """
@@ -98,9 +92,10 @@ class OpenAICompatibleModel:
     async def _ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
-        response, text_tokens = await asyncio.gather(
-            self._post(request), self._text_tokens(request)
-        )
+        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
+        post = self._connected().post(body.stream(self._uploads), body.size)
+        del body  # its megabytes are freed before the response arrives
+        response, text_tokens = await asyncio.gather(post, self._text_tokens(request))
         if response.status >= 300:
             raise status_failure(response, self.spec)
         reply = read_reply(response.content, self.spec, request)
@@ -110,7 +105,6 @@ class OpenAICompatibleModel:
         return replace(reply, warning=frames_warning(self.spec, request, reply))
 
     def _share(self, request: Request) -> None:
-        """Write what the endpoint reads from the shared folder."""
         if self.spec.reads_video:
             share_video(self.spec, request)
         elif self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder:
@@ -130,10 +124,3 @@ class OpenAICompatibleModel:
         if self._connections is None:
             self._connections = Connections(self.spec, self._api_key)
         return self._connections
-
-    async def _post(self, request: Request) -> HttpResponse:
-        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
-        content, size = body.stream(self._uploads), body.size
-        # Free the multi-megabyte body while waiting for the response.
-        del body
-        return await self._connected().post(content, size)

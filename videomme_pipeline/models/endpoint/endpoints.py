@@ -1,8 +1,4 @@
-"""Profiles of the families of OpenAI-compatible endpoints. `profiles.yaml` contains them.
-
-A profile has the ways to send frames, the limits, the field that constrains an answer, and the
-fields that contain reasoning.
-"""
+"""Profiles of the families of OpenAI-compatible endpoints. `profiles.yaml` contains them."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -100,13 +96,13 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
 
 def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict[str, Any]:
     """The request fields that restrict the output to one of `letters`."""
+    pattern = f"[{''.join(letters)}]"
     match constraint:
         case AnswerConstraint.STRUCTURED_OUTPUTS:
             return {"structured_outputs": {"choice": list(letters)}}
         case AnswerConstraint.REGEX:
-            return {"regex": f"[{''.join(letters)}]"}
+            return {"regex": pattern}
         case AnswerConstraint.REGEX_SCHEMA:
-            pattern = f"[{''.join(letters)}]"
             return {"response_format": {"type": "regex_schema", "regex_schema": pattern}}
         case AnswerConstraint.GRAMMAR:
             return {"grammar": "root ::= " + " | ".join(f'"{letter}"' for letter in letters)}
@@ -117,12 +113,8 @@ def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict
                 "required": ["answer"],
                 "additionalProperties": False,
             }
-            return {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "answer", "strict": True, "schema": schema},
-                }
-            }
+            named = {"name": "answer", "strict": True, "schema": schema}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def video_sampling(frames: FrameSet) -> dict[str, Any]:
@@ -139,14 +131,11 @@ def video_sampling(frames: FrameSet) -> dict[str, Any]:
     length = frames.length
     if length is None or length.frames <= last.index:
         length = VideoLength(frames=last.index + 1, seconds=(last.index + 1) / fps)
-    return {
-        "media_io_kwargs": {
-            "video": {
-                "num_frames": -1,
-                "fps": round(fps, 6),
-                "frames_indices": [frame.index for frame in frames.frames],
-                "total_num_frames": length.frames,
-                "duration": round(length.seconds, 6),
-            }
-        }
+    video = {
+        "num_frames": -1,
+        "fps": round(fps, 6),
+        "frames_indices": [frame.index for frame in frames.frames],
+        "total_num_frames": length.frames,
+        "duration": round(length.seconds, 6),
     }
+    return {"media_io_kwargs": {"video": video}}

@@ -114,7 +114,6 @@ def _base_name(model: str) -> str:
 
 
 def _patches(sizes: _Sizes, width: int, height: int, frames: int = 1) -> int:
-    """The number of patches of each picture."""
     width, height = sizes.size(width, height, frames)
     return (width // sizes.side) * (height // sizes.side)
 
@@ -128,19 +127,16 @@ def _openai_image_tokens(name: str, width: int, height: int, detail: str | None)
     if not tiled or name.startswith(f"{tiled}."):
         return None
     base, tile = _RULES.openai_tile_tokens[tiled]
-    return base if detail == "low" else base + tile * _tiles(width, height)
+    if detail == "low":
+        return base
+    # Tiles of 512 × 512, after scaling to at most 2048 × 2048 and a short side of 768.
+    scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
+    return base + tile * ceil(width * scale / 512) * ceil(height * scale / 512)
 
 
 def _prefix_of(name: str, prefixes: Iterable[str]) -> str:
     """The first of `prefixes` with which the name of a model starts, or ""."""
     return next((prefix for prefix in prefixes if name.startswith(prefix)), "")
-
-
-def _tiles(width: int, height: int) -> int:
-    """Tiles of 512 × 512 after scaling to at most 2048 × 2048 and a short side of 768."""
-    scale = min(1.0, 2048 / max(width, height))
-    scale = min(scale, 768 / min(width, height))
-    return ceil(width * scale / 512) * ceil(height * scale / 512)
 
 
 def _gemini_image_tokens(name: str, width: int, height: int) -> int:

@@ -43,9 +43,8 @@ class RunningServers(Protocol):
 class ServeSpec(Spec, ABC):
     """`serve` of an entry in `models.yaml`: servers that this project starts and stops.
 
-    A subclass declares `kind` as a `Literal` with a default, and the keys that users may set. A
-    package provides the subclass by an entry point with the name of the kind in the group
-    `videomme_pipeline.servers`.
+    A subclass declares `kind` as a `Literal` with a default, and the keys that users may set. Its
+    entry point in the group `videomme_pipeline.servers` has the name of the kind.
     """
 
     kind: str
@@ -69,8 +68,7 @@ class ServeSpec(Spec, ABC):
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """Facts about the servers that are known before they run.
 
-        `weights` is the path or name of the weights that running servers have loaded. None means
-        that no server runs; then no program may be started.
+        `weights` is what running servers have loaded. If None, no program may be started.
 
         Raises:
             ModelError: if there are no weights.
@@ -99,7 +97,6 @@ class ServeSpec(Spec, ABC):
 
 
 def _parsed(value: object) -> object:
-    """The spec of the servers that a mapping describes. Other values are returned unchanged."""
     if not isinstance(value, Mapping):
         return value
     try:

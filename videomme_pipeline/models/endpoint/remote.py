@@ -15,10 +15,9 @@ from videomme_pipeline.models.spec import ModelSpec
 
 
 class RemoteSpec(ModelSpec, ABC):
-    """A model behind an HTTP endpoint. Callers check `isinstance(spec, RemoteSpec)`.
+    """A model behind an HTTP endpoint. A subclass implements `identity` and `endpoint`.
 
-    A subclass implements `identity` and `endpoint`. The defaults describe an endpoint that reports
-    nothing about itself and whose servers this project does not start.
+    The defaults describe a running endpoint that reports nothing about itself.
     """
 
     _server: str | None = PrivateAttr(default=None)
@@ -66,10 +65,7 @@ class RemoteSpec(ModelSpec, ABC):
         return ()
 
     def context_tokens(self) -> int | None:
-        """Tokens that a prompt can have at most, or None if they are unknown.
-
-        May ask the endpoint, and returns None if it cannot be reached or its key is not set.
-        """
+        """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""
 
     def served_models(self) -> list[str] | None:
         """Sorted names of the models that the endpoint serves, or None if it has no list.

@@ -1,13 +1,9 @@
-"""Reading an endpoint's answer: the text, the reasoning, the usage, or a failed attempt.
-
-The classes below are the fields of a body that are used, with their types. Other fields are
-ignored.
-"""
+"""Reading an endpoint's answer: the text, the reasoning, the usage, or a failed attempt."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import isfinite
-from typing import Any
 
 import orjson
 from pydantic import Field, ValidationError
@@ -53,7 +49,6 @@ class _Message(Fields):
 
     @property
     def text(self) -> str:
-        """The text, which some endpoints send in parts."""
         if isinstance(self.content, list):
             return "".join(part.text or "" for part in self.content)
         return self.content or ""
@@ -104,16 +99,20 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
         ResponseFailure: if the body is not a completion, or the completion has no answer.
         ModelError: if the body says that no question can be answered.
     """
-    body = _parsed(content)
     try:
+        body = orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
         completion = _Completion.model_validate(body)
+    except orjson.JSONDecodeError as error:
+        raise _malformed(content, f"not JSON: {error}") from error
     except ValidationError as error:
         reported, code = error_in(HttpResponse(200, {}, content))
         if (permanent := permanent_failure(spec, reported, 200)) is not None:
             raise permanent from error
         if code is not None:
             raise failure_in_body(reported, code) from error
-        raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"])) or "body"
+        raise _malformed(content, f"not a chat completion: {field}: {first['msg']}") from error
     choice = completion.choices[0]
     if stated := completion.error or choice.error:
         code = None if stated.code is None else str(stated.code)
@@ -123,7 +122,8 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     text, thought = split_reasoning(message.text, choice.finish_reason)
     constraint = profile.answer_constraint
     if request.generation.constrain_answer and constraint is AnswerConstraint.JSON_SCHEMA:
-        text = _constrained_letter(text)
+        with suppress(ValidationError):  # other models answer with the letter alone
+            text = _ConstrainedAnswer.model_validate_json(text).answer
     fields = (getattr(message, field) for field in profile.reasoning_fields)
     reply = Reply(
         text=text,
@@ -166,29 +166,15 @@ def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | 
 
     Also for a video without sound, if the model should hear it, and for an unknown finish reason.
     """
-    warnings = (
-        _other_frames_warning(spec, request, reply),
-        _silence_warning(spec, request),
-        _unknown_end_warning(reply),
-    )
+    warnings = [_other_frames_warning(spec, request, reply)]
+    frames, reason = request.frames, reply.finish_reason
+    if spec.audio and frames.frames and frames.sound is None:
+        video = f"model {spec.name}: video {request.question.video_id}"
+        warnings.append(f"{video} has no sound, so the model got only its frames")
+    if reason is not None and reason.lower() not in _KNOWN_ENDS:
+        unknown = f"the finish_reason {reason!r} is unknown"
+        warnings.append(f"{unknown}, so the answer may not be complete")
     return "; ".join(filter(None, warnings)) or None
-
-
-def _unknown_end_warning(reply: Reply) -> str | None:
-    """A warning if it is not known whether a completion with this finish reason is complete."""
-    reason = reply.finish_reason
-    if reason is None or reason.lower() in _KNOWN_ENDS:
-        return None
-    return f"the finish_reason {reason!r} is unknown, so the answer may not be complete"
-
-
-def _silence_warning(spec: EndpointSpec, request: Request) -> str | None:
-    """A warning if the model should hear a video that has no sound, or None."""
-    frames = request.frames
-    if not spec.audio or not frames.frames or frames.sound is not None:
-        return None
-    video_id = request.question.video_id
-    return f"model {spec.name}: video {video_id} has no sound, so the model got only its frames"
 
 
 def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
@@ -208,11 +194,9 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         seen = seen_frames(count, expected, reported - text_tokens)
         fits, rule = seen == count, f"{expected:,} tokens"
     else:
-        text = len(request.prompt.system or "") + len(request.prompt.text)
-        text += sum(map(len, (request.prompt.before_frames, *request.prompt.after_frame)))
-        others = (
-            text + count * _OTHER_FRAME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
-        )
+        prompt, sound = request.prompt, request.frames.sound or b""
+        texts = (prompt.system or "", prompt.text, prompt.before_frames, *prompt.after_frame)
+        others = sum(map(len, texts)) + count * _OTHER_FRAME_TOKENS + len(sound) // _TOKEN_BYTES
         fits = expected * MIN_TOKEN_SHARE <= reported <= expected / MIN_TOKEN_SHARE + others
         rule = f"{expected:,} tokens"
     if fits:
@@ -228,13 +212,6 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
     )
 
 
-def _parsed(content: bytes) -> Any:
-    try:
-        return orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
-    except orjson.JSONDecodeError as error:
-        raise _malformed(content, f"not JSON: {error}") from error
-
-
 def _malformed(content: bytes, problem: str) -> ResponseFailure:
     message = f"{problem}; the body starts with {content[:200]!r}"
     if is_markup(content):
@@ -242,20 +219,6 @@ def _malformed(content: bytes, problem: str) -> ResponseFailure:
     elif content.lstrip().startswith((b"data:", b"event:")):
         message = "a stream, which no request asks for: turn streaming off at the endpoint"
     return ResponseFailure(FailureKind.MALFORMED, message, status=200)
-
-
-def _first_of(error: ValidationError) -> str:
-    """The first problem, such as "choices.0.message: Field required"."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}"
-
-
-def _constrained_letter(text: str) -> str:
-    """The letter in `{"answer": "B"}`, or `text` itself if it has another form."""
-    try:
-        return _ConstrainedAnswer.model_validate_json(text).answer
-    except ValidationError:
-        return text
 
 
 def _usage_of(usage: _Usage, timings: _Timings | None) -> Usage:
@@ -302,7 +265,6 @@ def reported_cost(headers: Mapping[str, str]) -> float | None:
 
 
 def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
-    """The reason why a completion is not an answer, or None if it is one."""
     reason = reply.finish_reason
     if refusal:
         kind, message = FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS]

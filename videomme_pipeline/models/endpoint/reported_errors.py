@@ -40,7 +40,6 @@ class _KnownError(Spec):
     """No question can be answered. Otherwise, the request is too large."""
 
     def is_reported(self, message: str, status: int | None, code: str | None) -> bool:
-        """True if an endpoint reports this error."""
         if self.texts:
             return any(part in message.lower() for part in self.texts)
         return status in self.statuses and self.code in (None, code)
@@ -63,9 +62,6 @@ class _ErrorBody(Fields):
     error: ErrorDetail
 
 
-_NO_KEY_VARIABLE = "OPENAI_API_KEY, or name another one with `api_key_env` in models.yaml"
-
-
 def permanent_failure(
     spec: EndpointSpec, message: str, status: int | None, code: str | None = None
 ) -> ModelError | ResponseFailure | None:
@@ -81,10 +77,8 @@ def permanent_failure(
         return ResponseFailure(
             FailureKind.TOO_LARGE, f"{reported}; {error.next_step}", status=status
         )
-    values = {
-        "served_name": spec.served_name,
-        "key_variable": spec.api_key_env or _NO_KEY_VARIABLE,
-    }
+    no_key = "OPENAI_API_KEY, or name another one with `api_key_env` in models.yaml"
+    values = {"served_name": spec.served_name, "key_variable": spec.api_key_env or no_key}
     return ModelError(
         f"model {spec.name}: {spec.endpoint} {error.problem.format_map(values)} ({reported}); "
         f"{error.next_step.format_map(values)}. Everything answered so far is kept."
@@ -120,14 +114,12 @@ def failure_in_body(message: str, code: str | None) -> ResponseFailure:
 
     A proxy puts the status of its own endpoint into `code`.
     """
-    is_status = code is not None and code.isdecimal() and 400 <= int(code) <= 599
-    kind = kind_of_status(int(code or 0), code) if is_status else FailureKind.SERVER_ERROR
-    if code in _RATE_LIMITS:
+    kind = FailureKind.SERVER_ERROR
+    if code in ("rate_limit", "rate_limit_error", "rate_limit_exceeded"):
         kind = FailureKind.RATE_LIMITED
+    elif code is not None and code.isdecimal() and 400 <= int(code) <= 599:
+        kind = kind_of_status(int(code), code)
     return ResponseFailure(kind, f"HTTP 200 with error {code}: {message}", status=200)
-
-
-_RATE_LIMITS = frozenset(("rate_limit", "rate_limit_error", "rate_limit_exceeded"))
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -169,5 +161,4 @@ def error_in(answer: HttpResponse) -> tuple[str, str | None]:
 
 
 def is_markup(content: bytes) -> bool:
-    """True if `content` starts like an HTML or XML page."""
     return content.lstrip()[:1] == b"<"

@@ -77,11 +77,10 @@ def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
 
 def is_silent(base_url: str, api_key: str | None) -> bool:
     """True if a server accepts a connection and then sends nothing."""
-    with suppress(ModelError):
-        try:
-            get(f"{base_url.rstrip('/')}/models", api_key, SILENT_SECONDS)
-        except SilentServerError:
-            return True
+    try:
+        get(f"{base_url.rstrip('/')}/models", api_key, SILENT_SECONDS)
+    except ModelError as error:
+        return isinstance(error, SilentServerError)
     return False
 
 
@@ -127,10 +126,10 @@ def get(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoServer:
-    """The facts about a server on which the frames depend that it takes from a video.
+    """The facts about a server that decide which frames it takes from a video. None is unknown.
 
-    `video_settings` are the settings in SGLang's `--mm-process-config`, and `strategy` is the
-    sampling of the model's own processor. None is unknown.
+    `video_settings` are those of SGLang's `--mm-process-config`, and `strategy` is the sampling of
+    the model's own processor.
     """
 
     version: str | None = None
@@ -172,12 +171,21 @@ def reported_identity(
     values: dict[str, str] = {}
     try:
         for path, keys in PROFILES[profile].reports.items():
-            values |= dict(_read(keys, _report(base_url, path, api_key) or {}))
+            values |= _read(keys, _report(base_url, path, api_key) or {})
     except SilentServerError:
         return None
     if profile is Profile.VLLM and values:
-        values |= _served_weights(base_url, served_name, api_key)
-        values |= _system_fingerprint(base_url, served_name, api_key)
+        with suppress(ModelError):
+            weights = {served.id: served.root for served in list_models(base_url, api_key)}
+            if root := weights.get(served_name):
+                values["model"] = root[:_MAX_CHARACTERS]
+        # vLLM reports the hash of its configuration with each answer, so ask for one token.
+        question = {"role": "user", "content": "."}
+        body = {"model": served_name, "messages": [question], "max_tokens": 1}
+        url = f"{base_url.rstrip('/')}/chat/completions"
+        with suppress(ModelError, orjson.JSONDecodeError):
+            answer = orjson.loads(get(url, api_key, LOOK_SECONDS, posted=body))
+            values |= _read({"system_fingerprint": "system_fingerprint"}, answer)
     return ServerIdentity(engine=profile.value, **values) if values else None
 
 
@@ -188,23 +196,3 @@ def _read(keys: Mapping[str, str], content: Mapping[str, object]) -> Iterator[tu
             value = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
         if isinstance(value, str) and value:
             yield name, text_hash(value) if name.endswith("_hash") else value[:_MAX_CHARACTERS]
-
-
-def _served_weights(base_url: str, served_name: str, api_key: str | None) -> dict[str, str]:
-    """The weights that vLLM lists for a model."""
-    with suppress(ModelError):
-        for served in list_models(base_url, api_key):
-            if served.id == served_name and served.root:
-                return {"model": served.root[:_MAX_CHARACTERS]}
-    return {}
-
-
-def _system_fingerprint(base_url: str, served_name: str, api_key: str | None) -> dict[str, str]:
-    """The hash of its configuration that vLLM reports with each answer. Asks for one token."""
-    question = {"role": "user", "content": "."}
-    body = {"model": served_name, "messages": [question], "max_tokens": 1}
-    url = f"{base_url.rstrip('/')}/chat/completions"
-    with suppress(ModelError, orjson.JSONDecodeError):
-        answer = orjson.loads(get(url, api_key, LOOK_SECONDS, posted=body))
-        return dict(_read({"system_fingerprint": "system_fingerprint"}, answer))
-    return {}

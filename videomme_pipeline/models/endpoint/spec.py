@@ -40,24 +40,20 @@ class ImageDetail(StrEnum):
 
 def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
     for url in (urls,) if isinstance(urls, str) else urls:
-        _url_without_secrets(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise secret_error("it is not a URL; put http:// or https:// before the host")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise secret_error(
+                "it contains a user name, a query or a fragment; write only scheme, host, port and "
+                "path, and put a key into the environment variable that `api_key_env` names"
+            )
     if not isinstance(urls, str) and not 0 < len(urls) == len(set(urls)):
         raise secret_error("it is a list without a URL, or with the same URL twice")
     return urls
-
-
-def _url_without_secrets(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise secret_error("it is not a URL; put http:// or https:// before the host")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise secret_error(
-            "it contains a user name, a query or a fragment; write only scheme, host, port and "
-            "path, and put a key into the environment variable that `api_key_env` names"
-        )
 
 
 def _variable_name(name: str) -> str:
@@ -128,28 +124,20 @@ class EndpointSpec(RemoteSpec):
         if self.serve is not None and self.base_url is not None:
             raise ValueError("`serve` starts servers and `base_url` names running ones; remove one")
         if self.frames_as is not None and self.frames_as not in self.endpoint_profile.frames_as:
-            ways = ", ".join(way.value for way in self.endpoint_profile.frames_as)
+            ways = ", ".join(self.endpoint_profile.frames_as)
             raise ValueError(
-                f"profile {self.profile.value} does not take frames as {self.frames_as.value}; "
-                f"it takes: {ways}"
+                f"profile {self.profile} does not take frames as {self.frames_as}; it takes: {ways}"
             )
         if self.audio and not self.endpoint_profile.takes_audio:
-            takers = ", ".join(
-                name.value for name, profile in PROFILES.items() if profile.takes_audio
-            )
-            raise ValueError(
-                f"profile {self.profile.value} does not take audio; these do: {takers}"
-            )
+            takers = ", ".join(name for name, profile in PROFILES.items() if profile.takes_audio)
+            raise ValueError(f"profile {self.profile} does not take audio; these do: {takers}")
         if self.frames_as is FramesAs.FILES and self.shared_folder is None:
             raise ValueError("`frames_as: files` needs a `shared_folder`")
         return self
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The values that can change an answer.
-
-        Includes `name`, so one model under two entries counts as two models.
-        """
+        """The values that can change an answer. One model under two names is two models."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -179,10 +167,10 @@ class EndpointSpec(RemoteSpec):
         return self.serve
 
     def with_weights(self, name: str, weights: str) -> Self | None:
-        """As in the base class. The servers' name for the model stays, as rules depend on it."""
         if self.serve is None or "weights" not in type(self.serve).model_fields:
             return None
         serve = self.serve.model_copy(update={"weights": weights})
+        # Rules depend on the servers' name for the model, so it stays.
         return self.model_copy(update={"name": name, "model": self.served_name, "serve": serve})
 
     def served_at(self, urls: Sequence[str], name: str) -> Self:
@@ -206,11 +194,6 @@ class EndpointSpec(RemoteSpec):
         return self.serve is not None or bool(self.endpoint_profile.reports)
 
     def reported_server(self) -> ServerIdentity | None:
-        """Facts that the servers of all answering endpoints report.
-
-        Raises:
-            ModelError: if two of them report different values.
-        """
         if self.base_url is None or not self.endpoint_profile.reports:
             return None
         key = self.api_key(os.environ)
@@ -218,18 +201,16 @@ class EndpointSpec(RemoteSpec):
             reports = threads.map(
                 lambda url: reported_identity(url, self.profile, self.served_name, key), self._urls
             )
-            reported = {
-                url: report for url, report in zip(self._urls, reports, strict=True) if report
-            }
-        merged = ServerIdentity()
-        for url, identity in reported.items():
-            if different := merged.differences(identity):
-                raise ModelError(
-                    f"model {self.name}: its endpoints are not equal: {url} reports "
-                    f"{shown_differences(different)}; serve the same model at all of them"
-                )
-            merged = merged.completed_by(identity)
-        return merged if reported else None
+            reported = zip(self._urls, reports, strict=True)
+            merged = ServerIdentity()
+            for url, identity in reported:
+                if identity and (different := merged.differences(identity)):
+                    raise ModelError(
+                        f"model {self.name}: its endpoints are not equal: {url} reports "
+                        f"{shown_differences(different)}; serve the same model at all of them"
+                    )
+                merged = merged.completed_by(identity or ServerIdentity())
+        return merged if merged.known else None
 
     @property
     def _urls(self) -> tuple[str, ...]:
@@ -239,7 +220,6 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def url(self) -> str:
-        """The first URL of the endpoint."""
         return self._urls[0]
 
     @property
@@ -258,7 +238,6 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def sends_frames_as(self) -> FramesAs:
-        """`frames_as`, or the profile's default."""
         return self.frames_as or self.endpoint_profile.frames_as[0]
 
     @property
@@ -295,10 +274,6 @@ class EndpointSpec(RemoteSpec):
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
-        """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown.
-
-        `tokens_per_frame` overrides the published rule of the model's family.
-        """
         if self.tokens_per_frame is not None:
             return frames * self.tokens_per_frame
         if picture is not None and not self.reads_video:
@@ -356,15 +331,16 @@ class EndpointSpec(RemoteSpec):
         if not self.key_variables:
             return None
         (variable,) = self.key_variables
+        where = f"model {self.name}: the environment variable {variable}"
         key = environment.get(variable, "").strip()
         if not key:
             raise ModelError(
-                f"model {self.name}: the environment variable {variable} is not set; "
-                f"set it to the endpoint's key (`export {variable}=…`) and run again"
+                f"{where} is not set; set it to the endpoint's key (`export {variable}=…`) and run "
+                "again"
             )
         if not (key.isascii() and key.isprintable()):
             raise ModelError(
-                f"model {self.name}: the environment variable {variable} contains a line break "
-                "or another character that no key has; set it to the endpoint's key and run again"
+                f"{where} contains a line break or another character that no key has; set it to "
+                "the endpoint's key and run again"
             )
         return key

@@ -1,8 +1,7 @@
 """HTTP requests to one endpoint.
 
-A request has megabytes, and one Python thread sends all requests. `aiohttp` needs less CPU per
-request than the client of `openai` (`perf/requests.py` measures both). The `openai` client
-supplies the address, the headers and the key.
+A request has megabytes, and one thread sends all requests. `aiohttp` needs less CPU per request
+than the client of `openai` (`perf/requests.py`), which supplies the address, headers and key.
 """
 
 import asyncio
@@ -47,10 +46,7 @@ class HttpResponse:
 
 
 class Connections:
-    """Connections to the endpoint of `spec`, as many as there are concurrent requests.
-
-    Proxies are read from the environment (`HTTPS_PROXY`, `NO_PROXY` …).
-    """
+    """Connections to the endpoint of `spec`, or to the proxy that the environment names."""
 
     def __init__(self, spec: EndpointSpec, api_key: str | None) -> None:
         client = openai.AsyncOpenAI(
@@ -114,14 +110,11 @@ class Connections:
         except TimeoutError as error:
             raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
         redact = self._redaction.redact
-        return HttpResponse(
-            status=response.status,
-            headers={
-                name.decode("latin-1").lower(): redact(value.decode("latin-1"))
-                for name, value in response.raw_headers
-            },
-            content=self._redaction.redact_bytes(body),
-        )
+        headers = {
+            name.decode("latin-1").lower(): redact(value.decode("latin-1"))
+            for name, value in response.raw_headers
+        }
+        return HttpResponse(response.status, headers, self._redaction.redact_bytes(body))
 
     async def count_tokens(self, path: str, body: bytes) -> int | None:
         """The number of tokens that the server's tokenizer at `path` counts, or None."""
@@ -152,7 +145,6 @@ class Connections:
 
 
 def _proxy_for(url: httpx2.URL) -> str | None:
-    """The environment's proxy for `url`, or None."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
     return None if proxy is None or proxy_bypass(url.netloc.decode()) else proxy

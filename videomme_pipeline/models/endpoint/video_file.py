@@ -1,8 +1,7 @@
 """Requests with the video itself, from which the endpoint takes the frames.
 
-The sampling of the evaluation plans the frames. Here it is translated to the parameters of each
-family of endpoints. A sampling without such parameters is an error. The endpoint places the frames
-by its own rule.
+The sampling of the evaluation is translated to the parameters of each family of endpoints, which
+then place the frames by their own rule. A sampling without such parameters is an error.
 
 Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy, and the request schema of
 `transformers serve`. vLLM 0.24 and later choose a loader by the model's video processor. The
@@ -53,10 +52,7 @@ _MAX_FRAMES, _MAX_FPS = 768, 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoForm:
-    """The JSON of a video: the type of its part, and fields beside the URL and in the body.
-
-    The type is also the name of the object that contains the URL.
-    """
+    """The JSON of a video: the type of its part, and fields beside the URL and in the body."""
 
     type: str = "video_url"
     in_part: Mapping[str, Any] = field(default_factory=dict)
@@ -69,22 +65,19 @@ def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> Vid
     Raises:
         ModelError: if the endpoint has no known parameters for the sampling.
     """
-    form = _FORMS[profile](sampling, server)
+    find, examples = _FORMS[profile]
+    form = find(sampling, server)
     if form is None:
         raise ModelError(
             f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {_EXAMPLES[profile]}, or send frames (without "
+            f"of a video; use {examples}, or send frames (without "
             "`frames_as: video_file`)"
         )
     return form
 
 
 def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
-    """The form of the video of `request`.
-
-    Raises:
-        ModelError: if the request has no video, or the endpoint no parameters for its sampling.
-    """
+    """The form of the video of `request`. Raise ModelError as `video_form`."""
     return video_form(spec.profile, _video(spec, request).sampling, spec.video_server)
 
 
@@ -136,9 +129,7 @@ def _video(spec: EndpointSpec, request: Request) -> WholeVideo:
 def _shared(source: Path, folder: Path, video_hash: str) -> Path:
     """The path of a video in the shared folder: its own if it is there, else one by its content."""
     source, folder = source.resolve(), folder.resolve()
-    if source.is_relative_to(folder):
-        return source
-    return folder / f"{video_hash}{source.suffix}"
+    return source if source.is_relative_to(folder) else folder / f"{video_hash}{source.suffix}"
 
 
 def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
@@ -194,13 +185,13 @@ def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
         return None
     needed = {"fps": sampling.fps, "max_frames": sampling.max_frames}
     needed |= {} if sampling.min_frames == 4 else {"min_frames": sampling.min_frames}
-    defaults = {"fps": 2.0, "min_frames": 4, "max_frames": 768}
-    if server.video_settings is not None and all(
-        server.video_settings.get(name, defaults[name]) == value for name, value in needed.items()
-    ):
-        return VideoForm()
+    has = "unknown"
+    if server.video_settings is not None:
+        settings = {"fps": 2.0, "min_frames": 4, "max_frames": 768} | dict(server.video_settings)
+        if settings == settings | needed:
+            return VideoForm()
+        has = json.dumps(dict(server.video_settings))
     option = json.dumps({"video": needed})
-    has = "unknown" if server.video_settings is None else json.dumps(dict(server.video_settings))
     raise ModelError(
         f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
         f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
@@ -244,20 +235,16 @@ def _pixel_limits(sampling: Sampling) -> dict[str, int]:
     return {} if patches is None else patches.model_dump(include=names, exclude_none=True)
 
 
-_FORMS: Mapping[Profile, Callable[[Sampling, VideoServer], VideoForm | None]] = {
-    Profile.VLLM: _for_vllm,
-    Profile.SGLANG: _for_sglang,
-    Profile.LMDEPLOY: _for_lmdeploy,
-    Profile.QWEN: _for_qwen,
-    Profile.GEMINI: _for_gemini,
-    Profile.TRANSFORMERS: _for_transformers,
+_FORMS: Mapping[Profile, tuple[Callable[[Sampling, VideoServer], VideoForm | None], str]] = {
+    Profile.VLLM: (
+        _for_vllm,
+        "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's processor "
+        "(qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
+    ),
+    Profile.SGLANG: (_for_sglang, "qwen_sglang-2 or qwen_sglang-1-max-64"),
+    Profile.LMDEPLOY: (_for_lmdeploy, "uniform_n-32-endpoints"),
+    Profile.QWEN: (_for_qwen, "qwen_vl-2 or fps_based-1"),
+    Profile.GEMINI: (_for_gemini, "fps_based-1"),
+    Profile.TRANSFORMERS: (_for_transformers, "uniform_n-32 or fps_based-1"),
 }
-_EXAMPLES: Mapping[Profile, str] = {
-    Profile.VLLM: "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's "
-    "processor (qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
-    Profile.SGLANG: "qwen_sglang-2 or qwen_sglang-1-max-64",
-    Profile.LMDEPLOY: "uniform_n-32-endpoints",
-    Profile.QWEN: "qwen_vl-2 or fps_based-1",
-    Profile.GEMINI: "fps_based-1",
-    Profile.TRANSFORMERS: "uniform_n-32 or fps_based-1",
-}
+"""The function that finds the form of each family, and examples of samplings that it takes."""
