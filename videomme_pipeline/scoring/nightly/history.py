@@ -39,8 +39,11 @@ class History:
     units: int
 
     @property
+    def last_run(self) -> int:
+        return len(self.answers) - 1
+
+    @property
     def most_missed(self) -> int:
-        """The largest possible value of `missed`."""
         return self.units * self.repeats
 
     @property
