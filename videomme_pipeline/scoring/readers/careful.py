@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
-from videomme_pipeline.scoring.readers.final_values import read_final_value
 from videomme_pipeline.scoring.readers.letters import find_letters, sentence_ends
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
@@ -32,6 +32,7 @@ from videomme_pipeline.scoring.readers.response_text import (
 from videomme_pipeline.scoring.readers.roles import Role, role_of
 from videomme_pipeline.scoring.readers.without_letter import (
     read_contained_option,
+    read_final_value,
     read_repeated_option,
 )
 
@@ -96,16 +97,16 @@ def _marked(answer: str) -> Span | None:
 def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Reading | None:
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
-        return Reading(letter=None, rule="empty", span=None)
+        return Reading(None, "empty")
     repeated = _REPEATED_LETTER.fullmatch(text, begin)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):
-        return Reading(letter=None, rule="several_letters", span=None)
+        return Reading(None, "several_letters")
     if words_of.ERROR_TEXT.match(text):
-        return Reading(letter=None, rule=_ERROR_TEXT, span=None)
+        return Reading(None, _ERROR_TEXT)
     if _PROGRAM_END.search(text):
-        return Reading(letter=None, rule="program", span=None)
+        return Reading(None, "program")
     return None
 
 
@@ -125,14 +126,13 @@ _PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")
 
 def _why_none(answer: str) -> Reading:
     refused = words_of.REFUSAL.search(answer)
-    rule = "refusal" if refused else "no_letter"
-    return Reading(letter=None, rule=rule, span=refused.span() if refused else None)
+    return Reading(None, "refusal", refused.span()) if refused else NO_LETTER
 
 
 def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> Reading:
     if letter in letters:
-        return Reading(letter=Letter(letter), rule=rule, span=span)
-    return Reading(letter=None, rule="letter_not_offered", span=span)
+        return Reading(Letter(letter), rule, span)
+    return Reading(None, "letter_not_offered", span)
 
 
 # --- The part of the text that is read
@@ -143,8 +143,6 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
 
     A question after an answer is not a prompt: the model added it.
     """
-    if not any(mark in text for mark in words_of.ASSISTANT_MARKS):
-        return text
     turn = words_of.ASSISTANT_TURN.search(text)
     asked = "\n" + text[: turn.start()] if turn else ""
     question = words_of.PROMPT.search(asked)
@@ -159,7 +157,7 @@ def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Sp
     if not answer.strip():
         # The response was cut off inside its reasoning. A closed answer tag still counts.
         tagged = _read_answer_tag(text, letters, labelled)
-        return tagged or Reading(letter=None, rule="reasoning_only", span=None)
+        return tagged or Reading(None, "reasoning_only")
     tagged = _read_answer_tag(answer, letters, labelled)
     return tagged or _read_text(set_markup_aside(answer), letters, labelled)
 
@@ -201,8 +199,6 @@ def _read_answer_tag(
 
 def _answer_tags(text: str) -> Sequence[re.Match[str]]:
     """The last answer tags before a turn or a question that the model adds."""
-    if not any(mark in text for mark in ("<", "\\", "answer>")):
-        return []
     tags = list(_ANSWER_TAG.finditer(text))
     if tags and (added := words_of.NEXT_QUESTION.search(text, tags[0].end())):
         tags = [tag for tag in tags if tag.start() < added.start()]
@@ -263,7 +259,7 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     if not candidates:
         return NO_LETTER
     if _answers_several_questions(text, candidates):
-        return Reading(letter=None, rule="several_letters", span=None)
+        return Reading(None, "several_letters")
     end = _next_question(text, candidates)
     before = [candidate for candidate in candidates if candidate.start < end]
     return _decide(text[:end], before, letters)
@@ -339,7 +335,6 @@ _NEAR = 60
 
 
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
-    """The reading of a text with these candidates, which are in the order of the text."""
     first, last = candidates[0], candidates[-1]
     before = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start)
     is_only = not any(map(str.isalnum, text[last.end :])) and last.role is Role.ALONE
@@ -350,32 +345,26 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
     loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
     repeated = _strongest_peers([later for later in candidates if later.start >= loop])
     if len({peer.letter for peer in repeated}) > 1:
-        return Reading(letter=None, rule="several_letters", span=(repeated[0].start, last.end))
+        return Reading(None, "several_letters", (repeated[0].start, last.end))
     if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
     for several in words_of.declared_sets(text):
         if not any(later.role is Role.DECLARED for later in candidates if later.start > several):
-            return Reading(letter=None, rule="several_letters", span=None)
+            return Reading(None, "several_letters")
     corrections = list(words_of.CORRECTION.finditer(text, first.end))
-    if corrections:
-        weakest = Role.CHOSEN if corrections[-1]["however"] else Role.ALONE
-        after = _stated_after(candidates, corrections[-1].end(), weakest)
-        if after:
-            return _strongest(after, letters)
+    if corrections and (after := _stated_after(candidates, corrections[-1].end())):
+        return _strongest(after, letters)
     for cue in corrections:
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
-            return Reading(letter=None, rule="withdrawn", span=cue.span())
+            return Reading(None, "withdrawn", cue.span())
     return _strongest(candidates, letters, text)
 
 
-def _stated_after(
-    candidates: Sequence[_Candidate], position: int, weakest: Role = Role.ALONE
-) -> list[_Candidate]:
-    """The candidates from `position` on with the role `weakest` or a stronger role."""
+def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
     return [
         candidate
         for candidate in candidates
-        if candidate.start >= position and candidate.role >= weakest and not candidate.is_also
+        if candidate.start >= position and candidate.role >= Role.ALONE and not candidate.is_also
     ]
 
 
@@ -389,30 +378,29 @@ def _strongest(
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
     top = chosen.role
-    if top is Role.NAMED and _COMPARED.search(text, max(0, chosen.start - 160), chosen.start):
-        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if chosen.several:
         later = _stated_after(candidates, chosen.end + 1)
         single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
-        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
+    start = max(0, chosen.start - _MAX_COMPARED_CHARACTERS)
+    is_compared = top is Role.NAMED and _COMPARED.search(text, start, chosen.start)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
-    if chosen.is_of_case and len(cases) > 1:
-        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
+    if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
+        return Reading(None, "several_letters", (chosen.start, chosen.end))
     if len({peer.letter for peer in peers if not peer.several}) > 1 and (
         top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
     ):
-        return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
+        return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
 
+_MAX_COMPARED_CHARACTERS = 160
 _COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
 """The text before the last letter of "image 2 (B) is like image 1 (A)"."""
 
 
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-    """The candidates with the strongest role."""
     top = max((candidate.role for candidate in candidates), default=Role.MENTION)
     return [candidate for candidate in candidates if candidate.role is top]
 
@@ -459,8 +447,7 @@ _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class _ListItem:
+class _ListItem(NamedTuple):
     """An item of a list of options. `start` is the position of its letter."""
 
     letter: str
@@ -480,21 +467,19 @@ def _list_items(text: str) -> list[_ListItem]:
     listed = _in_sequence(text, labels)
     if labels and _is_cut_off(text, labels[-1]):
         listed.add(len(labels) - 1)
-    spans = {index: _content(text, labels, index) for index in sorted(listed)}
-    contents = [text[start:end] for start, end in spans.values()]
-    are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents))
+    contents = {index: _content(text, labels, index) for index in sorted(listed)}
+    are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents.values()))
     return [
         _ListItem(
-            letter=labels[index][1].upper(),
-            start=labels[index].start(),
-            is_marked_right=not are_options and _is_marked_right(content),
+            labels[index][1].upper(),
+            labels[index].start(),
+            not are_options and _is_marked_right(content),
         )
-        for index, content in zip(spans, contents, strict=True)
+        for index, content in contents.items()
     ]
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
-    """Indexes of the labels of all lists."""
     listed: set[int] = set()
     run: list[int] = []
     for index in range(len(labels)):
@@ -509,11 +494,8 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 def _is_cut_off(text: str, label: re.Match[str]) -> bool:
     """True if `label` is the first of a numbered list, and a sentence after it is not finished."""
     before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
-    return (
-        label[1].upper() == "A"
-        and _FIRST_NUMBER.search(before) is not None
-        and _UNFINISHED.match(text, label.end()) is not None
-    )
+    is_first = label[1].upper() == "A" and _FIRST_NUMBER.search(before)
+    return bool(is_first and _UNFINISHED.match(text, label.end()))
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
@@ -522,12 +504,10 @@ def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> boo
     return is_later and not words_of.CORRECTION.search(text, label.end(), following.start())
 
 
-def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:
-    """The span of an item up to the next label or the end of the line."""
-    start = labels[index].end()
+def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> str:
+    """The text of an item up to the next label or the end of the line."""
     end = labels[index + 1].start() if index + 1 < len(labels) else len(text)
-    line_end = text.find("\n", start, end)
-    return start, min(start + _MAX_ITEM_CHARACTERS, line_end if line_end >= 0 else end)
+    return text[labels[index].end() : end].partition("\n")[0][:_MAX_ITEM_CHARACTERS]
 
 
 def _is_marked_right(content: str) -> bool:

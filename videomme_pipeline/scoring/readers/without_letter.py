@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
-from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.question import Letter, split_option
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_texts import (
     ARTICLES,
@@ -14,8 +14,13 @@ from videomme_pipeline.scoring.readers.option_texts import (
     without_article,
     words_from,
 )
-from videomme_pipeline.scoring.readers.reading import Reading
-from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, set_markup_aside
+from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
+from videomme_pipeline.scoring.readers.response_text import (
+    Span,
+    blank_spans,
+    fold,
+    set_markup_aside,
+)
 
 _MAX_READ_CHARACTERS = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
@@ -23,8 +28,7 @@ _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?]
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Occurrence:
+class _Occurrence(NamedTuple):
     """The text or the value of option `letter` at `start`:`end` of an answer."""
 
     letter: Letter
@@ -36,7 +40,7 @@ class _Occurrence:
 
     @property
     def reading(self) -> Reading:
-        return Reading(letter=self.letter, rule="option_text", span=(self.start, self.end))
+        return Reading(self.letter, "option_text", (self.start, self.end))
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
@@ -47,11 +51,10 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     statement = set_markup_aside(answer)
     if not texts or not statement.strip():
         return None
-    *declared, begin = _starts(answer)
-    for start in declared:
-        if stated := _repeated(statement, texts, (start, len(statement))):
-            return stated.reading
-    paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement, begin)]
+    start = _declared_end(answer)
+    if start and (stated := _repeated(statement, texts, (start, len(statement)))):
+        return stated.reading
+    paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
     outer = repeated[0] or repeated[-1]
     several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
@@ -75,12 +78,10 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
     statement = set_markup_aside(answer).rstrip()
-    if any(len(text.core[0]) == 1 for text in texts.values() if text.core):  # "A is closer"
-        statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
-        statement = _SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
-    *declared, begin = _starts(answer)
-    start = declared[0] if declared else begin
-    is_short = len(_sentences(statement, start)) <= (2 if declared else 1)
+    statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
+    statement = _SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
+    start = _declared_end(answer)
+    is_short = len(_sentences(statement, start)) <= (2 if start else 1)
     stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
     return stated or _read_explanation(statement, texts)
 
@@ -89,10 +90,67 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
     return [match.span() for match in _SENTENCE.finditer(text, start) if match[0].strip()]
 
 
-def _starts(answer: str) -> list[int]:
-    """The end of the last "the answer is", if there is one, and the start of `answer`."""
-    declared = [match.end() for match in words_of.DECLARES.finditer(answer)][-1:]
-    return [*declared, len(answer) - len(answer.lstrip())]
+def _declared_end(answer: str) -> int:
+    """The end of the last "the answer is", or 0."""
+    return max((match.end() for match in words_of.DECLARES.finditer(answer)), default=0)
+
+
+# --- A final value, which is compared as a whole: 6√3 contains √3 and is another value
+
+_VALUE = re.compile(r"[-−√π\\]?[\d√π\\]")
+_VALUE_END = re.compile(r"[;\n。]|,(?!\d{3})|\.(?!\d)")
+_COMMANDS = (
+    (re.compile(r"\\[dt]?frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}"), r"\1/\2"),
+    (re.compile(r"\\sqrt\s?(?:\{([^{}]*)\}|(\d))"), r"√\1\2"),
+    (re.compile(r"\\pi(?![a-z])"), "π"),
+    (re.compile(r"\^?\{?\\circ\}?"), "°"),
+    (re.compile(r"\\(?:text|mathrm)"), ""),
+    (re.compile(r"\^\{?2\}?"), "²"),
+    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"[\s{}$\\~*_`\"'()]|[.,;:]+$"), ""),
+)
+_NUMBER = re.compile(r"([-−]?[\d./√π]+)([^\W\d_]*[²³]?)")
+
+
+def read_final_value(
+    answer: str, marked: Span | None, options: Mapping[Letter, str]
+) -> Reading | None:
+    """The option that equals the final value of `answer`; `NO_LETTER` if none does.
+
+    The value is `marked`, the content of the last box or answer tag, or follows "the answer is".
+    None if the answer has no final value.
+    """
+    start = _declared_end(answer)
+    start, end = marked or (start, start + len(_VALUE_END.split(answer[start:], maxsplit=1)[0]))
+    value = _normal(answer[start:end])
+    is_letter = value.upper() in options
+    if not start or is_letter or words_of.BRACKETED.search(answer, start, end):
+        return None
+    texts = {letter: _normal(split_option(option)[1]) for letter, option in options.items()}
+    fits: list[Letter] = []
+    for equal in (str.__eq__, _equal_words, _equal_numbers):  # "Aa" and "AA" may be two options
+        fits = fits or [letter for letter, text in texts.items() if equal(text, value)]
+    if len(fits) == 1:
+        return Reading(fits[0], "option_text", (start, end))
+    return NO_LETTER if _VALUE.match(answer, start) else None
+
+
+def _normal(text: str) -> str:
+    """`text` without LaTeX commands, spaces and brackets, to be compared."""
+    normal = fold(text)
+    for pattern, plain in _COMMANDS:
+        normal = pattern.sub(plain, normal)
+    return normal
+
+
+def _equal_words(option: str, value: str) -> bool:
+    return option.lower() == value.lower()
+
+
+def _equal_numbers(option: str, value: str) -> bool:
+    """True if both are the same number, and at most one of them has a unit."""
+    a, b = _NUMBER.fullmatch(option), _NUMBER.fullmatch(value)
+    return a is not None and b is not None and a[1] == b[1] and "" in (a[2], b[2])
 
 
 # --- One statement
@@ -199,9 +257,7 @@ def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> li
         _Occurrence(letter, *own)
         for start, end in sentences
         for letter, text in texts.items()
-        if (own := text.match(answer, start))
-        and _PREFERRED.match(answer, own[1], end)
-        and not words_of.CORRECTION.search(answer, own[1])
+        if (own := text.match(answer, start)) and _PREFERRED.match(answer, own[1], end)
     ]
 
 
@@ -247,7 +303,6 @@ _BEFORE_VALUE = re.compile(
     r"|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
 )
-_GOES_ON = re.compile(r"[°%]?\s?(?:[√π^*/·×+−-]|(?:x|times|or|and)\s?\d)")
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -316,10 +371,7 @@ def _values(
         if (number := _value([word.text])) in values
     ]
     stated = [
-        value
-        for value in written
-        if _BEFORE_VALUE.search(answer[words[0].start : value.start])
-        and not _GOES_ON.match(answer, value.end)
+        value for value in written if _BEFORE_VALUE.search(answer[words[0].start : value.start])
     ]
     if concludes:
         return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
@@ -329,9 +381,8 @@ def _values(
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
     text = answer[occurrence.start : occurrence.end]
-    is_long = len(text) > 2 or not text.isascii()
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    return is_long or (len(text) > 1 and text.isalpha() and is_last is not None)
+    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_last is not None)
 
 
 def _stem(word: str) -> str:
