@@ -202,16 +202,6 @@ def truncation(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
-def shards(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
-    count = len(run.questions)
-    parts = [range(400), range(400, 590), range(590, count)]
-    files = [
-        replace(run, order=list(part)).write(folder / f"part{number}", form)
-        for number, part in enumerate(parts)
-    ]
-    return {"files": files}
-
-
 def subtitles_in_prompts(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     prompt = "This video's subtitles are listed below: hello. Select the best answer."
     run.columns = [{"input": prompt} for _ in run.texts]
@@ -243,7 +233,6 @@ PLANTED: Mapping[str, tuple[Plant, Status, str]] = {
     "refusals": (refusals, Status.WARNING, "12 answers begin with a letter"),
     "letters": (letters, Status.WARNING, "effect size"),
     "truncation": (truncation, Status.WARNING, "the largest number of tokens (16)"),
-    "shards": (shards, Status.NOTE, "400 + 190 + 10 = 600 different questions"),
     "subtitles_in_prompts": (subtitles_in_prompts, Status.ERROR, "600 of 600 prompts"),
     "same_as_blind": (same_as_blind, Status.WARNING, "the frames made no difference"),
     "left_out": (left_out, Status.NOTE, "left out: README.md"),
@@ -336,15 +325,6 @@ def test_letters_that_a_judge_read_are_no_guesses(tmp_path: Path) -> None:
     assert "a judge may have read them" in finding.summary
 
 
-def test_a_hash_that_all_rows_share_names_no_row(tmp_path: Path) -> None:
-    run = clean("videomme")
-    run.columns = [{"doc_hash": "74234e98afe7498f"} for _ in run.texts]
-    findings = audited("videomme", [run.write(tmp_path / "a", "lmms_eval")])
-    assert [row.summary for row in findings if row.check == "shards"] == [
-        "all rows have the same `doc_hash`, so only the question id names a row"
-    ]
-
-
 FORMS = ("{0}", "{0}.", "({0})", "The answer is {0}.", "{0}. {1}")
 
 
@@ -368,7 +348,6 @@ def clean_run(name: str, benchmark: str, seed: int, accuracy: float) -> Run:
         stored=StoredFacts(
             letters=dict(zip(keys, letters, strict=True)),
             prompts=dict.fromkeys(keys, "Select the best answer."),
-            hashes=len(questions),
         ),
     )
 

@@ -12,7 +12,6 @@ Check = Callable[[Run, Runs], Iterator[Finding] | Finding | None]
 FILE_CHECKS: Sequence[Check] = (
     run_checks.duplicated_ids,
     run_checks.missing_questions,
-    run_checks.shards,
     run_checks.left_out,
 )
 """The checks of results files."""

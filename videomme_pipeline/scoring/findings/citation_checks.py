@@ -203,7 +203,6 @@ def warnings(run: Run, _runs: Runs) -> Finding:
 
 
 def _min_tokens(video: EvaluatedVideo) -> int:
-    """The smallest plausible number of prompt tokens of a request about `video`."""
     if video.frame_tokens is None:
         return video.planned_frames or 0
     return round(MIN_TOKEN_SHARE * video.frame_tokens)

@@ -95,8 +95,7 @@ class StoredFacts:
     `letters` are the letters that the file states, `prompts` the texts of the prompts, and
     `failures` the failures that it states and the texts of errors. `copies` counts answers that are
     copies of another one, `contradictions` the questions with different answers that are not
-    numbered. `hashes` counts the different hashes of documents, 0 if there are none. `left_out` are
-    remarks about rows and files that were left out.
+    numbered. `left_out` are remarks about rows and files that were left out.
     """
 
     letters: Mapping[Key, Letter] = field(default_factory=dict)
@@ -104,7 +103,6 @@ class StoredFacts:
     failures: Mapping[Key, str] = field(default_factory=dict)
     copies: int = 0
     contradictions: int = 0
-    hashes: int = 0
     left_out: tuple[str, ...] = ()
 
 

@@ -89,15 +89,16 @@ def duplicated_ids(run: Run, _runs: Runs) -> Iterator[Finding]:
         )
 
 
-def missing_questions(run: Run, runs: Runs) -> Iterator[Finding]:
+def missing_questions(run: Run, _runs: Runs) -> Iterator[Finding]:
     """The run does not have the questions that it should have."""
     declared = run.benchmark.size.questions
     if declared is None:
         yield _unchecked("the benchmark does not declare how many questions it has")
-    elif declared not in (len(run.ids), sum(len(part.ids) for part in _shards_of(run, runs))):
+    elif len(run.ids) != declared:
         yield Finding(
             Status.ERROR,
             f"{len(run.ids):,} of {declared:,} questions of {run.benchmark.name} are in the run",
+            "if other files have the rest, name them together: their folder, or a quoted pattern",
             numbers={"questions": len(run.ids), "declared": declared},
         )
 
@@ -254,26 +255,6 @@ def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
 
 
-def shards(run: Run, runs: Runs) -> Iterator[Finding]:
-    """The run is a part of a run in several files, whose numbers of documents start again."""
-    parts = _shards_of(run, runs)
-    if len(parts) > 1 and parts[0] is run:
-        total = sum(len(part.ids) for part in parts)
-        sizes = " + ".join(f"{len(part.ids):,}" for part in parts)
-        yield Finding(
-            Status.NOTE,
-            f"{', '.join(part.name for part in parts)} have {sizes} = {total:,} different "
-            "questions and are probably one run; score them together",
-            numbers={"files": len(parts), "questions": total},
-        )
-    if run.stored.hashes == 1 and len(run.ids) > 1:
-        yield Finding(
-            Status.NOTE,
-            "all rows have the same `doc_hash`, so only the question id names a row",
-            numbers={"hashes": 1},
-        )
-
-
 def subtitles_in_prompts(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Prompts contain subtitles although the track has none, or only some contain them."""
     prompts = run.stored.prompts
@@ -373,21 +354,7 @@ def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
     ]
 
 
-def _shards_of(run: Run, runs: Runs) -> list[Run]:
-    """The runs without common questions that make up no more than the benchmark; one is `run`."""
-    declared = run.benchmark.size.questions
-    if declared is None or len(run.ids) >= declared:
-        return [run]
-    parts: list[Run] = []
-    for other in runs.runs:
-        is_small = sum(len(part.ids) for part in (*parts, other)) <= declared
-        if is_small and all(other.ids.isdisjoint(part.ids) for part in parts):
-            parts.append(other)
-    return parts if any(part is run for part in parts) else [run]
-
-
 def _is_refusing_option(question: Question, letter: str) -> bool:
-    """True if the option itself says that something is not possible or not there."""
     options = dict(zip(question.letters, question.options, strict=True))
     text = options.get(Letter(letter))
     return text is None or _REFUSING_OPTION.search(text) is not None
