@@ -137,6 +137,5 @@ def _key(row: ScoredQuestion) -> tuple[str, str, int]:
 
 
 def _answer_code(row: ScoredQuestion) -> int:
-    """Outcome and letter as one number."""
     letter = 0 if row.extracted_answer is None else 1 + _LETTER_NAMES.index(row.extracted_answer)
     return _OUTCOMES.index(row.outcome) * _LETTERS + letter

@@ -87,5 +87,4 @@ def worse_marginals(
 
 
 def _score(counts: Counts, valid: Mask, most: float) -> float:
-    """The mean score of the valid videos as a fraction of 1. `most` is the largest count."""
     return 1 - float(counts[valid].mean()) / most

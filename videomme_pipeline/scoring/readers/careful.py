@@ -139,10 +139,7 @@ def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> R
 
 
 def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
-    """`text` with a repeated prompt blanked, up to the turn of the assistant.
-
-    A question after an answer is not a prompt: the model added it.
-    """
+    """`text` with a repeated prompt blanked, but not with a question that the model added."""
     turn = words_of.ASSISTANT_TURN.search(text)
     asked = "\n" + text[: turn.start()] if turn else ""
     question = words_of.PROMPT.search(asked)
@@ -286,10 +283,7 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
 
 
 def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
-    """The start of the first question after an answer, or the end of `text`.
-
-    A model that does not stop goes on with a question that nobody asked, and answers it too.
-    """
+    """The start of the first question that the model adds after an answer, or the end of `text`."""
     for candidate in candidates:
         if candidate.role >= Role.LABEL:
             question = words_of.NEXT_QUESTION.search(text, candidate.end)
@@ -298,10 +292,7 @@ def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
 
 
 def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-    """`candidates` without the labels of a list of options.
-
-    If exactly one item of the list is marked as right, its letter is chosen.
-    """
+    """`candidates` without the labels of a list. The only item marked as right is chosen."""
     items = _list_items(text)
     starts = {item.start for item in items}
     followed = {
@@ -413,15 +404,11 @@ _MIN_FINISHED = 3
 
 
 def _is_cut_off_text(text: str) -> bool:
-    """True if several sentences are finished and the last one is not."""
     return text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
 
 
 def _loop_start(text: str) -> int:
-    """The start of the sentences that repeat until the end of `text`, or the end of `text`.
-
-    Copies may differ in letters and numbers. The last sentence may be cut off.
-    """
+    """The start of the sentences that repeat until the end of `text`, apart from their letters."""
     copies: dict[str, list[int]] = {}
     last = ""
     for start, end in pairwise([0, *sentence_ends(text)]):
@@ -492,14 +479,12 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 
 
 def _is_cut_off(text: str, label: re.Match[str]) -> bool:
-    """True if `label` is the first of a numbered list, and a sentence after it is not finished."""
     before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
     is_first = label[1].upper() == "A" and _FIRST_NUMBER.search(before)
     return bool(is_first and _UNFINISHED.match(text, label.end()))
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
-    """True if `following` is a later letter of the alphabet and corrects nothing."""
     is_later = following[1].upper() > label[1].upper()
     return is_later and not words_of.CORRECTION.search(text, label.end(), following.start())
 

@@ -136,7 +136,6 @@ def read_final_value(
 
 
 def _normal(text: str) -> str:
-    """`text` without LaTeX commands, spaces and brackets, to be compared."""
     normal = fold(text)
     for pattern, plain in _COMMANDS:
         normal = pattern.sub(plain, normal)

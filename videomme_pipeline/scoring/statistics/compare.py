@@ -258,10 +258,7 @@ def _labels(facets: Facets, columns: Sequence[str]) -> dict[str, str]:
 def _mean_over(
     pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], facet: str | None
 ) -> PairedDifference | None:
-    """The difference of the means over the values of `facet`, or None without a facet.
-
-    The questions are weighted so that all values of the facet have the same total weight.
-    """
+    """The difference of the means over the values of `facet`, which all have the same weight."""
     labelled = [pair for pair in pairs if facet in pair[0].facets]
     if facet is None or not labelled:
         return None
