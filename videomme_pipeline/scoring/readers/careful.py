@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
@@ -70,7 +69,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         return repeated or reading
     end = marked[1] if marked else len(answer)
     contained = read_contained_option(answer[:end], texts) if value is None else None
-    return contained or _why_none(answer)
+    refused = words_of.REFUSAL.search(answer)
+    return contained or (Reading(None, "refusal", refused.span()) if refused else NO_LETTER)
 
 
 def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[str]) -> bool:
@@ -86,8 +86,14 @@ _WEAK_RULES = frozenset(("no_letter", "several_letters", "named", "label"))
 
 
 def _marked(answer: str) -> Span | None:
-    """The content of the last box or answer tag that is not empty."""
-    for tag in reversed(_answer_tags(answer)):
+    """The content of the last box or answer tag that is not empty.
+
+    Tags after a turn or a question that the model adds do not count.
+    """
+    tags = list(_ANSWER_TAG.finditer(answer))
+    if tags and (added := words_of.NEXT_QUESTION.search(answer, tags[0].end())):
+        tags = [tag for tag in tags if tag.start() < added.start()]
+    for tag in reversed(tags[-_MAX_TAGS:]):
         span = (tag.end(), _tag_end(answer, tag))
         if set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
             return span
@@ -122,11 +128,6 @@ _SEVERAL_LETTERS = re.compile(
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
 _PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")
 """The end of a program, whose output nobody knows."""
-
-
-def _why_none(answer: str) -> Reading:
-    refused = words_of.REFUSAL.search(answer)
-    return Reading(None, "refusal", refused.span()) if refused else NO_LETTER
 
 
 def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> Reading:
@@ -194,14 +195,6 @@ def _read_answer_tag(
     return NO_LETTER if reading.rule in _WEAK_RULES else reading
 
 
-def _answer_tags(text: str) -> Sequence[re.Match[str]]:
-    """The last answer tags before a turn or a question that the model adds."""
-    tags = list(_ANSWER_TAG.finditer(text))
-    if tags and (added := words_of.NEXT_QUESTION.search(text, tags[0].end())):
-        tags = [tag for tag in tags if tag.start() < added.start()]
-    return tags[-_MAX_TAGS:]
-
-
 def _tag_end(text: str, tag: re.Match[str]) -> int:
     limit = min(len(text), tag.end() + _MAX_TAGGED_CHARACTERS)
     if not tag.group().endswith("{"):
@@ -257,7 +250,9 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
         return NO_LETTER
     if _answers_several_questions(text, candidates):
         return Reading(None, "several_letters")
-    end = _next_question(text, candidates)
+    first = next((later for later in candidates if later.role >= Role.LABEL), candidates[-1])
+    added = words_of.NEXT_QUESTION.search(text, first.end)
+    end = added.start() if added and first.role >= Role.LABEL else len(text)
     before = [candidate for candidate in candidates if candidate.start < end]
     return _decide(text[:end], before, letters)
 
@@ -282,38 +277,23 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
     return len({*answers.values()}) > 1
 
 
-def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
-    """The start of the first question that the model adds after an answer, or the end of `text`."""
-    for candidate in candidates:
-        if candidate.role >= Role.LABEL:
-            question = words_of.NEXT_QUESTION.search(text, candidate.end)
-            return question.start() if question else len(text)
-    return len(text)
-
-
 def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
     """`candidates` without the labels of a list. The only item marked as right is chosen."""
     items = _list_items(text)
-    starts = {item.start for item in items}
-    followed = {
-        item.start
-        for item, other in pairwise(items)
-        if text.count("\n", item.start, other.start) == 1
-    }
+    followed = {start for start, other in pairwise(items) if text.count("\n", start, other) == 1}
     kept = [
         candidate
         for candidate in candidates
-        if candidate.start not in starts
+        if candidate.start not in items
         or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
     ]
-    right = [item for item in items if item.is_marked_right]
+    right = [start for start, is_marked_right in items.items() if is_marked_right]
     if len(right) == 1:
-        item = right[0]
+        start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
-        following = min((start for start in starts if start > item.start), default=item.start)
-        replaced = (item.start, following)
-        kept = [candidate for candidate in kept if candidate.start not in replaced]
-        kept.append(_Candidate(item.letter, item.start, item.start + 1, Role.CHOSEN))
+        following = min((other for other in items if other > start), default=start)
+        kept = [candidate for candidate in kept if candidate.start not in (start, following)]
+        kept.append(_Candidate(text[start].upper(), start, start + 1, Role.CHOSEN))
         kept.sort(key=lambda candidate: candidate.start)
     return kept
 
@@ -434,17 +414,8 @@ _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
 
 
-class _ListItem(NamedTuple):
-    """An item of a list of options. `start` is the position of its letter."""
-
-    letter: str
-    start: int
-    is_marked_right: bool
-    """True if the response calls the item correct: "B. Pears ✓"."""
-
-
-def _list_items(text: str) -> list[_ListItem]:
-    """The items of all lists of options in `text`.
+def _list_items(text: str) -> dict[int, bool]:
+    """The labels of all lists of options by position, and True for the items marked as right.
 
     A list is "A. … B. …", or three labels in alphabetical order, even if letters between them are
     left out. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off
@@ -454,16 +425,13 @@ def _list_items(text: str) -> list[_ListItem]:
     listed = _in_sequence(text, labels)
     if labels and _is_cut_off(text, labels[-1]):
         listed.add(len(labels) - 1)
-    contents = {index: _content(text, labels, index) for index in sorted(listed)}
+    ends = [*(label.start() for label in labels[1:]), len(text)]
+    contents = {
+        labels[index].start(): text[labels[index].end() : ends[index]].partition("\n")[0]
+        for index in sorted(listed)
+    }
     are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents.values()))
-    return [
-        _ListItem(
-            labels[index][1].upper(),
-            labels[index].start(),
-            not are_options and _is_marked_right(content),
-        )
-        for index, content in contents.items()
-    ]
+    return {start: not are_options and _is_right(content) for start, content in contents.items()}
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
@@ -489,11 +457,6 @@ def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> boo
     return is_later and not words_of.CORRECTION.search(text, label.end(), following.start())
 
 
-def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> str:
-    """The text of an item up to the next label or the end of the line."""
-    end = labels[index + 1].start() if index + 1 < len(labels) else len(text)
-    return text[labels[index].end() : end].partition("\n")[0][:_MAX_ITEM_CHARACTERS]
-
-
-def _is_marked_right(content: str) -> bool:
+def _is_right(content: str) -> bool:
+    content = content[:_MAX_ITEM_CHARACTERS]
     return words_of.RIGHT.search(content) is not None and words_of.WRONG.search(content) is None

@@ -1,8 +1,8 @@
 """The role of a letter in its sentence, determined from the words around it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.letters import Form, WrittenLetter
@@ -112,8 +112,7 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
 # --- Roles by the words before the letter
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrase:
+class _Phrase(NamedTuple):
     """The words before a letter. The word that announces it is the nearest one that has a meaning
     of its own: "the answer" + "is" + "most likely option"."""
 

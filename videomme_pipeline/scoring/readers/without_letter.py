@@ -160,8 +160,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     start, end = span
     contrast = words_of.CONTRAST.search(answer, start, end)
     end = contrast.start() if contrast else end
-    occurrences = _occurrences(answer, texts, start, end)
-    occurrences = occurrences or _values(answer, texts, (start, end))
+    occurrences = _occurrences(answer, texts, start, end) or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
     if len(letters) != 1 or not letters.issuperset(words_of.BRACKETED.findall(answer, start, end)):
         return None
@@ -178,8 +177,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
     first = occurrences[0]
     is_condition = words_of.CONDITION.search(answer[start : first.start])
-    doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
-    is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
+    is_doubtful = is_question or words_of.REFUSAL.search(words) or words_of.WRONG.search(words)
     if is_doubtful or is_cut_off or is_condition or _states_other_value(answer, first, end):
         return None
     return first.reading
@@ -201,8 +199,6 @@ def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
 def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     """The option in the conclusion of `answer`, in its first sentence if the second one gives the
     reason, in its only sentence with a letter, or in its last one if no other option is named.
-
-    An answer that does not end with a sentence was cut off, so its last sentence is not read.
     """
     sentences = _sentences(answer)
     while sentences and words_of.OFFERS_HELP.match(answer, *sentences[-1]):
@@ -210,8 +206,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     if len(sentences) < 2:
         return None
     last = sentences[-1]
-    is_finished = answer.rstrip("*\"')").endswith((".", "!"))
-    if is_finished and words_of.CONCLUDES.match(answer, *last):
+    if words_of.CONCLUDES.match(answer, *last):
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
@@ -222,7 +217,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     lettered = [sentence for sentence in sentences if words_of.BRACKETED.search(answer, *sentence)]
     if lettered:
         return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
-    return _read_last_sentence(answer, texts, sentences) if is_finished else None
+    return _read_last_sentence(answer, texts, sentences)
 
 
 def _read_last_sentence(
@@ -263,7 +258,7 @@ def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> li
 def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
     """True for the option with numbers that ends "A month earlier was 03/07/2016."."""
     start, end = sentence
-    named = _occurrences(answer, texts, *sentence) or _values(answer, texts, sentence)
+    named = _occurrences(answer, texts, *sentence)
     if len(named) != 1 or answer[named[0].end : end].strip(" .!*\"')\n"):
         return False
     is_value = any(map(str.isdigit, answer[named[0].start : named[0].end]))
@@ -308,15 +303,13 @@ _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one."""
     words = list(words_from(answer, start, end))
-    own = _written(words, {letter: list(text.core) for letter, text in texts.items()}, str)
-    stated = [occurrence for occurrence in own if _is_stated(answer, occurrence)]
+    written = _written(words, {letter: text.core for letter, text in texts.items()}, str)
+    stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
     stated = stated or _inflected(answer, words, texts)
     return [
-        occurrence
-        for occurrence in stated
-        if not any(
-            occurrence.is_within(other) and not other.is_within(occurrence) for other in stated
-        )
+        own
+        for own in stated
+        if not any(own.is_within(other) and not other.is_within(own) for other in stated)
     ]
 
 

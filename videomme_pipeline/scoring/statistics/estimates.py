@@ -91,16 +91,13 @@ class SignFlip(NamedTuple):
     exact: bool
 
 
-def clustered_mean(
-    values: ArrayLike, clusters: Sequence[Hashable], confidence: float = CONFIDENCE
-) -> Estimate:
+def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> Estimate:
     """The mean of `values` with CR1 standard error and t interval (clusters - 1 degrees).
 
     Raises:
         ValueError: if there are no values, or not one cluster per value.
     """
-    sums, counts = _cluster_sums(values, clusters)
-    return _estimate(sums, counts, confidence)
+    return _estimate(*_cluster_sums(values, clusters))
 
 
 def balanced_weights(labels: Sequence[Hashable]) -> list[float]:
@@ -136,7 +133,7 @@ def paired_difference(
     if first.shape != second.shape:
         raise ValueError(f"{first.size} values against {second.size}: they cannot be paired")
     sums, counts = _cluster_sums(first - second, clusters)
-    estimate = _estimate(sums, counts, CONFIDENCE)
+    estimate = _estimate(sums, counts)
     t_statistic = p_value_t = None
     if estimate.standard_error:
         t_statistic = estimate.mean / estimate.standard_error
@@ -206,7 +203,7 @@ def adjusted_p_values(p_values: Sequence[float]) -> NDArray[np.float64]:
     return adjusted
 
 
-def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson(successes: float, trials: int) -> tuple[float, float]:
     """The Wilson score interval of a proportion, which treats trials as independent.
 
     `successes` may be a fraction: the sum of the shares of repeats that succeeded.
@@ -216,7 +213,7 @@ def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tup
     """
     if trials < 1:
         raise ValueError("no trials: the proportion is undefined")
-    z_squared = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
+    z_squared = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) ** 2
     center, total = successes + z_squared / 2, trials + z_squared
     half = sqrt(z_squared * (successes * (trials - successes) / trials + z_squared / 4))
     low = 0.0 if successes == 0 else (center - half) / total
@@ -271,9 +268,7 @@ def _cluster_sums(
     return sums.astype(np.float64), counts.astype(np.float64)
 
 
-def _estimate(
-    sums: NDArray[np.float64], counts: NDArray[np.float64], confidence: float
-) -> Estimate:
+def _estimate(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimate:
     total, clusters = float(counts.sum()), sums.size
     mean = float(sums.sum()) / total
     standard_error = low = high = None
@@ -281,7 +276,7 @@ def _estimate(
         residuals = sums - mean * counts
         squares = float(residuals @ residuals)
         standard_error = sqrt(squares * clusters / (clusters - 1)) / total
-        half = float(scipy.special.stdtrit(clusters - 1, 0.5 + confidence / 2)) * standard_error
+        half = float(scipy.special.stdtrit(clusters - 1, 0.5 + CONFIDENCE / 2)) * standard_error
         low, high = mean - half, mean + half
     return Estimate(
         mean=mean,
@@ -310,10 +305,10 @@ def _limited(
 
 
 def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
-    """P(|sum of ±sizes| ≥ observed) over all sign patterns, from the characteristic function.
+    """P(|sum of ±sizes| ≥ observed) over all sign patterns.
 
-    The characteristic function of ±size is cos(size × t). The product over all sizes, sampled at
-    more points than there are sums, is inverted with one Fourier transform.
+    The characteristic function of ±size is cos(size × t). One Fourier transform inverts the product
+    over all sizes, sampled at more points than there are sums.
     """
     points = 2 * int(sizes.sum()) + 1
     frequencies = np.arange(points // 2 + 1)

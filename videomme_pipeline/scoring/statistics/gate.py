@@ -136,7 +136,12 @@ def decide(  # noqa: PLR0913 - the options of a gate
     baseline = [row for row in baseline if row.question_id in asked]
     candidate = [row for row in candidate if row.question_id in asked]
     comparison = compare(baseline, candidate)
-    _check_facets(comparison, facets)
+    tested = list(dict.fromkeys(marginal.column for marginal in comparison.marginals))
+    unknown = [facet for facet in facets if facet not in tested]
+    if unknown:
+        raise ScoringError(
+            f"no facet `{unknown[0]}` is compared; choose among {', '.join(tested) or 'none'}"
+        )
     _require_answers(comparison, len(asked), max_failed)
     detectable = detectable_difference(baseline, candidate)
     name, paired, scale = "accuracy", comparison.accuracy, 100
@@ -236,13 +241,4 @@ def _require_answers(comparison: Comparison, asked: int, max_failed: float) -> N
             f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
             f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
             "again, or raise --max-failed"
-        )
-
-
-def _check_facets(comparison: Comparison, facets: Collection[str]) -> None:
-    tested = list(dict.fromkeys(marginal.column for marginal in comparison.marginals))
-    unknown = [facet for facet in facets if facet not in tested]
-    if unknown:
-        raise ScoringError(
-            f"no facet `{unknown[0]}` is compared; choose among {', '.join(tested) or 'none'}"
         )
