@@ -135,11 +135,6 @@ class Run:
     def is_evaluation(self) -> bool:
         return self.specification is not None
 
-    @property
-    def expected(self) -> int | None:
-        """The number of questions that the run should have, or None if it is not known."""
-        return len(self.questions) if self.is_evaluation else self.benchmark.size.questions
-
     @cached_property
     def answered(self) -> list[Answer | ScoredQuestion]:
         """The answers of requests that did not fail."""

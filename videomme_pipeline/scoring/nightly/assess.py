@@ -225,7 +225,7 @@ def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
         NightlyCheck.GROUP_SCORE: (compared.group_score, 1),
     }
     paired, points = differences.get(check, (None, 1))
-    estimate = paired and paired.difference
+    estimate = paired.difference if paired else None
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
     return (
