@@ -54,8 +54,6 @@ class WrittenLetter:
     def several(self) -> bool:
         """True if another letter is next to it: "A or B"."""
         before = words_of.ANOTHER_BEFORE.search(self.clause[-_NEAR:])
-        if self.letter.lower() in self.words and words_of.AFFIRMED.match(self.tail):
-            before = None  # "Between A and B, B is better"
         after = words_of.ANOTHER_AFTER.match(self.tail)
         others = [match[match.lastindex or 0] for match in (before, after) if match]
         return any(other.upper() != self.letter for other in others)
