@@ -111,13 +111,9 @@ LABEL_END = re.compile(
 """The text after a letter that labels what follows. "D = ST" is an equation."""
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
-_DECLARED_SET = re.compile(
+DECLARED_SET = re.compile(
     r"""(?:nswers?|答案)[^\w\n]{0,4}(?:is|are|[为是])?[^\w\n]{0,4}
     (?=[A-N]{2,7}(?![A-Za-z]))A?B?C?D?E?F?G?(?![A-Za-z])""",
     re.VERBOSE,
 )
-
-
-def declared_sets(text: str) -> list[int]:
-    """The ends of the declared answers that are several letters: "The answer is BD"."""
-    return [match.end() for match in _DECLARED_SET.finditer(text)]
+"""A declared answer that is several letters: "The answer is BD"."""

@@ -319,8 +319,9 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         return Reading(None, "several_letters", (repeated[0].start, last.end))
     if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
-    for several in words_of.declared_sets(text):
-        if not any(later.role is Role.DECLARED for later in candidates if later.start > several):
+    declared = [candidate.start for candidate in candidates if candidate.role is Role.DECLARED]
+    for several in words_of.DECLARED_SET.finditer(text):
+        if max(declared, default=0) <= several.end():
             return Reading(None, "several_letters")
     corrections = list(words_of.CORRECTION.finditer(text, first.end))
     if corrections and (after := _stated_after(candidates, corrections[-1].end())):
@@ -359,8 +360,9 @@ def _strongest(
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
     if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
+    is_cut_off = text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
     if len({peer.letter for peer in peers if not peer.several}) > 1 and (
-        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
+        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
     ):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
@@ -381,10 +383,6 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 _COUNTED = re.compile(rf"(?<![{words_of.WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{words_of.WORD_LETTER}])")
 _MIN_COPIES = 4
 _MIN_FINISHED = 3
-
-
-def _is_cut_off_text(text: str) -> bool:
-    return text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
 
 
 def _loop_start(text: str) -> int:

@@ -129,8 +129,9 @@ def _role_by_words(written: WrittenLetter) -> Role:
     words = written.words
     if not words:
         return _role_at_start(written)
-    if _follows_introduction(written):
-        return Role.ALONE
+    is_introduced = words[-1] in (",", ";") and len("".join(words[-2:-1])) > 1
+    if is_introduced and written.is_statement and not written.several:
+        return Role.ALONE  # "Based on the frames, C."
     reached = len(words)
     while reached > 0 and _may_be_between(words[reached - 1]):
         reached -= 1
@@ -151,13 +152,6 @@ def _role_at_start(written: WrittenLetter) -> Role:
         return Role.ALONE
     is_label = written.enclosed or written.has_text or words_of.LABEL_END.match(written.tail)
     return Role.LABEL if is_label else Role.MENTION
-
-
-def _follows_introduction(written: WrittenLetter) -> bool:
-    """True for "Based on the frames, C."."""
-    *before, last = written.words
-    is_introduction = bool(before) and last in (",", ";") and len(before[-1]) > 1
-    return is_introduction and written.is_statement and not written.several
 
 
 def _role_after_fillers(written: WrittenLetter) -> Role:
