@@ -102,6 +102,12 @@ QUESTION_NUMBER = _pattern("question_number")
 NEXT_QUESTION = _pattern("next_question")
 PROMPT = _pattern("prompt")
 ASSISTANT_TURN = _pattern("assistant_turn")
+PREFERRED = _pattern("preferred")
+SEEMS = _pattern("seems")
+CLAUSE_END = _pattern("clause_end")
+BASED_ON = _pattern("based_on")
+BEFORE_CLAUSE = _pattern("before_clause")
+BEFORE_VALUE = _pattern("before_value")
 
 BRACKETED = re.compile(r"\((?:option )?([A-Z])\)", re.IGNORECASE)
 LABEL_END = re.compile(

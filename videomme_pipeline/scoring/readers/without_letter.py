@@ -79,7 +79,7 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     statement = set_markup_aside(answer).rstrip()
     statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
-    statement = _SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
+    statement = words_of.SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
     start = _declared_end(answer)
     is_short = len(_sentences(statement, start)) <= (2 if start else 1)
     stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
@@ -188,7 +188,7 @@ def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
     if not any(map(str.isdigit, answer[option.start : option.end])):
         return False
     return any(
-        word.text[-1].isdigit() and _BEFORE_VALUE.search(answer[option.end : word.start])
+        word.text[-1].isdigit() and words_of.BEFORE_VALUE.search(answer[option.end : word.start])
         for word in words_from(answer, option.end, end)
     )
 
@@ -238,7 +238,7 @@ def _read_last_sentence(
     is_only = len({occurrence.letter for occurrence in named}) == 1
     begins = is_only and _begins_with_clause(answer, texts, named[0], sentences[0][0])
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
-    is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
+    is_stated = any(words_of.CLAUSE_END.match(answer, end) for end in ends)
     stated = sentences[0] if begins else last
     return _read_statement(answer, texts, stated) if begins or (is_only and is_stated) else None
 
@@ -251,7 +251,7 @@ def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> li
         _Occurrence(letter, *own)
         for start, end in sentences
         for letter, text in texts.items()
-        if (own := text.match(answer, start)) and _PREFERRED.match(answer, own[1], end)
+        if (own := text.match(answer, start)) and words_of.PREFERRED.match(answer, own[1], end)
     ]
 
 
@@ -262,41 +262,22 @@ def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
     if len(named) != 1 or answer[named[0].end : end].strip(" .!*\"')\n"):
         return False
     is_value = any(map(str.isdigit, answer[named[0].start : named[0].end]))
-    return is_value and _BEFORE_VALUE.search(answer[start : named[0].start]) is not None
+    return is_value and words_of.BEFORE_VALUE.search(answer[start : named[0].start]) is not None
 
 
 def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, start: int) -> bool:
     """True for "In the image, point B is closer" and "Based on the image, the best match is B"."""
     if words_of.COPULAS.isdisjoint(texts[option.letter].core[1:]):
-        return _BASED_ON.fullmatch(answer, start, option.start) is not None
-    return _BEFORE_CLAUSE.fullmatch(answer, start, option.start) is not None
+        return words_of.BASED_ON.fullmatch(answer, start, option.start) is not None
+    return words_of.BEFORE_CLAUSE.fullmatch(answer, start, option.start) is not None
 
 
 # --- Texts and values of options in a statement
 
-_PREFERRED = re.compile(
-    r"""(?ix)\s(?:(?:more|most)\s(?!likely)\w+ly|better|best
-      |(?:is|seems|appears)\s(?:to\sbe\s)?(?:clearly\s)?(?:the\s)?(?:better|best|correct|right
-        |(?:more|most)\s(?:accurate|appropriate|consistent|plausible|similar|suitable))
-    )\b(?![^.]*\b(?:but|although)\b)"""
-)
-_CLAUSE_END = re.compile(
-    r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
-)
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
-_SEEMS = re.compile(r"\b(?:appears|seems|looks)(?:\sto\sbe)?\b")
-_BASED_ON = re.compile(r"\s*(?:based\son|according\sto)\b[^.!?\n]*\b(?:is|be)\s", re.IGNORECASE)
-_BEFORE_CLAUSE = re.compile(
-    r"\s*(?:(?:in|on|from|based\son)\s[^,.]*,\s|it\sis\s+that\s)?(?:\w+\s)?", re.IGNORECASE
-)
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
-_BEFORE_VALUE = re.compile(
-    r"(?i)(?:^|^\s*(?:based\son|according\sto)\b[^,]*,"
-    r"|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
-    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
-)
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -326,7 +307,9 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
     }
     written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
     several = len({occurrence.letter for occurrence in written}) > 1
-    return [option for option in written if several or _CLAUSE_END.match(answer, option.end)]
+    return [
+        option for option in written if several or words_of.CLAUSE_END.match(answer, option.end)
+    ]
 
 
 def _written(
@@ -363,7 +346,9 @@ def _values(
         if (number := _value([word.text])) in values
     ]
     stated = [
-        value for value in written if _BEFORE_VALUE.search(answer[words[0].start : value.start])
+        value
+        for value in written
+        if words_of.BEFORE_VALUE.search(answer[words[0].start : value.start])
     ]
     if concludes:
         return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
