@@ -52,7 +52,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     noun = None if options else words_of.IN_PICTURE.match(text)
     begin = noun.end() if noun else 0
     reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
-    if reading.rule == _ERROR_TEXT:
+    if reading.rule == _ERROR_TEXT:  # unless the text is that of an option
         return read_repeated_option(text, texts) or reading
     if reading.rule not in _WEAK_RULES:
         return reading
@@ -67,8 +67,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     repeated = read_repeated_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    end = marked[1] if marked else len(answer)
-    contained = read_contained_option(answer[:end], texts) if value is None else None
+    contained = read_contained_option(answer, texts) if value is None else None
     refused = words_of.REFUSAL.search(answer)
     return contained or (Reading(None, "refusal", refused.span()) if refused else NO_LETTER)
 
@@ -262,10 +261,8 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
 
     Numbers that may be those of steps need declared answers with different letters.
     """
-    if sum(candidate.role >= Role.CHOSEN for candidate in candidates) < 2:
-        return False
     numbers = list(words_of.QUESTION_NUMBER.finditer(text))
-    if len(numbers) < 2 or candidates[0].start < numbers[0].start():
+    if not numbers or candidates[0].start < numbers[0].start():
         return False
     starts = [number.start() for number in numbers]
     answers: dict[str, str] = {}
