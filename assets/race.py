@@ -172,7 +172,7 @@ def run_race(
             max_failed=request.max_failed,
             levels=look.levels,
         )
-        stop = stop_after(gate.checks[0], request.margin, plan.detectable, plan.looks[number:])
+        stop = stop_after(gate.checks[0], plan.looks[number:])
         last = RaceLook(look=look, gate=replace(gate, detectable=plan.detectable), stop=stop)
         recorded.append(_recorded(plan, last))
         write_race(project.store, recorded)

@@ -21,20 +21,13 @@ from numpy.typing import NDArray
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.gate import Verdict, check_difference
 from videomme_pipeline.scoring.statistics.power import LEVEL
-from videomme_pipeline.scoring.statistics.race import (
-    Look,
-    Stop,
-    detectable_in_race,
-    plan_looks,
-    stop_after,
-)
+from videomme_pipeline.scoring.statistics.race import Look, plan_looks, stop_after
 
 VIDEOS, PER_VIDEO = 900, 3
 ACCURACY = 0.65
 REPEAT_NOISE, MODEL_NOISE = 0.045, 0.11
 """Noise between two runs of one model (about 7.5% of the answers flip) and of similar models."""
 MARGIN = 2.0
-DETECTABLE = detectable_in_race(VIDEOS * PER_VIDEO, plan_looks(VIDEOS))
 
 Answers = NDArray[np.bool_]
 
@@ -72,27 +65,21 @@ def threshold(noise: float, accuracy: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict of a race, why it stopped, and after which share of the videos."""
+    """The verdict of a race, and after which share of the videos it stopped."""
 
     verdict: Verdict
-    stop: Stop
     share: float
 
 
-def race(
-    baseline: Answers, candidate: Answers, looks: tuple[Look, ...], margin: float, *, futility: bool
-) -> Result:
-    """One race. Without `futility`, it goes on although no verdict can be expected."""
-    stop = None
+def race(baseline: Answers, candidate: Answers, looks: tuple[Look, ...], margin: float) -> Result:
     for number, look in enumerate(looks):
         clusters = np.repeat(np.arange(look.videos), PER_VIDEO).tolist()
         a, b = baseline[: look.videos].ravel(), candidate[: look.videos].ravel()
         check = check_difference(
             "accuracy", paired_difference(b, a, clusters), margin, levels=look.levels
         )
-        stop = stop_after(check, margin, DETECTABLE, looks[number:])
-        if stop is not None and (futility or stop is not Stop.FUTILE):
-            return Result(check.verdict, stop, look.share)
+        if stop_after(check, looks[number:]):
+            return Result(check.verdict, look.share)
     raise AssertionError("the last look stops every race")
 
 
@@ -105,7 +92,7 @@ def false_verdicts(races: int) -> dict[str, float]:
     for _ in range(races):
         baseline, candidate = simulate(chance, REPEAT_NOISE)
         flips.append(float(np.mean(baseline != candidate)))
-        result = race(baseline, candidate, looks, 0.0, futility=False)
+        result = race(baseline, candidate, looks, 0.0)
         if result.verdict is not Verdict.UNDECIDED:
             counts[result.share] += 1
     shares = np.cumsum([counts[look.share] for look in looks]) / races
@@ -121,7 +108,7 @@ def time_to_verdict(points: float, races: int) -> dict[str, float]:
     for _ in range(races):
         baseline, candidate = simulate(chance, MODEL_NOISE, points / 100)
         discordances.append(float(np.mean(baseline != candidate)))
-        results.append(race(baseline, candidate, looks, MARGIN, futility=True))
+        results.append(race(baseline, candidate, looks, MARGIN))
     return {
         "discordance": float(np.mean(discordances)),
         "median share": float(np.median([result.share for result in results])),
@@ -129,7 +116,6 @@ def time_to_verdict(points: float, races: int) -> dict[str, float]:
             str(verdict): sum(result.verdict is verdict for result in results) / races
             for verdict in Verdict
         },
-        "futile": sum(result.stop is Stop.FUTILE for result in results) / races,
     }
 
 
@@ -149,7 +135,7 @@ def agreement(races: int) -> dict[str, float]:
         assert whole.t_statistic is not None
         if 1.7 <= abs(whole.t_statistic) <= 2.4:
             continue
-        result = race(*pair, looks, MARGIN, futility=True)
+        result = race(*pair, looks, MARGIN)
         expected = np.sign(whole.t_statistic) * (whole.p_value <= LEVEL)
         sign = {Verdict.BETTER: 1, Verdict.WORSE: -1}.get(result.verdict, 0)
         same.append(bool(sign == expected))

@@ -20,8 +20,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send, ui_address
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
 from videomme_pipeline.reports.markdown import in_markdown
-from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding
-from videomme_pipeline.scoring.nightly.findings import write_findings
+from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
 from videomme_pipeline.scoring.scored_question import Outcome

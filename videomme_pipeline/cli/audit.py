@@ -49,7 +49,6 @@ def audit(
     announce("Checking…")
     from videomme_pipeline.errors import Finding, Status
     from videomme_pipeline.reports.findings import WORST_FIRST, audit_page, show_audit
-    from videomme_pipeline.reports.published import published_cells
     from videomme_pipeline.scoring.findings.checks import audit as findings_of
     from videomme_pipeline.scoring.findings.run import Runs
     from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
@@ -76,7 +75,6 @@ def audit(
     all_runs = Runs(
         runs=audited,
         blind=audited_run(blind, store, options) if blind else None,
-        published=published_cells(audited[0].benchmark.name),
     )
     findings += [row for row in findings_of(all_runs) if row.status is not Status.OK]
     findings.sort(key=lambda row: (runs.index(row.run), WORST_FIRST.index(row.status)))

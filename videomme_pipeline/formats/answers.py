@@ -120,7 +120,6 @@ def answers_of(
         failures={key: text for key, (_, row) in firsts.items() if (text := failure(row))},
         copies=copied.total(),
         contradictions=len(contradicted),
-        hashes=len({str(row["doc_hash"]) for _, row in rows if row.get("doc_hash")}),
     )
     return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes), stored=stored)
 

@@ -19,7 +19,7 @@ _ERRORS = ("error", "error_code", "error_info")
 _STATES = ("is_success", "success", "status", *_ENDS)
 _NO_ERROR = {"", "0", "[]", "{}", "false", "nan", "none", "null"}
 _FAILED = {"0", "abort", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
-COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ERRORS, *_STATES, "doc_hash")
+COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ERRORS, *_STATES)
 """The names of these columns."""
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.careful import read_careful
-from videomme_pipeline.scoring.score import outcome_of
+from videomme_pipeline.scoring.score import with_letter
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 TEMPLATE = resources.files(__package__).joinpath("judge_prompt.txt").read_text("utf-8")
@@ -111,10 +112,10 @@ class Judgment:
     `error` is set and `output` is None. The cost is in US dollars, None if unknown.
     """
 
-    letter: Letter | None
-    output: str | None
-    error: str | None
-    cost_dollars: float | None
+    letter: Letter | None = None
+    output: str | None = None
+    error: str | None = None
+    cost_dollars: float | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -183,9 +184,8 @@ def ask_judge(
     replies: dict[str, Response] = {}
     reason = "never asked"
     with Journal(journal, flushes_every_commit=spec.costs_money) as opened:
-        responses = ask(spec, list(dict(requests).values()), opened, plan)
         try:
-            for response in responses:
+            for response in ask(spec, list(dict(requests).values()), opened, plan):
                 replies[response.request_fingerprint] = response
         except VideoMMEError as error:
             reason = f"not asked: {error}"
@@ -208,20 +208,17 @@ def judge_requests(
     Equal responses to one question have the same fingerprint.
     """
     plan = RequestPlan(evaluation="", generation=judge.generation)  # fingerprints do not contain it
-    requests = [
-        VideoRequests(
+    requests = []
+    for question, response in pairs:
+        request = VideoRequests(
             video_id=question.video_id,
             questions=[(question, _prompt(question, response))],
             frame_digests=(),
             load_frames=lambda: NO_FRAMES,
         )
-        for question, response in pairs
-    ]
-    return [
-        (planned.fingerprint, request)
-        for request in requests
-        for planned in planned_requests(request, judge.model.identity, plan)
-    ]
+        (planned,) = planned_requests(request, judge.model.identity, plan)
+        requests.append((planned.fingerprint, request))
+    return requests
 
 
 def judge_rows(
@@ -242,11 +239,10 @@ def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[di
     line needs `options` for the judge, and should have `question`.
     """
     lines = [dict(row) for row in rows]
-    judgments = iter(
-        ask([(_question_of(row), row["response"]) for row in lines if _is_for_judge(row)])
-    )
-    for row in lines:
-        if _is_for_judge(row):
+    asked = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in lines]
+    judgments = iter(ask([(_question_of(row), row["response"]) for row in compress(lines, asked)]))
+    for row, is_asked in zip(lines, asked, strict=True):
+        if is_asked:
             judgment = next(judgments)
             if judgment.letter:
                 row |= {"letter": judgment.letter.value, "rule": RULE, "span": None}
@@ -258,11 +254,7 @@ def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[di
 
 def without_judge(row: ScoredQuestion) -> ScoredQuestion:
     """`row` without the letter of the judge."""
-    if row.rule != RULE:
-        return row
-    return replace(
-        row, extracted_answer=None, rule="no_letter", outcome=Outcome.UNREADABLE, is_correct=False
-    )
+    return row if row.rule != RULE else with_letter(row, None, "no_letter")
 
 
 def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
@@ -288,33 +280,18 @@ def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
 
 
 def _judged(row: ScoredQuestion, judgment: Judgment) -> ScoredQuestion:
-    if judgment.letter is None:
-        return replace(row, **judgment.columns)
-    outcome = outcome_of(row.answer, judgment.letter)
-    return replace(
-        row,
-        **judgment.columns,
-        extracted_answer=judgment.letter,
-        rule=RULE,
-        outcome=outcome,
-        is_correct=outcome is Outcome.CORRECT,
-        span_start=None,
-        span_end=None,
-    )
+    row = replace(row, **judgment.columns)
+    return row if judgment.letter is None else with_letter(row, judgment.letter, RULE)
 
 
 def _judgment(response: Response | None, letters: Sequence[Letter], reason: str) -> Judgment:
     if response is None:
-        return Judgment(letter=None, output=None, error=reason, cost_dollars=None)
+        return Judgment(error=reason)
     output, cost = response.raw_output, response.served.cost_dollars
     if output is None:
-        return Judgment(letter=None, output=None, error=response.error, cost_dollars=cost)
+        return Judgment(error=response.error, cost_dollars=cost)
     letter = read_careful(output, letters, ()).letter
-    return Judgment(letter=letter, output=output, error=None, cost_dollars=cost)
-
-
-def _is_for_judge(row: Mapping[str, Any]) -> bool:
-    return row.get("rule") in ASKED_ABOUT and bool(row.get("options"))
+    return Judgment(letter=letter, output=output, cost_dollars=cost)
 
 
 def _prompt(question: Question, response: str) -> Prompt:

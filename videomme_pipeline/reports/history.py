@@ -11,7 +11,7 @@ from videomme_pipeline.reports.comparisons import overall_difference
 from videomme_pipeline.reports.document import Json, shorten
 from videomme_pipeline.reports.numbers import answer_cells, interval
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.nightly.findings import read_findings
+from videomme_pipeline.scoring.nightly.assess import read_findings
 from videomme_pipeline.scoring.nightly.policy import NightlyCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns

@@ -34,7 +34,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
             reader, response.raw_output, letters=question.letters, options=question.options
         )
     outcome = Outcome.FAILED if reading is None else outcome_of(question.answer, reading.letter)
-    span = reading.span if reading is not None else None
+    start, end = (reading and reading.span) or (None, None)
     return ScoredQuestion(
         benchmark=question.benchmark,
         evaluation=response.evaluation,
@@ -46,10 +46,10 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         facets=question.facets,
         answer=question.answer,
         raw_output=response.raw_output,
-        extracted_answer=reading.letter if reading is not None else None,
-        rule=reading.rule if reading is not None else None,
-        span_start=span[0] if span is not None else None,
-        span_end=span[1] if span is not None else None,
+        extracted_answer=reading.letter if reading else None,
+        rule=reading.rule if reading else None,
+        span_start=start,
+        span_end=end,
         outcome=outcome,
         is_correct=outcome is Outcome.CORRECT,
         error=response.error,
@@ -68,19 +68,24 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
     )
 
 
-def failed(row: ScoredQuestion, error: str) -> ScoredQuestion:
-    """`row` without its response, which is the text of an error."""
+def with_letter(row: ScoredQuestion, letter: Letter | None, rule: str | None) -> ScoredQuestion:
+    """`row` with another reading of its answer."""
+    outcome = outcome_of(row.answer, letter)
     return replace(
         row,
-        raw_output=None,
-        extracted_answer=None,
-        rule=None,
+        extracted_answer=letter,
+        rule=rule,
         span_start=None,
         span_end=None,
-        outcome=Outcome.FAILED,
-        is_correct=False,
-        error=error,
+        outcome=outcome,
+        is_correct=outcome is Outcome.CORRECT,
     )
+
+
+def failed(row: ScoredQuestion, error: str) -> ScoredQuestion:
+    """`row` without its response, which is the text of an error."""
+    unread = with_letter(row, None, None)
+    return replace(unread, raw_output=None, outcome=Outcome.FAILED, error=error)
 
 
 def answered(response: Response) -> bool:

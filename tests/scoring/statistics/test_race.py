@@ -112,7 +112,7 @@ def test_a_clear_difference_is_decided_at_an_early_look(change: float, verdict: 
         "accuracy", paired_difference(b, a, clusters), 2, levels=looks[0].levels
     )
     assert check.verdict is verdict
-    assert stop_after(check, 2, None, looks) is Stop.DECIDED
+    assert stop_after(check, looks) is Stop.DECIDED
 
 
 def test_a_look_needs_stronger_evidence_than_a_gate() -> None:
@@ -123,29 +123,17 @@ def test_a_look_needs_stronger_evidence_than_a_gate() -> None:
     assert check_difference("accuracy", paired, 2).verdict is Verdict.BETTER
     check = check_difference("accuracy", paired, 2, levels=looks[0].levels)
     assert check.verdict is Verdict.UNDECIDED
-    assert stop_after(check, 2, None, looks) is None
+    assert stop_after(check, looks) is None
 
 
-def test_a_race_stops_when_no_verdict_can_be_expected() -> None:
+def test_an_undecided_race_ends_with_all_videos() -> None:
     looks = plan_looks(30)
     gains = np.tile([1.0, 0.0, 0.0, 0.0], 8)[: looks[-2].videos]
     losses = np.tile([0.0, 1.0, 0.0, 0.0], 8)[: looks[-2].videos]
     paired = paired_difference(gains, losses, list(range(len(gains))))
     check = check_difference("accuracy", paired, 2, levels=looks[-2].levels)
-    assert stop_after(check, 2, None, looks[-2:]) is Stop.FUTILE
-    assert stop_after(check, 60, None, looks[-2:]) is None
-    assert stop_after(check, 2, None, looks[-1:]) is Stop.ALL_VIDEOS
-
-
-def test_a_race_does_not_stop_before_it_can_find_what_it_promised() -> None:
-    looks = plan_looks(30)
-    first = looks[0].videos
-    paired = paired_difference(np.eye(first)[0], np.eye(first)[1], list(range(first)))
-    check = check_difference("accuracy", paired, 2, levels=looks[0].levels)
-    detectable = detectable_in_race(30, looks)
-    assert detectable is not None
-    assert stop_after(check, 2, None, looks) is Stop.FUTILE
-    assert stop_after(check, 2, detectable, looks) is None
+    assert stop_after(check, looks[-2:]) is None
+    assert stop_after(check, looks[-1:]) is Stop.ALL_VIDEOS
 
 
 def test_equal_answers_need_more_videos_for_equivalence_at_an_early_look() -> None:
@@ -155,7 +143,7 @@ def test_equal_answers_need_more_videos_for_equivalence_at_an_early_look() -> No
     assert check_difference("accuracy", paired, 4).verdict is Verdict.EQUIVALENT
     check = check_difference("accuracy", paired, 4, levels=early.levels)
     assert check.verdict is Verdict.UNDECIDED
-    assert stop_after(replace(check, standard_error=0.0), 4, None, plan_looks(900)) is None
+    assert stop_after(check, plan_looks(900)) is None
 
 
 def test_few_videos_can_detect_nothing_or_only_large_differences() -> None:

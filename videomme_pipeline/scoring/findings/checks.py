@@ -12,7 +12,6 @@ Check = Callable[[Run, Runs], Iterator[Finding] | Finding | None]
 FILE_CHECKS: Sequence[Check] = (
     run_checks.duplicated_ids,
     run_checks.missing_questions,
-    run_checks.shards,
     run_checks.left_out,
 )
 """The checks of results files."""
@@ -37,7 +36,6 @@ TEXT_CHECKS: Sequence[Check] = (
     run_checks.refusals,
     run_checks.truncation,
     run_checks.subtitles_in_prompts,
-    run_checks.published_cell,
     run_checks.same_as_blind,
 )
 """The checks that read the texts of answers, or compare scores."""

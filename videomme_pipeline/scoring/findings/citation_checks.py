@@ -85,46 +85,37 @@ def _keys(run: Run) -> str:
 
 def frames(run: Run, _runs: Runs) -> Finding | None:
     """Check that every request had the planned number of frames."""
-    answered = run.answered
-    videos = [(row, run.video_of(row)) for row in answered]
-    if not any(row.num_frames or (video and video.planned_frames) for row, video in videos):
+    videos = [(row, run.video_of(row)) for row in run.answered]
+    plans = [(row, video.planned_frames if video else None) for row, video in videos]
+    if not any(row.num_frames or plan for row, plan in plans):
         return None
-    stored = [
-        (row, video.planned_frames)
-        for row, video in videos
-        if video is not None and video.planned_frames is not None
-    ]
     if run.takes_frames_itself:
         return _took_planned_frames(run)
     other = [
         f"{row.question_id} ({row.num_frames} of {plan})"
-        for row, plan in stored
-        if row.num_frames != plan
+        for row, plan in plans
+        if plan not in (None, row.num_frames)
     ]
     if other:
         return Finding(
             Status.ERROR,
-            f"{len(other):,} of {len(answered):,} requests did not have the planned number "
+            f"{len(other):,} of {len(plans):,} requests did not have the planned number "
             f"of frames: {listed(other)}",
             "look for damaged videos (videomme doctor), replace them, and " + run.run_again,
         )
-    if len(stored) < len(answered):
+    if unknown := sum(plan is None for _, plan in plans):
         return Finding(
             Status.UNKNOWN,
-            f"the planned number of frames of {len(answered) - len(stored):,} of "
-            f"{len(answered):,} requests is not stored",
+            f"the planned number of frames of {unknown:,} of {len(plans):,} requests is not stored",
             run.run_again,
         )
-    numbers = sorted({row.num_frames for row in answered})
+    numbers = sorted({row.num_frames for row, _ in plans})
     span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
-    return Finding(Status.OK, f"{len(answered):,} requests had the planned {span} frames")
+    return Finding(Status.OK, f"{len(plans):,} requests had the planned {span} frames")
 
 
 def _took_planned_frames(run: Run) -> Finding:
-    """Check that prompt tokens count the frames that the endpoint took from the videos itself.
-
-    `prompt_tokens` compares the numbers of frames.
-    """
+    """Check that prompt tokens count the frames. `prompt_tokens` compares their numbers."""
     answered = run.answered
     uncounted = sum(run.seen_frames(row) is None for row in answered)
     if uncounted:
@@ -212,7 +203,6 @@ def warnings(run: Run, _runs: Runs) -> Finding:
 
 
 def _min_tokens(video: EvaluatedVideo) -> int:
-    """The smallest plausible number of prompt tokens of a request about `video`."""
     if video.frame_tokens is None:
         return video.planned_frames or 0
     return round(MIN_TOKEN_SHARE * video.frame_tokens)
@@ -230,27 +220,20 @@ def subtitles(run: Run, _runs: Runs) -> Finding | None:
     counted = f"{count:,} of {videos:,} videos have subtitles"
     is_complete = videos == size.videos and declared is not None
     if count == 0 or (is_complete and count != declared):
-        expected = "" if declared is None else f", but the benchmark has {declared:,}"
         return Finding(
             Status.ERROR,
-            counted + (expected if is_complete else ""),
+            counted + (f", but the benchmark has {declared:,}" if is_complete else ""),
             "fetch the subtitles of all videos (docs/data.md has the layouts), and "
             + run.run_again,
         )
     if is_complete:
         return Finding(Status.OK, f"{counted}, as declared")
-    reason = (
-        "the benchmark does not declare how many"
-        if declared is None
-        else f"the benchmark declares {declared:,} of {size.videos or 0:,}, but not which"
-    )
-    return Finding(
-        Status.UNKNOWN,
-        f"{counted}; {reason}",
-        "name the number beside the score"
-        if declared is not None
-        else "declare `videos_with_subtitles` in its `size`",
-    )
+    reason = "the benchmark does not declare how many"
+    advice = "declare `videos_with_subtitles` in its `size`"
+    if declared is not None:
+        reason = f"the benchmark declares {declared:,} of {size.videos or 0:,}, but not which"
+        advice = "name the number beside the score"
+    return Finding(Status.UNKNOWN, f"{counted}; {reason}", advice)
 
 
 def media(run: Run, _runs: Runs) -> Finding:

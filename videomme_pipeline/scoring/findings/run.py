@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -96,8 +95,7 @@ class StoredFacts:
     `letters` are the letters that the file states, `prompts` the texts of the prompts, and
     `failures` the failures that it states and the texts of errors. `copies` counts answers that are
     copies of another one, `contradictions` the questions with different answers that are not
-    numbered. `hashes` counts the different hashes of documents, 0 if there are none. `left_out` are
-    remarks about rows and files that were left out.
+    numbered. `left_out` are remarks about rows and files that were left out.
     """
 
     letters: Mapping[Key, Letter] = field(default_factory=dict)
@@ -105,7 +103,6 @@ class StoredFacts:
     failures: Mapping[Key, str] = field(default_factory=dict)
     copies: int = 0
     contradictions: int = 0
-    hashes: int = 0
     left_out: tuple[str, ...] = ()
 
 
@@ -137,11 +134,6 @@ class Run:
     @property
     def is_evaluation(self) -> bool:
         return self.specification is not None
-
-    @property
-    def expected(self) -> int | None:
-        """The number of questions that the run should have, or None if it is not known."""
-        return len(self.questions) if self.is_evaluation else self.benchmark.size.questions
 
     @cached_property
     def answered(self) -> list[Answer | ScoredQuestion]:
@@ -216,20 +208,12 @@ class Run:
         return f"run it again (videomme run {self.name})"
 
 
-class PublishedCell(NamedTuple):
-    """Published accuracies in percent by the value of the first facet; `overall` is the total."""
-
-    name: str
-    accuracies: Mapping[str, float]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """Runs on one benchmark. `blind` is a run of the same model without frames."""
 
     runs: Sequence[Run]
     blind: Run | None = None
-    published: Sequence[PublishedCell] = ()
 
     @cached_property
     def same(self) -> Mapping[str, Sequence[tuple[Run, Sameness]]]:

@@ -3,17 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import prod, sqrt, tau
 
 import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import Finding, Status, listed
-from videomme_pipeline.scoring.findings.letters import BIASED_P_VALUE, compare_letters
 from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_subtitles
-from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
+from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
@@ -25,6 +22,9 @@ _CANNOT = (
 _REFUSAL = re.compile(rf"\W*([A-N])[.:),\s]+(?:{_CANNOT})", re.IGNORECASE)
 _REFUSING_OPTION = re.compile(rf"\b(?:{_CANNOT})", re.IGNORECASE)
 _SUBTITLES = re.compile(r"subtitles? (?:are|is) (?:listed|shown|below)|subtitles?:\s*\S", re.I)
+_BIASED_EFFECT, _BIASED_P_VALUE = 0.3, 0.001
+"""Smallest effect size (Cohen's w, √(chi-square / n)) and largest p-value of a letter distribution
+that is reported."""
 _FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
@@ -50,7 +50,12 @@ def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
             f"{listed(copies)} has the same text in all {len(run.texts):,} responses",
             "cite only one of these scores",
         )
-    elif others and run.is_evaluation and run.answered and not _has_requests(run):
+    elif (
+        others
+        and run.is_evaluation
+        and run.answered
+        and not any(row.request_fingerprint for row in run.answered)
+    ):
         yield Finding(
             Status.UNKNOWN,
             "the fingerprints of its requests are not stored",
@@ -84,33 +89,33 @@ def duplicated_ids(run: Run, _runs: Runs) -> Iterator[Finding]:
         )
 
 
-def missing_questions(run: Run, runs: Runs) -> Iterator[Finding]:
+def missing_questions(run: Run, _runs: Runs) -> Iterator[Finding]:
     """The run does not have the questions that it should have."""
     declared = run.benchmark.size.questions
     if declared is None:
         yield _unchecked("the benchmark does not declare how many questions it has")
-    elif len(run.ids) != declared and not _is_whole(_shards_of(run, runs), declared):
+    elif len(run.ids) != declared:
         yield Finding(
             Status.ERROR,
             f"{len(run.ids):,} of {declared:,} questions of {run.benchmark.name} are in the run",
+            "if other files have the rest, name them together: their folder, or a quoted pattern",
             numbers={"questions": len(run.ids), "declared": declared},
         )
 
 
 def stored_failures(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Questions have no answer, or the text of an error in its place."""
-    empty = 0  # `answers` counts those of an evaluation
-    if not run.is_evaluation:
-        empty = sum(row.outcome is Outcome.FAILED for row in run.rows) - run.stored.contradictions
+    if run.is_evaluation:  # `answers` counts them
+        return
     texts = [*run.stored.failures.values()]
-    empty -= len(texts)
+    failed = sum(row.outcome is Outcome.FAILED for row in run.rows)
+    empty = failed - run.stored.contradictions - len(texts)
     if empty > 0 or texts:
-        examples = (
-            f": {listed([repr(text[:40]) for text in dict.fromkeys(texts)])}" if texts else ""
-        )
+        examples = listed([repr(text[:40]) for text in dict.fromkeys(texts)])
         yield Finding(
             Status.ERROR,
-            f"{empty:,} answers are empty, and {len(texts):,} are texts of failures{examples}",
+            f"{empty:,} answers are empty, and {len(texts):,} are texts of failures"
+            + (f": {examples}" if texts else ""),
             numbers={"empty": empty, "texts": len(texts), "answers": len(run.rows)},
         )
 
@@ -132,7 +137,7 @@ def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
         expected = sum(1 / len(run.questions[row.question_id].options) for row in guessed)
         # The probability of so many right ones, or more, among random guesses.
         by_chance = float(scipy.special.bdtrc(right - 1, len(guessed), expected / len(guessed)))
-        are_guesses = right == 0 or by_chance >= BIASED_P_VALUE
+        are_guesses = right == 0 or by_chance >= _BIASED_P_VALUE
         yield Finding(
             Status.ERROR if are_guesses else Status.WARNING,
             f"{len(guessed):,} stated letters do not follow from their texts by any reader; "
@@ -142,7 +147,7 @@ def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
                 if are_guesses
                 else "a judge may have read them"
             )
-            + f": {_ids(guessed)}",
+            + f": {listed([row.question_id for row in guessed])}",
             numbers={"guessed": len(guessed), "right": right, "expected_right": expected},
             chance=1.0 if right == 0 else by_chance,
         )
@@ -171,32 +176,54 @@ def refusals(run: Run, _runs: Runs) -> Iterator[Finding]:
     ]
     if refused:
         right = sum(row.is_correct for row in refused)
+        examples = listed([row.question_id for row in refused])
         yield Finding(
             Status.WARNING,
             f"{len(refused):,} answers begin with a letter and then say that the model cannot "
-            f"answer; {right:,} of them count as right: {_ids(refused)}",
+            f"answer; {right:,} of them count as right: {examples}",
             numbers={"refusals": len(refused), "right": right},
         )
 
 
 def letters(run: Run, _runs: Runs) -> Iterator[Finding]:
-    """The letters of the answers are distributed like the correct ones.
+    """The letters of the answers are distributed like the correct ones, by a chi-square test.
 
     An evaluation without frames is not checked, because a model that sees nothing has to guess.
     """
-    test = compare_letters((r.answer, r.extracted_answer) for r in run.answered if not r.repeat)
-    if test is None or (run.is_evaluation and not any(r.num_frames for r in run.answered)):
+    if run.is_evaluation and not any(row.num_frames for row in run.answered):
         return
-    if not test.is_biased:
-        yield Finding(Status.OK, test.summary)
+    # Repeats of a question are not independent.
+    rows = [row for row in run.answered if row.extracted_answer is not None and not row.repeat]
+    if not rows:
         return
-    is_constant = test.answers >= _FEW_ANSWERS and test.commonest_share >= _ONE_LETTER_SHARE
+    correct = Counter(row.answer for row in rows)
+    given = Counter(row.extracted_answer for row in rows if row.extracted_answer is not None)
+    letters = sorted(correct.keys() | given.keys())
+    # A letter that is never correct is expected in less than one answer.
+    expected = {letter: max(correct[letter], 0.5) for letter in letters}
+    chi_square = sum((given[key] - count) ** 2 / count for key, count in expected.items())
+    effect = (chi_square / len(rows)) ** 0.5
+    p_value = float(scipy.special.chdtrc(max(len(letters) - 1, 1), chi_square))
+    percent = 100 / len(rows)
+    shares = ", ".join(
+        f"{letter} {percent * given[letter]:.0f}% ({percent * correct[letter]:.0f}%)"
+        for letter in letters
+    )
+    summary = (
+        f"letters of {len(rows):,} answers (correct ones): {shares}; effect size {effect:.2f}, "
+        f"p {p_value:.2g}"
+    )
+    if p_value >= _BIASED_P_VALUE or effect < _BIASED_EFFECT:
+        yield Finding(Status.OK, summary)
+        return
+    commonest_share = max(given.values()) / len(rows)
+    is_constant = len(rows) >= _FEW_ANSWERS and commonest_share >= _ONE_LETTER_SHARE
     yield Finding(
         Status.ERROR if is_constant else Status.WARNING,
-        ("nearly all answers are one letter; " if is_constant else "") + test.summary,
+        ("nearly all answers are one letter; " if is_constant else "") + summary,
         "read some responses: the model prefers letters, or the reader misreads its answers",
-        numbers={"effect": test.effect, "commonest_share": test.commonest_share},
-        chance=test.p_value,
+        numbers={"effect": effect, "commonest_share": commonest_share},
+        chance=p_value,
     )
 
 
@@ -228,26 +255,6 @@ def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
 
 
-def shards(run: Run, runs: Runs) -> Iterator[Finding]:
-    """The run is a part of a run in several files, whose numbers of documents start again."""
-    parts = _shards_of(run, runs)
-    if len(parts) > 1 and parts[0] is run:
-        total = sum(len(part.ids) for part in parts)
-        sizes = " + ".join(f"{len(part.ids):,}" for part in parts)
-        yield Finding(
-            Status.NOTE,
-            f"{', '.join(part.name for part in parts)} have {sizes} = {total:,} different "
-            "questions and are probably one run; score them together",
-            numbers={"files": len(parts), "questions": total},
-        )
-    if run.stored.hashes == 1 and len(run.ids) > 1:
-        yield Finding(
-            Status.NOTE,
-            "all rows have the same `doc_hash`, so only the question id names a row",
-            numbers={"hashes": 1},
-        )
-
-
 def subtitles_in_prompts(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Prompts contain subtitles although the track has none, or only some contain them."""
     prompts = run.stored.prompts
@@ -262,37 +269,6 @@ def subtitles_in_prompts(run: Run, _runs: Runs) -> Iterator[Finding]:
             Status.ERROR if track.endswith("without_subtitles") else status,
             f"{count:,} of {len(prompts):,} prompts contain subtitles (track: {track})",
             numbers={"with_subtitles": count, "prompts": len(prompts)},
-        )
-
-
-def published_cell(run: Run, runs: Runs) -> Iterator[Finding]:
-    """The right answers by the first facet, and the published values that they reproduce."""
-    facet = next(iter(run.benchmark.shown_facets), None)
-    parts = {row.values[0]: row for row in breakdown(run.rows, [facet])} if facet else {}
-    if facet is None or len(parts) < 2:
-        yield _unchecked("the run has no facet whose right answers are a fingerprint")
-        return
-    shown = " + ".join(f"{row.correct:,} of {row.responses:,}" for row in parts.values())
-    yield Finding(
-        Status.NOTE,
-        f"right answers by {facet.title.lower()} ({', '.join(parts)}): {shown}",
-        numbers={value: row.correct for value, row in parts.items()},
-    )
-    parts |= {"overall": breakdown(run.rows, [])[0]}
-    for cell in runs.published:
-        shared = {value: parts[value] for value in cell.accuracies if value in parts}
-        if len(shared) < 3 or not all(
-            _reproduces(row, cell.accuracies[value]) for value, row in shared.items()
-        ):
-            continue
-        # Two such runs have the same rounded value with about this probability.
-        errors = [100 * sqrt(2) * (row.standard_error or 1) for row in shared.values()]
-        same = prod(min(1, 0.1 / (error * sqrt(tau))) for error in errors[1:])
-        yield Finding(
-            Status.NOTE,
-            f"all of these are the published values of {cell.name}",
-            numbers=dict(cell.accuracies),
-            chance=min(1.0, len(runs.published) * same),
         )
 
 
@@ -378,40 +354,7 @@ def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
     ]
 
 
-def _has_requests(run: Run) -> bool:
-    """True if the fingerprint of any request is stored."""
-    return any(row.request_fingerprint is not None for row in run.answered)
-
-
-def _ids(rows: Sequence[ScoredQuestion]) -> str:
-    return listed([row.question_id for row in rows])
-
-
-def _shards_of(run: Run, runs: Runs) -> list[Run]:
-    """The runs without common questions that make up no more than the benchmark; one is `run`."""
-    declared = run.benchmark.size.questions
-    if declared is None or len(run.ids) >= declared:
-        return [run]
-    parts: list[Run] = []
-    for other in runs.runs:
-        is_small = sum(len(part.ids) for part in (*parts, other)) <= declared
-        if is_small and all(other.ids.isdisjoint(part.ids) for part in parts):
-            parts.append(other)
-    return parts if any(part is run for part in parts) else [run]
-
-
-def _is_whole(parts: Sequence[Run], declared: int) -> bool:
-    return sum(len(part.ids) for part in parts) == declared
-
-
 def _is_refusing_option(question: Question, letter: str) -> bool:
-    """True if the option itself says that something is not possible or not there."""
     options = dict(zip(question.letters, question.options, strict=True))
     text = options.get(Letter(letter))
     return text is None or _REFUSING_OPTION.search(text) is not None
-
-
-def _reproduces(row: AccuracyRow, percent: float) -> bool:
-    """True if the accuracy, or that of the answers with a letter, is `percent` after rounding."""
-    shares = (row.accuracy, row.accuracy_of_answered)
-    return any(share is not None and abs(100 * share - percent) <= 0.0501 for share in shares)

@@ -68,59 +68,44 @@ def same_pairs(
     Answers to equal requests are left out. The requests of results files are not stored, so they
     count as different.
     """
-    table = _AnswerTable(runs, requests_are_stored)
-    for a, b in table.candidates():
-        compared = table.compare(a, b)
-        if compared.is_same:
-            yield a, b, compared
+    letters, correct, requests = _tables(runs, requests_are_stored)
+    answered = letters != _NO_ANSWER
+    for a, own in enumerate(letters[:-1]):
+        both = answered[a] & answered[a + 1 :]
+        different = ((own != letters[a + 1 :]) & both).sum(axis=1)
+        # No pair with more different letters can be the same.
+        may_be_same = both.any(axis=1) & (different <= MIN_CHANGED_SHARE * own.size)
+        for b in (a + 1 + np.flatnonzero(may_be_same)).tolist():
+            compared = answered[a] & answered[b] & (requests[a] != requests[b])
+            informative = compared & ~(correct[a] & correct[b])
+            sameness = Sameness(
+                answers=int(compared.sum()),
+                informative=int(informative.sum()),
+                different=int((informative & (own != letters[b])).sum()),
+            )
+            if sameness.is_same:
+                yield a, b, sameness
 
 
-class _AnswerTable:
-    """The letters of several evaluations: one row per evaluation, one column per answer."""
-
-    def __init__(
-        self,
-        runs: Sequence[Sequence[Answer | ScoredQuestion]],
-        requests_are_stored: Sequence[bool],
-    ) -> None:
-        keys = dict.fromkeys((row.question_id, row.repeat) for rows in runs for row in rows)
-        columns = {key: number for number, key in enumerate(keys)}
-        codes = {letter: number for number, letter in enumerate(Letter, start=1)}
-        requests: dict[str, int] = {}
-        shape = (len(runs), len(columns))
-        self._letters: NDArray[np.int8] = np.full(shape, _NO_ANSWER, np.int8)
-        self._correct: NDArray[np.bool_] = np.zeros(shape, np.bool_)
-        self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
-        for number, rows in enumerate(runs):
-            for row in rows:
-                is_stored = requests_are_stored[number]
-                request_id = row.request_fingerprint if is_stored else f"run {number}"
-                if row.outcome is Outcome.FAILED or request_id is None:
-                    continue
-                column = columns[row.question_id, row.repeat]
-                letter = row.extracted_answer
-                self._letters[number, column] = _UNREADABLE if letter is None else codes[letter]
-                self._correct[number, column] = row.outcome is Outcome.CORRECT
-                request = requests.setdefault(request_id, len(requests) + 1)
-                self._requests[number, column] = request
-
-    def candidates(self) -> Iterator[tuple[int, int]]:
-        """Yield the pairs with few different letters. No other pair can be the same."""
-        most = MIN_CHANGED_SHARE * self._letters.shape[1]
-        for a, letters in enumerate(self._letters[:-1]):
-            others = self._letters[a + 1 :]
-            both = (letters != _NO_ANSWER) & (others != _NO_ANSWER)
-            different = ((letters != others) & both).sum(axis=1)
-            for b in np.flatnonzero(both.any(axis=1) & (different <= most)):
-                yield a, a + 1 + int(b)
-
-    def compare(self, a: int, b: int) -> Sameness:
-        letters_a, letters_b = self._letters[a], self._letters[b]
-        compared = (letters_a != _NO_ANSWER) & (letters_b != _NO_ANSWER)
-        compared &= self._requests[a] != self._requests[b]
-        informative = compared & ~(self._correct[a] & self._correct[b])
-        return Sameness(
-            answers=int(compared.sum()),
-            informative=int(informative.sum()),
-            different=int((informative & (letters_a != letters_b)).sum()),
-        )
+def _tables(
+    runs: Sequence[Sequence[Answer | ScoredQuestion]], requests_are_stored: Sequence[bool]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.int32]]:
+    """Letters, right answers and requests: one row per run, one column per answer."""
+    keys = dict.fromkeys((row.question_id, row.repeat) for rows in runs for row in rows)
+    columns = {key: number for number, key in enumerate(keys)}
+    codes = {letter: number for number, letter in enumerate(Letter, start=1)}
+    numbers: dict[str, int] = {}
+    letters = np.full((len(runs), len(columns)), _NO_ANSWER, np.int8)
+    correct = np.zeros(letters.shape, np.bool_)
+    requests = np.zeros(letters.shape, np.int32)
+    for run, (rows, is_stored) in enumerate(zip(runs, requests_are_stored, strict=True)):
+        for row in rows:
+            request_id = row.request_fingerprint if is_stored else f"run {run}"
+            if row.outcome is Outcome.FAILED or request_id is None:
+                continue
+            answer = run, columns[row.question_id, row.repeat]
+            letter = row.extracted_answer
+            letters[answer] = _UNREADABLE if letter is None else codes[letter]
+            correct[answer] = row.outcome is Outcome.CORRECT
+            requests[answer] = numbers.setdefault(request_id, len(numbers) + 1)
+    return letters, correct, requests

@@ -5,17 +5,12 @@ every order of the runs of a video is equally likely (`docs/nightly-statistics.m
 
 1. The p-value of a run. Given the observations of each video without their order, the total of
    the last run is a sum of independent draws, one per video, each uniform over the observations
-   of that video. Its distribution is computed exactly. The p-values of different runs are
-   independent (conformal p-values). The evidence uses the mid p-value, because totals are whole
-   numbers and the ordinary one is too large on average.
-2. The alarm. The evidence is a sum of likelihood ratios, one for every run at which the model may
-   have changed. Each ratio bets on a lasting drop that began in this run. Runs of an unnoticed
-   drop are part of the pool of earlier runs: with r runs before the drop among the k runs of it,
-   a drop by d standard errors of one run shifts the normal score of the p-value by
-   d × r / sqrt(k × (k + 1)). If nothing changed, the distribution of the evidence does not depend
-   on the data, so the threshold gives each run the same probability of a false alarm.
-
-The functions here are pure. `history` builds their arrays from scored rows.
+   of that video. The evidence uses the mid p-value, because totals are whole numbers and the
+   ordinary one is too large on average.
+2. The alarm. The evidence is a sum of likelihood ratios, each of which bets on a lasting drop that
+   began in one of the runs. Runs of an unnoticed drop are part of the pool of earlier runs: with r
+   runs before the drop among the k runs of it, a drop by d standard errors of one run shifts the
+   normal score of the p-value by d × r / sqrt(k × (k + 1)).
 """
 
 from collections.abc import Callable, Mapping, Sequence

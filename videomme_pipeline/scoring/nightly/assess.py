@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import NamedTuple
 
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
@@ -24,8 +23,10 @@ from videomme_pipeline.scoring.nightly.policy import (
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
-from videomme_pipeline.scoring.statistics.estimates import PairedDifference, p_value_text
+from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.scoring.statistics.power import detectable_difference
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows, write_rows
 
 _NO_MEASURES = JsonMapping()
 
@@ -65,15 +66,25 @@ class Assessment:
 
     @property
     def new_findings(self) -> list[NightlyFinding]:
-        """The failed checks that did not fail in the previous run."""
         return [finding for finding in self.findings if finding.is_new]
 
 
-class _Rates(NamedTuple):
-    """The rates of a run and of the runs before it, as fractions of 1."""
+def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
+    """Store the findings of a nightly run under the fingerprint of its scores.
 
-    current: float
-    before: float
+    Raises:
+        StorageError: if the file cannot be written.
+    """
+    path = store.findings(benchmark, assessment.evaluation, assessment.date)
+    write_rows(path, assessment.findings, NightlyFinding, fingerprint=fingerprint)
+
+
+def read_findings(
+    store: Store, benchmark: str, evaluation: str, date: str
+) -> list[NightlyFinding] | None:
+    """The stored findings of a nightly run, or None if the run was never assessed."""
+    path = store.findings(benchmark, evaluation, date)
+    return read_rows(path, NightlyFinding) if path.exists() else None
 
 
 def assess(
@@ -101,19 +112,19 @@ def assess(
             continue
         severity = spec.severity[check]
         if check not in BUDGET_SHARES:
-            findings.append(_limit_finding(check, observations, spec))
+            finding = _limit_finding(check, observations, spec)
         elif check is NightlyCheck.MARGINALS:
-            findings.append(_marginals_finding(history, accuracy_states, budgets[check], severity))
+            finding = _marginals_finding(history, accuracy_states, budgets[check], severity)
         else:
+            is_accuracy = check is NightlyCheck.ACCURACY
             states = (
-                accuracy_states
-                if check is NightlyCheck.ACCURACY
-                else watch_check(check, history, budgets, references)
+                accuracy_states if is_accuracy else watch_check(check, history, budgets, references)
             )
-            budget = budgets[check]
-            findings.append(
-                _test_finding(check, history, states, budget, dates, against_reference, severity)
-            )
+            state = states[-1]
+            difference = _difference_text(check, against_reference)
+            decision = f"{difference}. {_decision(state, dates, budgets[check])}"
+            finding = _test_finding(check, severity, history, state, decision)
+        findings.append(finding)
     return Assessment(
         evaluation=current.rows[0].evaluation if current.rows else reference.rows[0].evaluation,
         date=current.name,
@@ -172,25 +183,19 @@ def _measure(check: NightlyCheck, history: History) -> tuple[RunCounts, Mask]:
     return measures[check], history.whole_groups if is_group_score else history.complete
 
 
-def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
-    check: NightlyCheck,
-    history: History,
-    states: Sequence[AlarmState],
-    budget: float,
-    dates: Sequence[str],
-    compared: Comparison | None,
-    severity: Severity,
+def _test_finding(
+    check: NightlyCheck, severity: Severity, history: History, state: AlarmState, decision: str
 ) -> NightlyFinding:
-    state, run = states[-1], len(states)
     measure, valid = _measure(check, history)
-    runs = [*state.pool, run]
+    runs = [*state.pool, history.last_run]
     rates = _rates(measure(runs), valid[runs], history, check)
-    if rates is None:
-        summary = "no video was answered completely, so there is nothing to compare"
-    else:
+    measures = {"p_value": state.p_value, "evidence": state.evidence, "alarm_at": state.alarm_at}
+    summary = "no video was answered completely, so there is nothing to compare"
+    if rates is not None:
+        current, before = rates
+        measures = {"current": current, "before": before} | measures
         summary = (
-            f"{_TITLES.get(check, '')} {rates.current:.1%}, in earlier runs {rates.before:.1%}"
-            f"{_difference_text(check, compared)}. {_decision(state, dates, budget)}"
+            f"{_TITLES.get(check, '')} {current:.1%}, in earlier runs {before:.1%}{decision}"
         ).lstrip()
     return NightlyFinding(
         check=check,
@@ -198,14 +203,7 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
         passed=not state.in_alarm,
         is_new=state.is_new,
         summary=summary,
-        measures=JsonMapping(
-            {
-                **({} if rates is None else {"current": rates.current, "before": rates.before}),
-                "p_value": state.p_value,
-                "evidence": state.evidence,
-                "alarm_at": state.alarm_at,
-            }
-        ),
+        measures=JsonMapping(measures),
     )
 
 
@@ -219,11 +217,16 @@ def _decision(state: AlarmState, dates: Sequence[str], budget: float) -> str:
 
 
 def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
-    difference = _difference(check, compared)
-    if difference is None:
+    """The difference to the reference, for the checks of scores."""
+    if compared is None:
         return ""
-    estimate, points = difference.difference, 100 if check is NightlyCheck.ACCURACY else 1
-    if estimate.low is None or estimate.high is None:
+    differences = {
+        NightlyCheck.ACCURACY: (compared.accuracy, 100),
+        NightlyCheck.GROUP_SCORE: (compared.group_score, 1),
+    }
+    paired, points = differences.get(check, (None, 1))
+    estimate = paired.difference if paired else None
+    if estimate is None or estimate.low is None or estimate.high is None:
         return ""
     return (
         f"; {estimate.mean * points:+.1f} points against the reference (95% CI "
@@ -234,7 +237,7 @@ def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
 def _marginals_finding(
     history: History, accuracy_states: Sequence[AlarmState], budget: float, severity: Severity
 ) -> NightlyFinding:
-    worse, is_new = worse_marginals(history, accuracy_states, len(accuracy_states), budget)
+    worse, is_new = worse_marginals(history, accuracy_states, history.last_run, budget)
     cells = [
         f"{test.column} {test.value} ({test.before:.1%} to {test.current:.1%})" for test in worse
     ]
@@ -300,27 +303,18 @@ def _limited(
     return average(values) / average(usual)
 
 
-def _rates(counts: Counts, valid: Mask, history: History, check: NightlyCheck) -> _Rates | None:
+def _rates(
+    counts: Counts, valid: Mask, history: History, check: NightlyCheck
+) -> tuple[float, float] | None:
     """The rates (0 to 1) of the last run and of the earlier runs, or None if one has no videos."""
     if not valid[-1].any() or not valid[:-1].any():
         return None
     per_video = history.answers.shape[1] / history.missed.shape[1]
     most = history.most_missed if check is NightlyCheck.GROUP_SCORE else per_video
-    current, before = (
-        float(counts[part][valid[part]].mean()) / most
-        for part in (slice(-1, None), slice(None, -1))
-    )
-    if check in (NightlyCheck.ACCURACY, NightlyCheck.GROUP_SCORE):
-        return _Rates(1 - current, 1 - before)
-    return _Rates(current, before)
-
-
-def _difference(check: NightlyCheck, compared: Comparison | None) -> PairedDifference | None:
-    if compared is None:
-        return None
-    if check is NightlyCheck.ACCURACY:
-        return compared.accuracy
-    return compared.group_score if check is NightlyCheck.GROUP_SCORE else None
+    current = float(counts[-1:][valid[-1:]].mean()) / most
+    before = float(counts[:-1][valid[:-1]].mean()) / most
+    is_score = check in (NightlyCheck.ACCURACY, NightlyCheck.GROUP_SCORE)
+    return (1 - current, 1 - before) if is_score else (current, before)
 
 
 def _compared(current: Observation, other: Observation) -> Comparison | None:

@@ -39,8 +39,11 @@ class History:
     units: int
 
     @property
+    def last_run(self) -> int:
+        return len(self.answers) - 1
+
+    @property
     def most_missed(self) -> int:
-        """The largest possible value of `missed`."""
         return self.units * self.repeats
 
     @property
@@ -134,6 +137,5 @@ def _key(row: ScoredQuestion) -> tuple[str, str, int]:
 
 
 def _answer_code(row: ScoredQuestion) -> int:
-    """Outcome and letter as one number."""
     letter = 0 if row.extracted_answer is None else 1 + _LETTER_NAMES.index(row.extracted_answer)
     return _OUTCOMES.index(row.outcome) * _LETTERS + letter

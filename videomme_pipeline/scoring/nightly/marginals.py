@@ -75,19 +75,16 @@ def worse_marginals(
     Each run is compared with the pool of the accuracy test (`accuracy_states`). Noise alone
     causes a significant test once in `budget` runs.
     """
-    worse = _significant(history, accuracy_states, run, budget)
-    earlier = _significant(history, accuracy_states, run - 1, budget) if worse and run > 1 else []
+
+    def significant(run: int) -> list[MarginalTest]:
+        tests = marginal_tests(history, accuracy_states[run - 1].pool, run, 1 / budget)
+        return sorted((t for t in tests if t.significant), key=lambda test: test.adjusted_p_value)
+
+    worse = significant(run)
+    earlier = significant(run - 1) if worse and run > 1 else []
     earlier_cells = {(test.column, test.value) for test in earlier}
     return worse, any((test.column, test.value) not in earlier_cells for test in worse)
 
 
-def _significant(
-    history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
-) -> list[MarginalTest]:
-    tests = marginal_tests(history, accuracy_states[run - 1].pool, run, 1 / budget)
-    return sorted((t for t in tests if t.significant), key=lambda test: test.adjusted_p_value)
-
-
 def _score(counts: Counts, valid: Mask, most: float) -> float:
-    """The mean score of the valid videos as a fraction of 1. `most` is the largest count."""
     return 1 - float(counts[valid].mean()) / most

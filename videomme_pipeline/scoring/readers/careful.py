@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
-from videomme_pipeline.scoring.readers.final_values import read_final_value
 from videomme_pipeline.scoring.readers.letters import find_letters, sentence_ends
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
@@ -32,6 +31,7 @@ from videomme_pipeline.scoring.readers.response_text import (
 from videomme_pipeline.scoring.readers.roles import Role, role_of
 from videomme_pipeline.scoring.readers.without_letter import (
     read_contained_option,
+    read_final_value,
     read_repeated_option,
 )
 
@@ -52,7 +52,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     noun = None if options else words_of.IN_PICTURE.match(text)
     begin = noun.end() if noun else 0
     reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
-    if reading.rule == _ERROR_TEXT:
+    if reading.rule == _ERROR_TEXT:  # unless the text is that of an option
         return read_repeated_option(text, texts) or reading
     if reading.rule not in _WEAK_RULES:
         return reading
@@ -67,9 +67,9 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     repeated = read_repeated_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    end = marked[1] if marked else len(answer)
-    contained = read_contained_option(answer[:end], texts) if value is None else None
-    return contained or _why_none(answer)
+    contained = read_contained_option(answer, texts) if value is None else None
+    refused = words_of.REFUSAL.search(answer)
+    return contained or (Reading(None, "refusal", refused.span()) if refused else NO_LETTER)
 
 
 def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[str]) -> bool:
@@ -85,8 +85,14 @@ _WEAK_RULES = frozenset(("no_letter", "several_letters", "named", "label"))
 
 
 def _marked(answer: str) -> Span | None:
-    """The content of the last box or answer tag that is not empty."""
-    for tag in reversed(_answer_tags(answer)):
+    """The content of the last box or answer tag that is not empty.
+
+    Tags after a turn or a question that the model adds do not count.
+    """
+    tags = list(_ANSWER_TAG.finditer(answer))
+    if tags and (added := words_of.NEXT_QUESTION.search(answer, tags[0].end())):
+        tags = [tag for tag in tags if tag.start() < added.start()]
+    for tag in reversed(tags[-_MAX_TAGS:]):
         span = (tag.end(), _tag_end(answer, tag))
         if set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
             return span
@@ -96,16 +102,16 @@ def _marked(answer: str) -> Span | None:
 def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Reading | None:
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
-        return Reading(letter=None, rule="empty", span=None)
+        return Reading(None, "empty")
     repeated = _REPEATED_LETTER.fullmatch(text, begin)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):
-        return Reading(letter=None, rule="several_letters", span=None)
+        return Reading(None, "several_letters")
     if words_of.ERROR_TEXT.match(text):
-        return Reading(letter=None, rule=_ERROR_TEXT, span=None)
+        return Reading(None, _ERROR_TEXT)
     if _PROGRAM_END.search(text):
-        return Reading(letter=None, rule="program", span=None)
+        return Reading(None, "program")
     return None
 
 
@@ -123,28 +129,17 @@ _PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")
 """The end of a program, whose output nobody knows."""
 
 
-def _why_none(answer: str) -> Reading:
-    refused = words_of.REFUSAL.search(answer)
-    rule = "refusal" if refused else "no_letter"
-    return Reading(letter=None, rule=rule, span=refused.span() if refused else None)
-
-
 def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> Reading:
     if letter in letters:
-        return Reading(letter=Letter(letter), rule=rule, span=span)
-    return Reading(letter=None, rule="letter_not_offered", span=span)
+        return Reading(Letter(letter), rule, span)
+    return Reading(None, "letter_not_offered", span)
 
 
 # --- The part of the text that is read
 
 
 def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
-    """`text` with a repeated prompt blanked, up to the turn of the assistant.
-
-    A question after an answer is not a prompt: the model added it.
-    """
-    if not any(mark in text for mark in words_of.ASSISTANT_MARKS):
-        return text
+    """`text` with a repeated prompt blanked, but not with a question that the model added."""
     turn = words_of.ASSISTANT_TURN.search(text)
     asked = "\n" + text[: turn.start()] if turn else ""
     question = words_of.PROMPT.search(asked)
@@ -159,7 +154,7 @@ def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Sp
     if not answer.strip():
         # The response was cut off inside its reasoning. A closed answer tag still counts.
         tagged = _read_answer_tag(text, letters, labelled)
-        return tagged or Reading(letter=None, rule="reasoning_only", span=None)
+        return tagged or Reading(None, "reasoning_only")
     tagged = _read_answer_tag(answer, letters, labelled)
     return tagged or _read_text(set_markup_aside(answer), letters, labelled)
 
@@ -197,16 +192,6 @@ def _read_answer_tag(
         return None
     reading = _read_text(" " * end + set_markup_aside(text[end:]), letters, labelled)
     return NO_LETTER if reading.rule in _WEAK_RULES else reading
-
-
-def _answer_tags(text: str) -> Sequence[re.Match[str]]:
-    """The last answer tags before a turn or a question that the model adds."""
-    if not any(mark in text for mark in ("<", "\\", "answer>")):
-        return []
-    tags = list(_ANSWER_TAG.finditer(text))
-    if tags and (added := words_of.NEXT_QUESTION.search(text, tags[0].end())):
-        tags = [tag for tag in tags if tag.start() < added.start()]
-    return tags[-_MAX_TAGS:]
 
 
 def _tag_end(text: str, tag: re.Match[str]) -> int:
@@ -263,8 +248,10 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     if not candidates:
         return NO_LETTER
     if _answers_several_questions(text, candidates):
-        return Reading(letter=None, rule="several_letters", span=None)
-    end = _next_question(text, candidates)
+        return Reading(None, "several_letters")
+    first = next((later for later in candidates if later.role >= Role.LABEL), candidates[-1])
+    added = words_of.NEXT_QUESTION.search(text, first.end)
+    end = added.start() if added and first.role >= Role.LABEL else len(text)
     before = [candidate for candidate in candidates if candidate.start < end]
     return _decide(text[:end], before, letters)
 
@@ -274,10 +261,8 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
 
     Numbers that may be those of steps need declared answers with different letters.
     """
-    if sum(candidate.role >= Role.CHOSEN for candidate in candidates) < 2:
-        return False
     numbers = list(words_of.QUESTION_NUMBER.finditer(text))
-    if len(numbers) < 2 or candidates[0].start < numbers[0].start():
+    if not numbers or candidates[0].start < numbers[0].start():
         return False
     starts = [number.start() for number in numbers]
     answers: dict[str, str] = {}
@@ -289,44 +274,23 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
     return len({*answers.values()}) > 1
 
 
-def _next_question(text: str, candidates: Sequence[_Candidate]) -> int:
-    """The start of the first question after an answer, or the end of `text`.
-
-    A model that does not stop goes on with a question that nobody asked, and answers it too.
-    """
-    for candidate in candidates:
-        if candidate.role >= Role.LABEL:
-            question = words_of.NEXT_QUESTION.search(text, candidate.end)
-            return question.start() if question else len(text)
-    return len(text)
-
-
 def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-    """`candidates` without the labels of a list of options.
-
-    If exactly one item of the list is marked as right, its letter is chosen.
-    """
+    """`candidates` without the labels of a list. The only item marked as right is chosen."""
     items = _list_items(text)
-    starts = {item.start for item in items}
-    followed = {
-        item.start
-        for item, other in pairwise(items)
-        if text.count("\n", item.start, other.start) == 1
-    }
+    followed = {start for start, other in pairwise(items) if text.count("\n", start, other) == 1}
     kept = [
         candidate
         for candidate in candidates
-        if candidate.start not in starts
+        if candidate.start not in items
         or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
     ]
-    right = [item for item in items if item.is_marked_right]
+    right = [start for start, is_marked_right in items.items() if is_marked_right]
     if len(right) == 1:
-        item = right[0]
+        start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
-        following = min((start for start in starts if start > item.start), default=item.start)
-        replaced = (item.start, following)
-        kept = [candidate for candidate in kept if candidate.start not in replaced]
-        kept.append(_Candidate(item.letter, item.start, item.start + 1, Role.CHOSEN))
+        following = min((other for other in items if other > start), default=start)
+        kept = [candidate for candidate in kept if candidate.start not in (start, following)]
+        kept.append(_Candidate(text[start].upper(), start, start + 1, Role.CHOSEN))
         kept.sort(key=lambda candidate: candidate.start)
     return kept
 
@@ -339,7 +303,6 @@ _NEAR = 60
 
 
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
-    """The reading of a text with these candidates, which are in the order of the text."""
     first, last = candidates[0], candidates[-1]
     before = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start)
     is_only = not any(map(str.isalnum, text[last.end :])) and last.role is Role.ALONE
@@ -350,32 +313,27 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
     loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
     repeated = _strongest_peers([later for later in candidates if later.start >= loop])
     if len({peer.letter for peer in repeated}) > 1:
-        return Reading(letter=None, rule="several_letters", span=(repeated[0].start, last.end))
+        return Reading(None, "several_letters", (repeated[0].start, last.end))
     if words_of.CHOOSES_NONE.search(text, last.end):
         return NO_LETTER
-    for several in words_of.declared_sets(text):
-        if not any(later.role is Role.DECLARED for later in candidates if later.start > several):
-            return Reading(letter=None, rule="several_letters", span=None)
+    declared = [candidate.start for candidate in candidates if candidate.role is Role.DECLARED]
+    for several in words_of.DECLARED_SET.finditer(text):
+        if max(declared, default=0) <= several.end():
+            return Reading(None, "several_letters")
     corrections = list(words_of.CORRECTION.finditer(text, first.end))
-    if corrections:
-        weakest = Role.CHOSEN if corrections[-1]["however"] else Role.ALONE
-        after = _stated_after(candidates, corrections[-1].end(), weakest)
-        if after:
-            return _strongest(after, letters)
+    if corrections and (after := _stated_after(candidates, corrections[-1].end())):
+        return _strongest(after, letters)
     for cue in corrections:
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
-            return Reading(letter=None, rule="withdrawn", span=cue.span())
+            return Reading(None, "withdrawn", cue.span())
     return _strongest(candidates, letters, text)
 
 
-def _stated_after(
-    candidates: Sequence[_Candidate], position: int, weakest: Role = Role.ALONE
-) -> list[_Candidate]:
-    """The candidates from `position` on with the role `weakest` or a stronger role."""
+def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
     return [
         candidate
         for candidate in candidates
-        if candidate.start >= position and candidate.role >= weakest and not candidate.is_also
+        if candidate.start >= position and candidate.role >= Role.ALONE and not candidate.is_also
     ]
 
 
@@ -389,30 +347,30 @@ def _strongest(
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
     top = chosen.role
-    if top is Role.NAMED and _COMPARED.search(text, max(0, chosen.start - 160), chosen.start):
-        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
     if chosen.several:
         later = _stated_after(candidates, chosen.end + 1)
         single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
-        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
+    start = max(0, chosen.start - _MAX_COMPARED_CHARACTERS)
+    is_compared = top is Role.NAMED and _COMPARED.search(text, start, chosen.start)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
-    if chosen.is_of_case and len(cases) > 1:
-        return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
+    if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
+        return Reading(None, "several_letters", (chosen.start, chosen.end))
+    is_cut_off = text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
     if len({peer.letter for peer in peers if not peer.several}) > 1 and (
-        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and _is_cut_off_text(text))
+        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
     ):
-        return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
+        return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
 
+_MAX_COMPARED_CHARACTERS = 160
 _COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
 """The text before the last letter of "image 2 (B) is like image 1 (A)"."""
 
 
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-    """The candidates with the strongest role."""
     top = max((candidate.role for candidate in candidates), default=Role.MENTION)
     return [candidate for candidate in candidates if candidate.role is top]
 
@@ -424,16 +382,8 @@ _MIN_COPIES = 4
 _MIN_FINISHED = 3
 
 
-def _is_cut_off_text(text: str) -> bool:
-    """True if several sentences are finished and the last one is not."""
-    return text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
-
-
 def _loop_start(text: str) -> int:
-    """The start of the sentences that repeat until the end of `text`, or the end of `text`.
-
-    Copies may differ in letters and numbers. The last sentence may be cut off.
-    """
+    """The start of the sentences that repeat until the end of `text`, apart from their letters."""
     copies: dict[str, list[int]] = {}
     last = ""
     for start, end in pairwise([0, *sentence_ends(text)]):
@@ -459,18 +409,8 @@ _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class _ListItem:
-    """An item of a list of options. `start` is the position of its letter."""
-
-    letter: str
-    start: int
-    is_marked_right: bool
-    """True if the response calls the item correct: "B. Pears ✓"."""
-
-
-def _list_items(text: str) -> list[_ListItem]:
-    """The items of all lists of options in `text`.
+def _list_items(text: str) -> dict[int, bool]:
+    """The labels of all lists of options by position, and True for the items marked as right.
 
     A list is "A. … B. …", or three labels in alphabetical order, even if letters between them are
     left out. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off
@@ -480,21 +420,16 @@ def _list_items(text: str) -> list[_ListItem]:
     listed = _in_sequence(text, labels)
     if labels and _is_cut_off(text, labels[-1]):
         listed.add(len(labels) - 1)
-    spans = {index: _content(text, labels, index) for index in sorted(listed)}
-    contents = [text[start:end] for start, end in spans.values()]
-    are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents))
-    return [
-        _ListItem(
-            letter=labels[index][1].upper(),
-            start=labels[index].start(),
-            is_marked_right=not are_options and _is_marked_right(content),
-        )
-        for index, content in zip(spans, contents, strict=True)
-    ]
+    ends = [*(label.start() for label in labels[1:]), len(text)]
+    contents = {
+        labels[index].start(): text[labels[index].end() : ends[index]].partition("\n")[0]
+        for index in sorted(listed)
+    }
+    are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents.values()))
+    return {start: not are_options and _is_right(content) for start, content in contents.items()}
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
-    """Indexes of the labels of all lists."""
     listed: set[int] = set()
     run: list[int] = []
     for index in range(len(labels)):
@@ -507,28 +442,16 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 
 
 def _is_cut_off(text: str, label: re.Match[str]) -> bool:
-    """True if `label` is the first of a numbered list, and a sentence after it is not finished."""
     before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
-    return (
-        label[1].upper() == "A"
-        and _FIRST_NUMBER.search(before) is not None
-        and _UNFINISHED.match(text, label.end()) is not None
-    )
+    is_first = label[1].upper() == "A" and _FIRST_NUMBER.search(before)
+    return bool(is_first and _UNFINISHED.match(text, label.end()))
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
-    """True if `following` is a later letter of the alphabet and corrects nothing."""
     is_later = following[1].upper() > label[1].upper()
     return is_later and not words_of.CORRECTION.search(text, label.end(), following.start())
 
 
-def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:
-    """The span of an item up to the next label or the end of the line."""
-    start = labels[index].end()
-    end = labels[index + 1].start() if index + 1 < len(labels) else len(text)
-    line_end = text.find("\n", start, end)
-    return start, min(start + _MAX_ITEM_CHARACTERS, line_end if line_end >= 0 else end)
-
-
-def _is_marked_right(content: str) -> bool:
+def _is_right(content: str) -> bool:
+    content = content[:_MAX_ITEM_CHARACTERS]
     return words_of.RIGHT.search(content) is not None and words_of.WRONG.search(content) is None

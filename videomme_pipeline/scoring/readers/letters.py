@@ -54,8 +54,6 @@ class WrittenLetter:
     def several(self) -> bool:
         """True if another letter is next to it: "A or B"."""
         before = words_of.ANOTHER_BEFORE.search(self.clause[-_NEAR:])
-        if self.letter.lower() in self.words and words_of.AFFIRMED.match(self.tail):
-            before = None  # "Between A and B, B is better"
         after = words_of.ANOTHER_AFTER.match(self.tail)
         others = [match[match.lastindex or 0] for match in (before, after) if match]
         return any(other.upper() != self.letter for other in others)
@@ -101,8 +99,6 @@ def find_letters(
     lower = text.lower()
     if any(mark in lower for mark in ("option", "choice", "第")):
         matches = sorted((*matches, *_ORDINAL.finditer(text)), key=re.Match.start)
-    if not matches:
-        return []
     surroundings = _Surroundings(
         text,
         letters,
@@ -120,10 +116,7 @@ def sentence_ends(text: str) -> list[int]:
 
 
 def _sentence_start(ends: Sequence[int], position: int) -> int:
-    """The start of the sentence that contains `position`, at most `_LOOK_BACK` characters earlier.
-
-    `ends` are those of `sentence_ends`.
-    """
+    """The start of the sentence at `position`, at most `_LOOK_BACK` characters earlier."""
     index = bisect_right(ends, position)
     return max(ends[index - 1] if index else 0, position - _LOOK_BACK)
 
@@ -177,10 +170,7 @@ _ORDINAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """A text with the positions that the surroundings of its letters depend on.
-
-    `begins` and `ends` enclose the text without outer marks. `sentences` are its `sentence_ends`.
-    """
+    """A text; `begins` and `ends` enclose it without outer marks."""
 
     text: str
     letters: Sequence[Letter]
@@ -250,7 +240,6 @@ _NAMED_BEFORE_COLON = re.compile(rf"(?<![{words_of.WORD_LETTER}])[A-N][*_)\]]*:$
 
 
 def _is_open(words: Sequence[str]) -> bool:
-    """True for the words of a line that ends with "is:"."""
     return words[-1] == ":" and words[-2:-1] in (["is"], ["be"], ["was"])
 
 

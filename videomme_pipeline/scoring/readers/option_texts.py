@@ -19,14 +19,12 @@ _PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))")
 ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
-_SPACES = re.compile(r"[ \t]*")
 _ANSWER_MARK = re.compile(r"\s*A[ \t]*:")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
-_MAX_GAP_CHARACTERS = 12
-"""The number of marks and spaces that may be between a letter and its text."""
-_WORDS_OF_ONE_LETTER = frozenset("AEIOUYaeiouy")
+_MAX_MARKS = 12
+"""The number of marks that may be before a letter on its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +38,10 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class OptionText:
-    """The words of one option without its letter, and the marks after them.
-
-    `core` are the words without a leading article. `closing` has no full stop, because a full stop
-    may end the sentence of the response.
-    """
+    """The words of one option without its letter. `core` are those without a leading article."""
 
     words: tuple[str, ...]
     core: tuple[str, ...]
-    closing: str
     firsts: frozenset[str]
     """The words with which a text of this option may begin."""
 
@@ -59,32 +52,21 @@ class OptionText:
         label = _LETTER_OF_OPTION.match(text)
         if label and label[1].upper() == letter and label.end() < len(text):
             text = text[label.end() :]
-        words = list(words_from(text))
-        texts = tuple(word.text for word in words)
-        closing = text[words[-1].end :].strip(". \n") if words else ""
+        words = tuple(word.text for word in words_from(text))
         is_name = text.startswith("A") and not ARTICLE.match(text, 1)  # "A is closer"
-        core = texts if is_name else without_article(texts)
-        return cls(texts, core, closing, ARTICLES.union(core[:1]) if core else frozenset())
+        core = words if is_name else without_article(words)
+        return cls(words, core, ARTICLES.union(core[:1]) if core else frozenset())
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
         first = _WORD.search(text, position)
         if first is None or first[0].lower() not in self.firsts:
             return None
-        words = list(islice(words_from(text, position), len(self.words) + 1))
+        words = list(islice(words_from(text, position), len(self.core) + 1))
         given = tuple(word.text for word in words)
-        if given[: len(self.words)] == self.words:
-            size = len(self.words)
-        else:
-            article = 1 if given[0] in ARTICLES else 0
-            size = article + len(self.core)
-            if given[article:size] != self.core:
-                return None
-        end = words[size - 1].end
-        closing = _SPACES.match(text, end)
-        if closing and self.closing and text.startswith(self.closing, closing.end()):
-            end = closing.end() + len(self.closing)
-        return words[0].start, end
+        start = 1 if given[0] in ARTICLES and given[:1] != self.core[:1] else 0
+        end = start + len(self.core)
+        return (words[0].start, words[end - 1].end) if given[start:end] == self.core else None
 
 
 OptionTexts = Mapping[Letter, OptionText]
@@ -105,7 +87,7 @@ def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
         letter = label[0].upper()
         if label.start() >= end and letter in texts:
             span = texts[Letter(letter)].match(text, label.end())
-            if span is not None and _is_label_of(span, label, text, texts):
+            if span is not None and _is_label_of(span, label, text):
                 spans[label.start()] = span
                 end = span[1]
     return spans
@@ -137,21 +119,12 @@ def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[1:] if len(words) > 1 and words[0] in ARTICLES else words
 
 
-def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts) -> bool:
+def _is_label_of(span: Span, label: re.Match[str], text: str) -> bool:
     """True if the letter `label` belongs to the option at `span`.
 
-    Only spaces between them are enough if no longer option is there, and if the letter is no word:
-    "A dog barks" may begin with an article.
+    Only spaces between them are enough on a line of their own: "A dog barks" may be a sentence.
     """
-    start, end = span
-    gap = _SPACES.match(text, label.end())
-    if start - label.end() > _MAX_GAP_CHARACTERS:
-        return False
-    if gap is None or gap.end() < start:
+    if text[label.end() : span[0]].strip(" \t"):
         return True
-    if any((other := own.match(text, label.end())) and other[1] > end for own in texts.values()):
-        return False
-    if label[0].isupper() and label[0] not in _WORDS_OF_ONE_LETTER:
-        return True
-    before = text[max(0, label.start() - _MAX_GAP_CHARACTERS) : label.start()]
-    return bool(_LINE_START.search(before) and _LINE_END.match(text, end))
+    before = text[max(0, label.start() - _MAX_MARKS) : label.start()]
+    return bool(_LINE_START.search(before) and _LINE_END.match(text, span[1]))

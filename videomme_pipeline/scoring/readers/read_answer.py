@@ -43,7 +43,7 @@ class RegisteredReader:
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.CAREFUL: RegisteredReader(read_careful, version="22"),
+    ReaderName.CAREFUL: RegisteredReader(read_careful, version="23"),
     ReaderName.OFFICIAL_V1: RegisteredReader(OFFICIAL_V1, version="1"),
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(OFFICIAL_V1_FIRST_RELEASE, version="1"),
     ReaderName.OFFICIAL_V2: RegisteredReader(OFFICIAL_V2, version="1"),
@@ -109,6 +109,6 @@ def _read_line(
     if len(options) > len(Letter):
         raise ScoringError(f"has {len(options)} `options`, but there are {len(Letter)} letters")
     if item["response"] is None:
-        return item, Reading(letter=None, rule="no_response", span=None)
+        return item, Reading(None, "no_response")
     offered = tuple(Letter)[: len(options)] if options else letters
     return item, read_answer(reader, item["response"], letters=offered, options=options)

@@ -16,10 +16,10 @@ class Reading:
 
     letter: Letter | None
     rule: str
-    span: tuple[int, int] | None
+    span: tuple[int, int] | None = None
 
 
 Reader = Callable[[str, Sequence[Letter], Sequence[str]], Reading]
 """A function from a response, the offered letters and the texts of the options to a reading."""
-NO_LETTER = Reading(letter=None, rule="no_letter", span=None)
+NO_LETTER = Reading(None, "no_letter")
 """The reading of a response in which the reader finds no letter."""

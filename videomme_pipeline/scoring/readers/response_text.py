@@ -54,8 +54,6 @@ def fold(text: str) -> str:
     equivalents, and unusual white space becomes a space.
     """
     folded = text.translate(_folding())
-    if folded.isascii():
-        return folded
     return _LONE_LOOK_ALIKE.sub(lambda alike: _LOOK_ALIKES[alike.group()], folded)
 
 
@@ -78,14 +76,10 @@ def blank_reasoning(text: str) -> str:
 
 def set_markup_aside(text: str) -> str:
     """`text` with chat-template tokens, HTML tags, LaTeX commands and code fences blanked."""
-    if any(mark in text for mark in "<\\[`"):
-        return _MARKUP.sub(_blank, text)
-    return text
+    return _MARKUP.sub(_blank, text)
 
 
 def _blank_blocks(text: str) -> str:
-    if not any(mark in text for mark in "<◁["):
-        return text
     spans: list[Span] = []
     opened: int | None = None
     for mark in _REASONING_MARK.finditer(text):
@@ -103,7 +97,6 @@ def _blank_blocks(text: str) -> str:
 
 
 def _reasoning_end(text: str, opened: int, end: int) -> int:
-    """The end of a block of reasoning that is not closed before `end`, the end of the text."""
     answers = list(_ANSWER_LINE.finditer(text[:end], opened))
     return answers[-1].start() if answers else end
 

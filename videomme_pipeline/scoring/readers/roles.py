@@ -1,8 +1,8 @@
 """The role of a letter in its sentence, determined from the words around it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.letters import Form, WrittenLetter
@@ -75,7 +75,7 @@ def _is_affirmed(written: WrittenLetter) -> bool:
         return True
     last = written.words[-1]
     if last in words_of.FILLERS:
-        return last not in words_of.NOUN_JOINTS or last == ","
+        return True
     if not last.isascii():
         return _means_option(last)
     return last.endswith("ly") or any(last in kind for kind in _BEFORE_SUBJECT)
@@ -105,16 +105,14 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         return written.first and written.tail[:1] in (")", ".", ":", " ")
     if written.letter in "AEI" and not written.has_text:
         cut_off = role is Role.CHOSEN and written.words[-1] in words_of.COPULAS  # "It is a"
-        is_word = role is Role.ALONE and bool(written.words)
-        return written.is_statement and not cut_off and not is_word
+        return written.is_statement and not cut_off
     return written.is_statement or role is not Role.ALONE
 
 
 # --- Roles by the words before the letter
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrase:
+class _Phrase(NamedTuple):
     """The words before a letter. The word that announces it is the nearest one that has a meaning
     of its own: "the answer" + "is" + "most likely option"."""
 
@@ -131,8 +129,9 @@ def _role_by_words(written: WrittenLetter) -> Role:
     words = written.words
     if not words:
         return _role_at_start(written)
-    if _follows_introduction(written):
-        return Role.ALONE
+    is_introduced = words[-1] in (",", ";") and len("".join(words[-2:-1])) > 1
+    if is_introduced and written.is_statement and not written.several:
+        return Role.ALONE  # "Based on the frames, C."
     reached = len(words)
     while reached > 0 and _may_be_between(words[reached - 1]):
         reached -= 1
@@ -150,18 +149,9 @@ def _role_by_words(written: WrittenLetter) -> Role:
 
 def _role_at_start(written: WrittenLetter) -> Role:
     if written.is_statement:
-        # A formula that was copied line by line ends inside a sentence: "… and\nB\nare equal".
-        is_broken = not written.first and words_of.GOES_ON.match(written.tail)
-        return Role.MENTION if is_broken else Role.ALONE
+        return Role.ALONE
     is_label = written.enclosed or written.has_text or words_of.LABEL_END.match(written.tail)
     return Role.LABEL if is_label else Role.MENTION
-
-
-def _follows_introduction(written: WrittenLetter) -> bool:
-    """True for "Based on the frames, C."."""
-    *before, last = written.words
-    is_introduction = bool(before) and last in (",", ";") and len(before[-1]) > 1
-    return is_introduction and written.is_statement and not written.several
 
 
 def _role_after_fillers(written: WrittenLetter) -> Role:
@@ -281,8 +271,7 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.CHOSEN
     if written.has_text:
         return Role.NAMED
-    nouns = phrase.subject[-1:] if word == "(" else [word]  # "see panel (C)"
-    if word in words_of.CONCLUSIONS or not words_of.OTHER_LABELS.isdisjoint(nouns):
+    if word in words_of.CONCLUSIONS or word in words_of.OTHER_LABELS:
         return Role.MENTION
     # For example "three people, option C."
     in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))

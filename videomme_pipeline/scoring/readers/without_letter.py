@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
-from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.question import Letter, split_option
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_texts import (
     ARTICLES,
@@ -14,8 +14,13 @@ from videomme_pipeline.scoring.readers.option_texts import (
     without_article,
     words_from,
 )
-from videomme_pipeline.scoring.readers.reading import Reading
-from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, set_markup_aside
+from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
+from videomme_pipeline.scoring.readers.response_text import (
+    Span,
+    blank_spans,
+    fold,
+    set_markup_aside,
+)
 
 _MAX_READ_CHARACTERS = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
@@ -23,8 +28,7 @@ _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?]
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Occurrence:
+class _Occurrence(NamedTuple):
     """The text or the value of option `letter` at `start`:`end` of an answer."""
 
     letter: Letter
@@ -36,7 +40,7 @@ class _Occurrence:
 
     @property
     def reading(self) -> Reading:
-        return Reading(letter=self.letter, rule="option_text", span=(self.start, self.end))
+        return Reading(self.letter, "option_text", (self.start, self.end))
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
@@ -47,11 +51,10 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     statement = set_markup_aside(answer)
     if not texts or not statement.strip():
         return None
-    *declared, begin = _starts(answer)
-    for start in declared:
-        if stated := _repeated(statement, texts, (start, len(statement))):
-            return stated.reading
-    paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement, begin)]
+    start = _declared_end(answer)
+    if start and (stated := _repeated(statement, texts, (start, len(statement)))):
+        return stated.reading
+    paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
     outer = repeated[0] or repeated[-1]
     several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
@@ -75,12 +78,10 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
     statement = set_markup_aside(answer).rstrip()
-    if any(len(text.core[0]) == 1 for text in texts.values() if text.core):  # "A is closer"
-        statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
-        statement = _SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
-    *declared, begin = _starts(answer)
-    start = declared[0] if declared else begin
-    is_short = len(_sentences(statement, start)) <= (2 if declared else 1)
+    statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
+    statement = words_of.SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
+    start = _declared_end(answer)
+    is_short = len(_sentences(statement, start)) <= (2 if start else 1)
     stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
     return stated or _read_explanation(statement, texts)
 
@@ -89,10 +90,66 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
     return [match.span() for match in _SENTENCE.finditer(text, start) if match[0].strip()]
 
 
-def _starts(answer: str) -> list[int]:
-    """The end of the last "the answer is", if there is one, and the start of `answer`."""
-    declared = [match.end() for match in words_of.DECLARES.finditer(answer)][-1:]
-    return [*declared, len(answer) - len(answer.lstrip())]
+def _declared_end(answer: str) -> int:
+    """The end of the last "the answer is", or 0."""
+    return max((match.end() for match in words_of.DECLARES.finditer(answer)), default=0)
+
+
+# --- A final value, which is compared as a whole: 6√3 contains √3 and is another value
+
+_VALUE = re.compile(r"[-−√π\\]?[\d√π\\]")
+_VALUE_END = re.compile(r"[;\n。]|,(?!\d{3})|\.(?!\d)")
+_COMMANDS = (
+    (re.compile(r"\\[dt]?frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}"), r"\1/\2"),
+    (re.compile(r"\\sqrt\s?(?:\{([^{}]*)\}|(\d))"), r"√\1\2"),
+    (re.compile(r"\\pi(?![a-z])"), "π"),
+    (re.compile(r"\^?\{?\\circ\}?"), "°"),
+    (re.compile(r"\\(?:text|mathrm)"), ""),
+    (re.compile(r"\^\{?2\}?"), "²"),
+    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"[\s{}$\\~*_`\"'()]|[.,;:]+$"), ""),
+)
+_NUMBER = re.compile(r"([-−]?[\d./√π]+)([^\W\d_]*[²³]?)")
+
+
+def read_final_value(
+    answer: str, marked: Span | None, options: Mapping[Letter, str]
+) -> Reading | None:
+    """The option that equals the final value of `answer`; `NO_LETTER` if none does.
+
+    The value is `marked`, the content of the last box or answer tag, or follows "the answer is".
+    None if the answer has no final value.
+    """
+    start = _declared_end(answer)
+    start, end = marked or (start, start + len(_VALUE_END.split(answer[start:], maxsplit=1)[0]))
+    value = _normal(answer[start:end])
+    is_letter = value.upper() in options
+    if not start or is_letter or words_of.BRACKETED.search(answer, start, end):
+        return None
+    texts = {letter: _normal(split_option(option)[1]) for letter, option in options.items()}
+    fits: list[Letter] = []
+    for equal in (str.__eq__, _equal_words, _equal_numbers):  # "Aa" and "AA" may be two options
+        fits = fits or [letter for letter, text in texts.items() if equal(text, value)]
+    if len(fits) == 1:
+        return Reading(fits[0], "option_text", (start, end))
+    return NO_LETTER if _VALUE.match(answer, start) else None
+
+
+def _normal(text: str) -> str:
+    normal = fold(text)
+    for pattern, plain in _COMMANDS:
+        normal = pattern.sub(plain, normal)
+    return normal
+
+
+def _equal_words(option: str, value: str) -> bool:
+    return option.lower() == value.lower()
+
+
+def _equal_numbers(option: str, value: str) -> bool:
+    """True if both are the same number, and at most one of them has a unit."""
+    a, b = _NUMBER.fullmatch(option), _NUMBER.fullmatch(value)
+    return a is not None and b is not None and a[1] == b[1] and "" in (a[2], b[2])
 
 
 # --- One statement
@@ -103,8 +160,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     start, end = span
     contrast = words_of.CONTRAST.search(answer, start, end)
     end = contrast.start() if contrast else end
-    occurrences = _occurrences(answer, texts, start, end)
-    occurrences = occurrences or _values(answer, texts, (start, end))
+    occurrences = _occurrences(answer, texts, start, end) or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
     if len(letters) != 1 or not letters.issuperset(words_of.BRACKETED.findall(answer, start, end)):
         return None
@@ -121,8 +177,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
     first = occurrences[0]
     is_condition = words_of.CONDITION.search(answer[start : first.start])
-    doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
-    is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
+    is_doubtful = is_question or words_of.REFUSAL.search(words) or words_of.WRONG.search(words)
     if is_doubtful or is_cut_off or is_condition or _states_other_value(answer, first, end):
         return None
     return first.reading
@@ -133,7 +188,7 @@ def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
     if not any(map(str.isdigit, answer[option.start : option.end])):
         return False
     return any(
-        word.text[-1].isdigit() and _BEFORE_VALUE.search(answer[option.end : word.start])
+        word.text[-1].isdigit() and words_of.BEFORE_VALUE.search(answer[option.end : word.start])
         for word in words_from(answer, option.end, end)
     )
 
@@ -144,8 +199,6 @@ def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
 def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     """The option in the conclusion of `answer`, in its first sentence if the second one gives the
     reason, in its only sentence with a letter, or in its last one if no other option is named.
-
-    An answer that does not end with a sentence was cut off, so its last sentence is not read.
     """
     sentences = _sentences(answer)
     while sentences and words_of.OFFERS_HELP.match(answer, *sentences[-1]):
@@ -153,8 +206,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     if len(sentences) < 2:
         return None
     last = sentences[-1]
-    is_finished = answer.rstrip("*\"')").endswith((".", "!"))
-    if is_finished and words_of.CONCLUDES.match(answer, *last):
+    if words_of.CONCLUDES.match(answer, *last):
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
@@ -165,7 +217,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     lettered = [sentence for sentence in sentences if words_of.BRACKETED.search(answer, *sentence)]
     if lettered:
         return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
-    return _read_last_sentence(answer, texts, sentences) if is_finished else None
+    return _read_last_sentence(answer, texts, sentences)
 
 
 def _read_last_sentence(
@@ -186,7 +238,7 @@ def _read_last_sentence(
     is_only = len({occurrence.letter for occurrence in named}) == 1
     begins = is_only and _begins_with_clause(answer, texts, named[0], sentences[0][0])
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
-    is_stated = any(_CLAUSE_END.match(answer, end) for end in ends)
+    is_stated = any(words_of.CLAUSE_END.match(answer, end) for end in ends)
     stated = sentences[0] if begins else last
     return _read_statement(answer, texts, stated) if begins or (is_only and is_stated) else None
 
@@ -199,70 +251,46 @@ def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> li
         _Occurrence(letter, *own)
         for start, end in sentences
         for letter, text in texts.items()
-        if (own := text.match(answer, start))
-        and _PREFERRED.match(answer, own[1], end)
-        and not words_of.CORRECTION.search(answer, own[1])
+        if (own := text.match(answer, start)) and words_of.PREFERRED.match(answer, own[1], end)
     ]
 
 
 def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
     """True for the option with numbers that ends "A month earlier was 03/07/2016."."""
     start, end = sentence
-    named = _occurrences(answer, texts, *sentence) or _values(answer, texts, sentence)
+    named = _occurrences(answer, texts, *sentence)
     if len(named) != 1 or answer[named[0].end : end].strip(" .!*\"')\n"):
         return False
     is_value = any(map(str.isdigit, answer[named[0].start : named[0].end]))
-    return is_value and _BEFORE_VALUE.search(answer[start : named[0].start]) is not None
+    return is_value and words_of.BEFORE_VALUE.search(answer[start : named[0].start]) is not None
 
 
 def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, start: int) -> bool:
     """True for "In the image, point B is closer" and "Based on the image, the best match is B"."""
     if words_of.COPULAS.isdisjoint(texts[option.letter].core[1:]):
-        return _BASED_ON.fullmatch(answer, start, option.start) is not None
-    return _BEFORE_CLAUSE.fullmatch(answer, start, option.start) is not None
+        return words_of.BASED_ON.fullmatch(answer, start, option.start) is not None
+    return words_of.BEFORE_CLAUSE.fullmatch(answer, start, option.start) is not None
 
 
 # --- Texts and values of options in a statement
 
-_PREFERRED = re.compile(
-    r"""(?ix)\s(?:(?:more|most)\s(?!likely)\w+ly|better|best
-      |(?:is|seems|appears)\s(?:to\sbe\s)?(?:clearly\s)?(?:the\s)?(?:better|best|correct|right
-        |(?:more|most)\s(?:accurate|appropriate|consistent|plausible|similar|suitable))
-    )\b(?![^.]*\b(?:but|although)\b)"""
-)
-_CLAUSE_END = re.compile(
-    r"[\s*\"')]*(?:[.,;:!]|$|(?:so|where|which|who|when|while|because|as|since|best|to)\b)"
-)
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
-_SEEMS = re.compile(r"\b(?:appears|seems|looks)(?:\sto\sbe)?\b")
-_BASED_ON = re.compile(r"\s*(?:based\son|according\sto)\b[^.!?\n]*\b(?:is|be)\s", re.IGNORECASE)
-_BEFORE_CLAUSE = re.compile(
-    r"\s*(?:(?:in|on|from|based\son)\s[^,.]*,\s|it\sis\s+that\s)?(?:\w+\s)?", re.IGNORECASE
-)
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
-_BEFORE_VALUE = re.compile(
-    r"(?i)(?:^|^\s*(?:based\son|according\sto)\b[^,]*,"
-    r"|\b(?:is|are|was|were|be|equals|equal\sto|located\sat)\b|\b(?:is|are)\sat\b|[=:≈])\W*"
-    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$"
-)
-_GOES_ON = re.compile(r"[°%]?\s?(?:[√π^*/·×+−-]|(?:x|times|or|and)\s?\d)")
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one."""
     words = list(words_from(answer, start, end))
-    own = _written(words, {letter: list(text.core) for letter, text in texts.items()}, str)
-    stated = [occurrence for occurrence in own if _is_stated(answer, occurrence)]
+    written = _written(words, {letter: text.core for letter, text in texts.items()}, str)
+    stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
     stated = stated or _inflected(answer, words, texts)
     return [
-        occurrence
-        for occurrence in stated
-        if not any(
-            occurrence.is_within(other) and not other.is_within(occurrence) for other in stated
-        )
+        own
+        for own in stated
+        if not any(own.is_within(other) and not other.is_within(own) for other in stated)
     ]
 
 
@@ -279,7 +307,9 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
     }
     written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
     several = len({occurrence.letter for occurrence in written}) > 1
-    return [option for option in written if several or _CLAUSE_END.match(answer, option.end)]
+    return [
+        option for option in written if several or words_of.CLAUSE_END.match(answer, option.end)
+    ]
 
 
 def _written(
@@ -318,8 +348,7 @@ def _values(
     stated = [
         value
         for value in written
-        if _BEFORE_VALUE.search(answer[words[0].start : value.start])
-        and not _GOES_ON.match(answer, value.end)
+        if words_of.BEFORE_VALUE.search(answer[words[0].start : value.start])
     ]
     if concludes:
         return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
@@ -329,9 +358,8 @@ def _values(
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
     text = answer[occurrence.start : occurrence.end]
-    is_long = len(text) > 2 or not text.isascii()
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    return is_long or (len(text) > 1 and text.isalpha() and is_last is not None)
+    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_last is not None)
 
 
 def _stem(word: str) -> str:

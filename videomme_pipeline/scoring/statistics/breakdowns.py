@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
-from videomme_pipeline.benchmarks.facets import Facet, Facets, FacetValue, Measure
+from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
@@ -27,6 +28,7 @@ from videomme_pipeline.scoring.statistics.groups import (
 )
 
 Values = tuple[FacetValue, ...]
+Row = TypeVar("Row", ScoredQuestion, GroupScore)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +83,7 @@ def breakdown(rows: Iterable[ScoredQuestion], facets: Sequence[Facet]) -> list[A
 
     Questions without a value for one of the facets are left out.
     """
-    by_values: dict[Values, list[ScoredQuestion]] = defaultdict(list)
-    for row in rows:
-        values = _values(row.facets, facets)
-        if values is not None:
-            by_values[values].append(row)
-    return [_accuracy_row(values, by_values[values]) for values in _ordered(by_values, facets)]
+    return [_accuracy_row(values, part) for values, part in _by_values(rows, facets).items()]
 
 
 def breakdowns(
@@ -108,20 +105,15 @@ def group_breakdowns(
     be unknown.
     """
     groups, unscored = score_groups(rows, rule)
-    incomplete = {group.video_id for group in unscored}
+    incomplete = len({group.video_id for group in unscored})
     by_name = {}
     for name, columns in benchmark.breakdowns(Measure.GROUP_SCORE).items():
-        facets = [benchmark.facet(column) for column in columns]
-        by_values: dict[Values, list[GroupScore]] = defaultdict(list)
-        for group in groups:
-            values = _values(group.facets, facets)
-            if values is not None:
-                by_values[values].append(group)
+        by_values = _by_values(groups, [benchmark.facet(column) for column in columns])
         if not columns and unscored:
-            by_values[()] += []
+            by_values.setdefault((), [])
         by_name[name] = [
-            _group_score_row(values, by_values[values], 0 if columns else len(incomplete))
-            for values in _ordered(by_values, facets)
+            _group_score_row(values, part, 0 if columns else incomplete)
+            for values, part in by_values.items()
         ]
     return by_name, groups, unscored
 
@@ -134,20 +126,16 @@ def accuracy_of(rows: Sequence[ScoredQuestion]) -> tuple[Estimate, ScoreInterval
     return estimate, accuracy_interval(estimate, len({row.question_id for row in rows}))
 
 
-def _values(row_facets: Facets, facets: Sequence[Facet]) -> Values | None:
-    """The values of `facets` in `row_facets`, or None if one of them is missing."""
-    if any(facet.column not in row_facets for facet in facets):
-        return None
-    return tuple(row_facets[facet.column] for facet in facets)
+def _by_values(rows: Iterable[Row], facets: Sequence[Facet]) -> dict[Values, list[Row]]:
+    by_values: dict[Values, list[Row]] = defaultdict(list)
+    for row in rows:
+        if all(facet.column in row.facets for facet in facets):
+            by_values[tuple(row.facets[facet.column] for facet in facets)].append(row)
 
+    def order(values: Values) -> list[object]:
+        return [facet.order(value) for facet, value in zip(facets, values, strict=True)]
 
-def _ordered(values_of_rows: Iterable[Values], facets: Sequence[Facet]) -> list[Values]:
-    return sorted(
-        values_of_rows,
-        key=lambda values: [
-            facet.order(value) for facet, value in zip(facets, values, strict=True)
-        ],
-    )
+    return {values: by_values[values] for values in sorted(by_values, key=order)}
 
 
 def _accuracy_row(values: Values, rows: Sequence[ScoredQuestion]) -> AccuracyRow:

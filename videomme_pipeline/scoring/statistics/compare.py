@@ -49,7 +49,7 @@ class Marginal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSetting:
-    """A setting that differs between two specifications. A side without the setting has None."""
+    """A setting that differs. A side without the setting has None."""
 
     key: str
     a: str | None
@@ -110,14 +110,6 @@ class _Unit:
     b: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
-    """Every score of a unit is a multiple of `unit`, and at most `largest`."""
-
-    unit: float = 1.0
-    largest: float = 1.0
-
-
 def compare(
     rows_a: Sequence[ScoredQuestion],
     rows_b: Sequence[ScoredQuestion],
@@ -141,7 +133,7 @@ def compare(
     by_key_b = _by_question(_repeated_like(rows_a, rows_b))
     shared = [key for key in by_key_a if key in by_key_b]
     pairs = [(by_key_a[key], by_key_b[key]) for key in shared]
-    answered = [pair for pair in pairs if Outcome.FAILED not in (pair[0].outcome, pair[1].outcome)]
+    answered = [(a, b) for a, b in pairs if Outcome.FAILED not in (a.outcome, b.outcome)]
     if not answered:
         raise ScoringError(
             f"{rows_a[0].evaluation if rows_a else 'a'} and "
@@ -151,24 +143,16 @@ def compare(
         )
     videos = [a.video_id for a, _ in answered]
     questions = len({a.question_id for a, _ in answered})
-    right_a = [float(a.is_correct) for a, _ in answered]
-    right_b = [float(b.is_correct) for _, b in answered]
-    won = _question_ids(pair for pair in answered if pair[1].is_correct and not pair[0].is_correct)
-    lost = _question_ids(pair for pair in answered if pair[0].is_correct and not pair[1].is_correct)
+    right_a = [a.is_correct for a, _ in answered]
+    right_b = [b.is_correct for _, b in answered]
+    won = _ids(a for a, b in answered if b.is_correct and not a.is_correct)
+    lost = _ids(a for a, b in answered if a.is_correct and not b.is_correct)
     benchmark = find_benchmark(rows_a[0].benchmark)
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
-    scale = _Scale()
-    if groups and benchmark.grouping:
-        scale = _Scale(unit=100 / benchmark.grouping.units, largest=100.0)
+    step = 100 / benchmark.grouping.units if groups and benchmark.grouping else None
     tested = benchmark.tested_facets(Measure.ACCURACY)
     units = groups or [
-        _Unit(
-            a.question_id,
-            a.video_id,
-            _labels(a.facets, tested),
-            float(a.is_correct),
-            float(b.is_correct),
-        )
+        _Unit(a.question_id, a.video_id, _labels(a.facets, tested), a.is_correct, b.is_correct)
         for a, b in answered
     ]
     asked_once = all(repeat == 0 for _, repeat in shared)
@@ -179,35 +163,29 @@ def compare(
         accuracy_a=_accuracy(right_a, videos, questions),
         accuracy_b=_accuracy(right_b, videos, questions),
         accuracy=paired_difference(right_b, right_a, videos),
-        group_score=_difference(groups, scale) if groups else None,
+        group_score=_difference(groups, step) if groups else None,
         mean_over=_mean_over(answered, benchmark.mean_of),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
         flip_rate=clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
-        marginals=_marginals(units, scale),
+        marginals=_marginals(units, step),
         won=won,
         lost=lost,
-        different=_question_ids(pair for pair in pairs if _answer(pair[0]) != _answer(pair[1])),
-        failed=_question_ids(
-            pair for pair in pairs if Outcome.FAILED in (pair[0].outcome, pair[1].outcome)
-        ),
-        only_a=tuple(dict.fromkeys(key[0] for key in by_key_a if key not in by_key_b)),
-        only_b=tuple(dict.fromkeys(key[0] for key in by_key_b if key not in by_key_a)),
+        different=_ids(a for a, b in pairs if _answer(a) != _answer(b)),
+        failed=_ids(a for a, b in pairs if Outcome.FAILED in (a.outcome, b.outcome)),
+        only_a=_ids(row for key, row in by_key_a.items() if key not in by_key_b),
+        only_b=_ids(row for key, row in by_key_b.items() if key not in by_key_a),
         changed_settings=changed_settings(specification_a or {}, specification_b or {}),
     )
 
 
-def _accuracy(right: Sequence[float], videos: Sequence[str], questions: int) -> Estimate:
-    """The accuracy with the interval of `accuracy_interval`, as scores have it."""
+def _accuracy(right: Sequence[bool], videos: Sequence[str], questions: int) -> Estimate:
     estimate = clustered_mean(right, videos)
     interval = accuracy_interval(estimate, questions)
     return replace(estimate, low=interval.low, high=interval.high)
 
 
 def _require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
-    """Check that two evaluations are of one track, or differ only in their subtitles.
-
-    An unknown track may be any track.
-    """
+    """Check that both are of one track, or differ only in their subtitles."""
     both = (*rows_a[:1], *rows_b[:1])
     tracks = {row.track for row in both} - {UNKNOWN_TRACK}
     pairings = {row.pairing for row in both}
@@ -280,10 +258,7 @@ def _labels(facets: Facets, columns: Sequence[str]) -> dict[str, str]:
 def _mean_over(
     pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], facet: str | None
 ) -> PairedDifference | None:
-    """The difference of the means over the values of `facet`, or None without a facet.
-
-    The questions are weighted so that all values of the facet have the same total weight.
-    """
+    """The difference of the means over the values of `facet`, which all have the same weight."""
     labelled = [pair for pair in pairs if facet in pair[0].facets]
     if facet is None or not labelled:
         return None
@@ -302,26 +277,20 @@ def _group_units(
     """The groups that are complete and answered on both sides."""
     scored_a, _ = score_groups(a for a, _ in pairs)
     scored_b, _ = score_groups(b for _, b in pairs)
-    others = {(group.video_id, group.repeat): group for group in scored_b}
+    others = {(group.video_id, group.repeat): group.score for group in scored_b}
     return [
-        _Unit(
-            group.video_id,
-            group.video_id,
-            _labels(group.facets, tested),
-            group.score,
-            others[key].score,
-        )
+        _Unit(group.video_id, group.video_id, _labels(group.facets, tested), group.score, other)
         for group in scored_a
-        if (key := (group.video_id, group.repeat)) in others
+        if (other := others.get((group.video_id, group.repeat))) is not None
     ]
 
 
-def _marginals(units: Sequence[_Unit], scale: _Scale) -> tuple[Marginal, ...]:
+def _marginals(units: Sequence[_Unit], step: float | None) -> tuple[Marginal, ...]:
     by_value: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
     for unit in units:
         for column, value in unit.labels.items():
             by_value[column, value].append(unit)
-    differences = [_difference(group, scale) for group in by_value.values()]
+    differences = [_difference(group, step) for group in by_value.values()]
     adjusted = adjusted_p_values([test.p_value for test in differences])
     return tuple(
         Marginal(
@@ -340,13 +309,14 @@ def _marginals(units: Sequence[_Unit], scale: _Scale) -> tuple[Marginal, ...]:
     )
 
 
-def _difference(units: Sequence[_Unit], scale: _Scale) -> PairedDifference:
+def _difference(units: Sequence[_Unit], step: float | None) -> PairedDifference:
+    """The difference of questions, or of groups whose scores are multiples of `step` up to 100."""
     return paired_difference(
         [compared.b for compared in units],
         [compared.a for compared in units],
         [compared.video_id for compared in units],
-        unit=scale.unit,
-        largest=scale.largest,
+        unit=step or 1.0,
+        largest=100.0 if step else 1.0,
     )
 
 
@@ -354,8 +324,8 @@ def _answer(row: ScoredQuestion) -> Hashable:
     return (row.outcome, row.extracted_answer)
 
 
-def _question_ids(pairs: Iterable[tuple[ScoredQuestion, ScoredQuestion]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(a.question_id for a, _ in pairs))
+def _ids(rows: Iterable[ScoredQuestion]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.question_id for row in rows))
 
 
 def _flat(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import sqrt
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # submodules are imported on first use
@@ -57,8 +58,7 @@ class Estimate:
     clusters: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreInterval:
+class ScoreInterval(NamedTuple):
     """The 95% interval of a score, within the range of the score, and its method."""
 
     low: float
@@ -84,24 +84,20 @@ class PairedDifference:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignFlip:
+class SignFlip(NamedTuple):
     """Two-sided p-value of a sign-flip test. `exact` is False for a p-value from random draws."""
 
     p_value: float
     exact: bool
 
 
-def clustered_mean(
-    values: ArrayLike, clusters: Sequence[Hashable], confidence: float = CONFIDENCE
-) -> Estimate:
+def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> Estimate:
     """The mean of `values` with CR1 standard error and t interval (clusters - 1 degrees).
 
     Raises:
         ValueError: if there are no values, or not one cluster per value.
     """
-    sums, counts = _cluster_sums(values, clusters)
-    return _estimate(sums, counts, confidence)
+    return _estimate(*_cluster_sums(values, clusters))
 
 
 def balanced_weights(labels: Sequence[Hashable]) -> list[float]:
@@ -137,13 +133,13 @@ def paired_difference(
     if first.shape != second.shape:
         raise ValueError(f"{first.size} values against {second.size}: they cannot be paired")
     sums, counts = _cluster_sums(first - second, clusters)
-    difference = _estimate(sums, counts, CONFIDENCE)
+    estimate = _estimate(sums, counts)
     t_statistic = p_value_t = None
-    if difference.standard_error:
-        t_statistic = difference.mean / difference.standard_error
-        p_value_t = float(2 * scipy.special.stdtr(difference.clusters - 1, -abs(t_statistic)))
+    if estimate.standard_error:
+        t_statistic = estimate.mean / estimate.standard_error
+        p_value_t = float(2 * scipy.special.stdtr(estimate.clusters - 1, -abs(t_statistic)))
     flip = sign_flip_test(sums, unit=unit)
-    difference, interval_kind = _limited(difference, sums, largest)
+    difference, interval_kind = _limited(estimate, sums, largest)
     return PairedDifference(
         difference=difference,
         interval_kind=interval_kind,
@@ -169,19 +165,19 @@ def sign_flip_test(
     sums = sums[sums > 1e-12]
     multiples = np.rint(sums / unit)
     if np.allclose(multiples * unit, sums, rtol=0, atol=1e-6 * unit):
-        return SignFlip(p_value=_exact_tail(multiples.astype(int), observed / unit), exact=True)
+        return SignFlip(_exact_tail(multiples.astype(int), observed / unit), exact=True)
     far = observed - 1e-9 * max(1.0, observed)
     if sums.size <= _MAX_ENUMERATED:
         patterns = (np.arange(2**sums.size)[:, None] >> np.arange(sums.size)) & 1
         totals = np.abs((2 * patterns - 1) @ sums)
-        return SignFlip(p_value=float(np.mean(totals >= far)), exact=True)
+        return SignFlip(float(np.mean(totals >= far)), exact=True)
     generator = np.random.default_rng(seed)
     as_far = 0
     for start in range(0, draws, 4_096):
         size = (min(4_096, draws - start), sums.size)
         totals = np.abs(generator.choice((-1.0, 1.0), size=size) @ sums)
         as_far += int(np.count_nonzero(totals >= far))
-    return SignFlip(p_value=(1 + as_far) / (1 + draws), exact=False)
+    return SignFlip((1 + as_far) / (1 + draws), exact=False)
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -207,7 +203,7 @@ def adjusted_p_values(p_values: Sequence[float]) -> NDArray[np.float64]:
     return adjusted
 
 
-def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson(successes: float, trials: int) -> tuple[float, float]:
     """The Wilson score interval of a proportion, which treats trials as independent.
 
     `successes` may be a fraction: the sum of the shares of repeats that succeeded.
@@ -217,7 +213,7 @@ def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tup
     """
     if trials < 1:
         raise ValueError("no trials: the proportion is undefined")
-    z_squared = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
+    z_squared = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) ** 2
     center, total = successes + z_squared / 2, trials + z_squared
     half = sqrt(z_squared * (successes * (trials - successes) / trials + z_squared / 4))
     low = 0.0 if successes == 0 else (center - half) / total
@@ -235,9 +231,8 @@ def accuracy_interval(estimate: Estimate, questions: int) -> ScoreInterval:
     low, high = estimate.low, estimate.high
     small = estimate.clusters < SMALL_CELL_CLUSTERS or not estimate.standard_error
     if small or low is None or high is None:
-        low, high = wilson(estimate.mean * questions, questions)
-        return ScoreInterval(low=low, high=high, kind=IntervalKind.WILSON)
-    return ScoreInterval(low=max(0.0, low), high=min(1.0, high), kind=IntervalKind.CLUSTERED_T)
+        return ScoreInterval(*wilson(estimate.mean * questions, questions), IntervalKind.WILSON)
+    return ScoreInterval(max(0.0, low), min(1.0, high), IntervalKind.CLUSTERED_T)
 
 
 def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
@@ -246,14 +241,10 @@ def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
     The result is None for a single video, and if all videos have the same score: an error of 0
     would claim certainty. The macro `group_score_by` computes the same interval in SQL.
     """
-    error = estimate.standard_error
-    if estimate.low is None or estimate.high is None or error is None:
+    low, high, error = estimate.low, estimate.high, estimate.standard_error
+    if low is None or high is None or error is None or error < MIN_GROUP_SCORE_ERROR:
         return None
-    if error < MIN_GROUP_SCORE_ERROR:
-        return None
-    return ScoreInterval(
-        low=max(0.0, estimate.low), high=min(100.0, estimate.high), kind=IntervalKind.CLUSTERED_T
-    )
+    return ScoreInterval(max(0.0, low), min(100.0, high), IntervalKind.CLUSTERED_T)
 
 
 def p_value_text(p_value: float) -> str:
@@ -277,9 +268,7 @@ def _cluster_sums(
     return sums.astype(np.float64), counts.astype(np.float64)
 
 
-def _estimate(
-    sums: NDArray[np.float64], counts: NDArray[np.float64], confidence: float
-) -> Estimate:
+def _estimate(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimate:
     total, clusters = float(counts.sum()), sums.size
     mean = float(sums.sum()) / total
     standard_error = low = high = None
@@ -287,7 +276,7 @@ def _estimate(
         residuals = sums - mean * counts
         squares = float(residuals @ residuals)
         standard_error = sqrt(squares * clusters / (clusters - 1)) / total
-        half = float(scipy.special.stdtrit(clusters - 1, 0.5 + confidence / 2)) * standard_error
+        half = float(scipy.special.stdtrit(clusters - 1, 0.5 + CONFIDENCE / 2)) * standard_error
         low, high = mean - half, mean + half
     return Estimate(
         mean=mean,
@@ -316,10 +305,10 @@ def _limited(
 
 
 def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
-    """P(|sum of ±sizes| ≥ observed) over all sign patterns, from the characteristic function.
+    """P(|sum of ±sizes| ≥ observed) over all sign patterns.
 
-    The characteristic function of ±size is cos(size × t). The product over all sizes, sampled at
-    more points than there are sums, is inverted with one Fourier transform.
+    The characteristic function of ±size is cos(size × t). One Fourier transform inverts the product
+    over all sizes, sampled at more points than there are sums.
     """
     points = 2 * int(sizes.sum()) + 1
     frequencies = np.arange(points // 2 + 1)

@@ -59,11 +59,9 @@ FIXED_LEVELS = Levels()
 class GateCheck:
     """One test. `difference` is the candidate minus the baseline, in points of 100.
 
-    `standard_error` is in points, too, and None for a single video.
-
-    `p_value` is from the sign-flip test. The p-value of a facet value is adjusted by
-    Benjamini–Hochberg. `p_value_equivalence` is the larger one of the two one-sided tests, or None
-    if the interval does not come from Student's t.
+    `standard_error` is in points, too, and None for a single video. `p_value` is from the sign-flip
+    test; that of a facet value is adjusted by Benjamini–Hochberg. `p_value_equivalence` is the
+    larger one of the two one-sided tests, or None if the interval is not from Student's t.
     """
 
     name: str
@@ -138,26 +136,30 @@ def decide(  # noqa: PLR0913 - the options of a gate
     baseline = [row for row in baseline if row.question_id in asked]
     candidate = [row for row in candidate if row.question_id in asked]
     comparison = compare(baseline, candidate)
-    _check_facets(comparison, facets)
+    tested = list(dict.fromkeys(marginal.column for marginal in comparison.marginals))
+    unknown = [facet for facet in facets if facet not in tested]
+    if unknown:
+        raise ScoringError(
+            f"no facet `{unknown[0]}` is compared; choose among {', '.join(tested) or 'none'}"
+        )
     _require_answers(comparison, len(asked), max_failed)
     detectable = detectable_difference(baseline, candidate)
+    name, paired, scale = "accuracy", comparison.accuracy, 100
+    if comparison.group_score:
+        name, paired, scale = "group score", comparison.group_score, 1
+    elif comparison.mean_over:
+        name, paired = "mean accuracy", comparison.mean_over
+    checks = [check_difference(name, paired, margin, levels=levels, scale=scale)]
+    for marginal in comparison.marginals:
+        if marginal.column in facets:
+            paired = replace(marginal.difference, p_value=marginal.adjusted_p_value)
+            name = f"{marginal.column}: {marginal.value}"
+            checks.append(check_difference(name, paired, None, scale=scale))
     return Gate(
         baseline=comparison.evaluation_a,
         candidate=comparison.evaluation_b,
         margin=margin,
-        checks=(
-            _headline_check(comparison, margin, levels),
-            *(
-                check_difference(
-                    f"{marginal.column}: {marginal.value}",
-                    replace(marginal.difference, p_value=marginal.adjusted_p_value),
-                    None,
-                    scale=_scale(comparison),
-                )
-                for marginal in comparison.marginals
-                if marginal.column in facets
-            ),
-        ),
+        checks=tuple(checks),
         detectable=None if detectable is None else 100 * detectable,
         questions=len(asked),
         compared=comparison.n,
@@ -231,19 +233,7 @@ def _is_equivalent(
     return bool(max(farthest, -scale * estimate.low, scale * estimate.high) < margin)
 
 
-def _headline_check(comparison: Comparison, margin: float, levels: Levels) -> GateCheck:
-    """The check of the headline metric. `margin` is in points of 100."""
-    if comparison.group_score:
-        name, paired = "group score", comparison.group_score
-    elif comparison.mean_over:
-        name, paired = "mean accuracy", comparison.mean_over
-    else:
-        name, paired = "accuracy", comparison.accuracy
-    return check_difference(name, paired, margin, levels=levels, scale=_scale(comparison))
-
-
 def _require_answers(comparison: Comparison, asked: int, max_failed: float) -> None:
-    """Raise ScoringError if more than a share of `max_failed` of the questions have no answer."""
     failed = len(comparison.unanswered)
     if failed > max_failed * asked:
         raise ScoringError(
@@ -251,18 +241,4 @@ def _require_answers(comparison: Comparison, asked: int, max_failed: float) -> N
             f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
             f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
             "again, or raise --max-failed"
-        )
-
-
-def _scale(comparison: Comparison) -> int:
-    """The number of points in one unit of the headline metric."""
-    return 1 if comparison.group_score else 100
-
-
-def _check_facets(comparison: Comparison, facets: Collection[str]) -> None:
-    tested = list(dict.fromkeys(marginal.column for marginal in comparison.marginals))
-    unknown = [facet for facet in facets if facet not in tested]
-    if unknown:
-        raise ScoringError(
-            f"no facet `{unknown[0]}` is compared; choose among {', '.join(tested) or 'none'}"
         )

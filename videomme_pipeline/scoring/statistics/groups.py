@@ -46,7 +46,7 @@ class GroupScore:
     linear_score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class UnscoredGroup:
     """A group that cannot be scored, with the reason."""
 
@@ -71,7 +71,7 @@ def score_groups(
             members[row.evaluation, row.repeat, row.video_id].append(row)
     scored: list[GroupScore] = []
     unscored: list[UnscoredGroup] = []
-    for (evaluation, repeat, video_id), group in members.items():
+    for key, group in members.items():
         grouping = find_benchmark(group[0].benchmark).grouping
         assert grouping is not None, "only rows of groups are members"
         group.sort(key=lambda row: question_order(row.question_id))
@@ -79,15 +79,8 @@ def score_groups(
         if reason is None:
             scored.append(_score_group(group, grouping, rule))
         else:
-            unscored.append(
-                UnscoredGroup(
-                    evaluation=evaluation,
-                    repeat=repeat,
-                    video_id=video_id,
-                    question_ids=tuple(row.question_id for row in group),
-                    reason=reason,
-                )
-            )
+            ids = tuple(row.question_id for row in group)
+            unscored.append(UnscoredGroup(*key, ids, reason))
     return scored, unscored
 
 

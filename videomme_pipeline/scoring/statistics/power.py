@@ -6,6 +6,7 @@ The assumptions are stated, or measured on two evaluations or two repeats of one
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log2, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # submodules are imported on first use
@@ -63,8 +64,7 @@ def least_significant_videos(alpha: float) -> int:
     return 1 + ceil(-log2(alpha))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class Noise(NamedTuple):
     """The noise between two evaluations: their discordance, and its correlation within a video."""
 
     discordance: float
@@ -107,11 +107,9 @@ def detectable_difference(
     significant difference.
     """
     compared = [row for row, _ in _answered_in_both(rows, others)]
-    noise = (
-        measure_noise(rows, others)
-        if compared
-        else Noise(discordance=USUAL_DISCORDANCES[-1], correlation=USUAL_CORRELATION)
-    )
+    noise = Noise(USUAL_DISCORDANCES[-1], USUAL_CORRELATION)
+    if compared:
+        noise = measure_noise(rows, others)
     compared = compared or list(rows)
     discordance = noise.discordance - _removed_by_repeats(rows) - _removed_by_repeats(others)
     videos = len({row.video_id for row in compared})

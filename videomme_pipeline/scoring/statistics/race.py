@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from math import sqrt
 
 import numpy as np
 import scipy  # submodules are imported on first use
@@ -35,16 +34,12 @@ SHAPE = 0.25
 _NODES = 100
 """Points of each numerical integral. Twice as many change no boundary by more than 1e-6."""
 LOOKS = 9
-MIN_POWER = 0.1
-"""A race stops if every verdict is less likely than this, even if what it needs is true."""
 
 
 class Stop(StrEnum):
     """Why a race stopped."""
 
     DECIDED = "decided"
-    FUTILE = "futile"
-    """No verdict could be expected from the videos that are left."""
     ALL_VIDEOS = "all videos"
     BUDGET = "budget"
 
@@ -67,14 +62,10 @@ def plan_looks(videos: int, most: int = LOOKS) -> tuple[Look, ...]:
     numbers = [round(videos * (number + 1) / count) for number in range(count)]
     shares = tuple(number / videos for number in numbers)
     # The two one-sided tests of equivalence, each at 5%, share the bounds of a test at 10%.
-    difference = two_sided_levels(boundaries(shares, LEVEL))
-    equivalence = two_sided_levels(boundaries(shares, 2 * LEVEL)) / 2
-    return tuple(
-        Look(number, share, Levels(float(level), float(one_sided)))
-        for number, share, level, one_sided in zip(
-            numbers, shares, difference, equivalence, strict=True
-        )
-    )
+    difference = 2 * scipy.special.ndtr(-boundaries(shares, LEVEL))
+    equivalence = scipy.special.ndtr(-boundaries(shares, 2 * LEVEL))
+    levels = map(Levels, difference.tolist(), equivalence.tolist())
+    return tuple(map(Look, numbers, shares, levels))
 
 
 def race_order(
@@ -98,22 +89,14 @@ def race_order(
     return tuple(video_id for _, _, video_id in sorted(ranked))
 
 
-def stop_after(
-    check: GateCheck, margin: float, detectable: float | None, looks: Sequence[Look]
-) -> Stop | None:
+def stop_after(check: GateCheck, looks: Sequence[Look]) -> Stop | None:
     """Why the race stops after a look, or None if the next look follows.
 
-    `check` is the result of the first of `looks`, which are this look and all later ones. A race
-    does not stop while it may still find the difference of `detectable` points that it promised.
+    `check` is the result of the first of `looks`, which are this look and all later ones.
     """
     if check.verdict is not Verdict.UNDECIDED:
         return Stop.DECIDED
-    if len(looks) == 1:
-        return Stop.ALL_VIDEOS
-    if check.standard_error:
-        power = _most_power(check, margin, max(margin, detectable or 0.0), looks)
-        return Stop.FUTILE if power < MIN_POWER else None
-    return None
+    return Stop.ALL_VIDEOS if len(looks) == 1 else None
 
 
 def boundary(check: GateCheck, look: Look) -> float | None:
@@ -125,25 +108,6 @@ def boundary(check: GateCheck, look: Look) -> float | None:
         return None
     bound = scipy.special.stdtrit(check.clusters - 1, 1 - look.levels.difference / 2)
     return float(bound) * check.standard_error
-
-
-def _most_power(check: GateCheck, margin: float, difference: float, looks: Sequence[Look]) -> float:
-    """The chance of a verdict at the last look, for a true ±`difference` or a true 0.
-
-    z × √share is a Brownian motion, whose drift is the true difference divided by the standard
-    error of all videos.
-    """
-    assert check.standard_error
-    look, last = looks[0], looks[-1]
-    bound = float(scipy.special.ndtri(1 - last.levels.difference / 2))
-    bound_equivalence = float(scipy.special.ndtri(1 - last.levels.equivalence))
-    score = check.difference / check.standard_error * sqrt(look.share)
-    whole_error = check.standard_error * sqrt(look.share)
-    left, cdf = 1 - look.share, scipy.special.ndtr
-    within = margin / whole_error - bound_equivalence
-    farther = cdf((abs(score) + difference / whole_error * left - bound) / sqrt(left))
-    equivalent = cdf((within - score) / sqrt(left)) - cdf((-within - score) / sqrt(left))
-    return float(max(farther, equivalent))
 
 
 def detectable_in_race(questions: int, looks: Sequence[Look]) -> float | None:
@@ -174,11 +138,6 @@ def boundaries(
         lambda c: crossing_probability(shares, c * shapes) - level, least, least + 3
     )
     return np.asarray(constant * shapes)
-
-
-def two_sided_levels(z: ArrayLike) -> NDArray[np.float64]:
-    """The two-sided p-value of each |z| of a normal distribution."""
-    return np.asarray(2 * scipy.special.ndtr(-np.abs(z)))
 
 
 def crossing_probability(shares: Sequence[float], limits: ArrayLike) -> float:

@@ -75,7 +75,6 @@ export function racesView({ benchmark, params }) {
 
 const ENDS = {
   decided: "The difference is known, so the race stopped.",
-  futile: "No verdict could be expected from the other videos, so the race stopped.",
   "all videos": "All videos were asked.",
   budget: "The next look would have exceeded a limit.",
 };
