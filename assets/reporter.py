@@ -16,7 +16,7 @@ from videomme_pipeline.assets.stages.metadata import metadata_of
 from videomme_pipeline.project.state.partitions import WHOLE, Partition
 from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.refresh import NotSelected, RefreshEvent
-from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, BuildResult, Target
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, BuildResult
 
 DATA_VERSION_TAG = "dagster/data_version"
 CODE_VERSION_TAG = "dagster/code_version"
@@ -78,19 +78,16 @@ def materialization(
         version = target.inputs.get(label.rpartition("/")[2], SEVERAL_PARENTS)
         tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = version
         tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if newest is None else str(newest)
-    facts = event.facts if isinstance(event, BuildResult) else _stored_facts(stage, target)
+    if isinstance(event, BuildResult):
+        facts = event.facts
+    else:
+        facts = {**stage.facts(target), "already_stored": True}
     return dg.AssetMaterialization(
         asset_key=asset_key(stage),
         partition=partition_key(stage, target.partition),
         tags=tags,
         metadata=metadata_of(facts),
     )
-
-
-def _stored_facts(stage: AnyStage, target: Target) -> Mapping[str, object]:
-    """The facts of a stored file. Only those of scores and results are read, which the UI plots."""
-    reads = not isinstance(stage, BenchmarkStage) or stage.stage.reads_stored
-    return {**(stage.facts(target) if reads else {}), "already_stored": True}
 
 
 def newest_event(instance: dg.DagsterInstance) -> int | None:

@@ -30,7 +30,7 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.locks import FileLocks, Locks, Resource, endpoint, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.stages.shared import ReportPage
-from videomme_pipeline.stages.stage import BuildResults, Targets
+from videomme_pipeline.stages.stage import BuildEvents, Targets
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 DATE = "2026-11-20"
@@ -152,7 +152,7 @@ def test_results_that_another_run_will_build_are_left_to_it(
     project = write({"a": {"model": "constant-A"}, "b": {"model": "one"}})
     write_page = ReportPage.build
 
-    def write_after_other_scores(stage: ReportPage, targets: Targets) -> BuildResults:
+    def write_after_other_scores(stage: ReportPage, targets: Targets) -> BuildEvents:
         server.is_open = True
         eventually(lambda: project.store.names("videomme", "scores").fingerprints("b", None))
         return write_page(stage, targets)

@@ -181,9 +181,7 @@ def test_two_versions_of_the_package_share_a_folder(
 def without_times(rows: Mapping[str, Sequence[object]]) -> Mapping[str, Sequence[object]]:
     """The tables without those that sum up what both machines have decoded."""
     return {
-        name: of_table
-        for name, of_table in rows.items()
-        if name not in ("built_from", "decode_times", "usage")
+        name: of_table for name, of_table in rows.items() if name not in ("decode_times", "usage")
     }
 
 

@@ -28,8 +28,8 @@ from videomme_pipeline.frames.cache import (
 from videomme_pipeline.frames.picture import Encoding, PictureSpec
 from videomme_pipeline.frames.sampling import Choice, Limit, UniformN
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import stored_fingerprint
 
 SAMPLING = UniformN(frames=3)
 
@@ -80,7 +80,8 @@ def test_frames_are_read_as_they_were_written(tmp_path: Path) -> None:
         "uniform_n-3",
     )
     assert frame_set == read_frames(store, "video", frames_fingerprint(SAMPLING))
-    assert stored_fingerprint(store.frames("video", frame_set.fingerprint)) == frame_set.fingerprint
+    metadata = parquet.read_metadata(store.frames("video", frame_set.fingerprint))
+    assert metadata["fingerprint"] == frame_set.fingerprint
 
 
 def test_a_file_with_a_flipped_bit_in_a_picture_is_detected_and_renamed(tmp_path: Path) -> None:

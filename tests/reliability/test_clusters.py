@@ -143,7 +143,7 @@ def reading_all_frames(store: Store) -> Iterator[list[Exception]]:
 
     def read() -> None:
         while not is_over.wait(0.2):
-            for path in store.frame_files():
+            for path in store.files("frames"):
                 try:
                     read_frames(store, path.parent.name, path.stem)
                 except Exception as error:  # noqa: BLE001 - any error is a failure of the test

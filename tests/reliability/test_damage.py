@@ -53,8 +53,8 @@ DAMAGES = (half, hole, removed, folder, unreadable)
 TABLES: dict[str, Callable[[Store], Any]] = {
     "questions": lambda store: stored_file(store, "questions", "videomme"),
     "video row": lambda store: stored_file(store, "videos", "videomme", video="002"),
-    "packet index": lambda store: store.packet_files()[0],
-    "frames": lambda store: store.frame_files()[0],
+    "packet index": lambda store: store.files("packets")[0],
+    "frames": lambda store: store.files("frames")[0],
     "subtitles": lambda store: store.variant_files("subtitles")[0],
     "prompts": lambda store: stored_file(store, "prompts", "videomme", "few", "002"),
     "responses": lambda store: stored_file(store, "responses", "videomme", "few", "002"),

@@ -33,7 +33,7 @@ from videomme_pipeline.stages.shared import ReportPage
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState
 from videomme_pipeline.storage.records import read_record, sequence
-from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, stored_settings
+from videomme_pipeline.storage.tables import read_rows, stored_parts, stored_settings
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex
@@ -66,9 +66,9 @@ def table(path: UPath, row_class: type[Any]) -> Kind:
 def kinds_of(project: Project) -> Mapping[str, Kind]:
     """Each kind of file in a built project."""
     store = project.store
-    frames, subtitles = store.frame_files()[0], store.variant_files("subtitles")[0]
+    frames, subtitles = store.files("frames")[0], store.variant_files("subtitles")[0]
     scores = stored_file(store, "scores", "videomme", "few")
-    packets = store.packet_files()[0]
+    packets = store.files("packets")[0]
     page = ReportPage(project)
     page_fingerprint = page.fingerprint(WHOLE)
     ((_, _, shown),) = sequence(store.shown("videomme", "few"))
@@ -90,7 +90,7 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
         ),
         "footers of tables": Kind(
             path=Path(scores.path),
-            read=lambda: (stored_fingerprint(scores), stored_settings(scores)),
+            read=lambda: (stored_parts(scores), stored_settings(scores)),
             tail_bytes=4000,
         ),
         "packet indexes": Kind(path=Path(packets.path), read=lambda: _index(packets)),

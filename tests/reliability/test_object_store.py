@@ -252,7 +252,7 @@ def test_an_object_appears_whole_or_not_at_all(
         publish(path, data)
     proxy.fail(fault, 0)
     if path.exists():  # the answer to the last request was lost
-        parquet.read_bytes(path)
+        parquet.read_table(path)
     proxy.fail(fault, 2, b"PUT ")
     publish(path, data)
     proxy.fail(fault, 2, b"GET ")
@@ -263,12 +263,12 @@ def test_a_listing_has_the_files_of_other_processes(server: S3Server) -> None:
     import s3fs  # noqa: PLC0415 - an extra
 
     store = Store.at("s3://bucket/shared")
-    assert store.packet_files() == []
+    assert store.files("packets") == []
     other = s3fs.S3FileSystem(skip_instance_cache=True)
     for name in ("a", "b"):
         other.pipe_file(f"bucket/shared/packets/{name}.parquet", b"PAR1")
-        assert store.packet_files()[-1].stem == name
-        assert store.packet_files()[-1].exists()
+        assert store.files("packets")[-1].stem == name
+        assert store.files("packets")[-1].exists()
 
 
 def test_of_two_writers_of_a_new_object_one_succeeds(server: S3Server) -> None:

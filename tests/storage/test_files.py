@@ -16,10 +16,11 @@ from tests.support.paths import ROOT
 from tests.support.stored_files import made_up_file, write_made_up
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
+from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StageNames, StoredName, part_id
 from videomme_pipeline.storage.publish import publish, replacing
-from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.storage.tables import read_rows, stored_settings, write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,10 @@ class Row:
 
 def test_rows_are_stored_with_their_fingerprint(tmp_path: Path) -> None:
     path = UPath(tmp_path / "scores" / "mine.parquet")
-    write_rows(path, [Row(name="x")], Row, fingerprint="abc")
+    write_rows(path, [Row(name="x")], Row, fingerprint="abc", settings={"a": 1})
     assert read_rows(path, Row) == [Row(name="x")]
-    assert stored_fingerprint(path) == "abc"
+    assert parquet.read_metadata(path)["fingerprint"] == "abc"
+    assert stored_settings(path) == {"a": 1}
 
 
 @pytest.mark.parametrize("video_id", ["001", "-_abc.1-4", "你好", "हिन्दी", "Straße_über"])
@@ -43,11 +45,11 @@ def test_tables_of_videos_with_ids_in_any_script_are_listed(tmp_path: Path, vide
     assert store.tables() == [file]
 
 
-def test_a_missing_or_damaged_file_has_no_fingerprint(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_has_no_settings(tmp_path: Path) -> None:
     path = UPath(tmp_path / "x.parquet")
-    assert stored_fingerprint(path) is None
+    assert stored_settings(path) == {}
     path.write_bytes(b"PAR1 but not really")
-    assert stored_fingerprint(path) is None
+    assert stored_settings(path) == {}
 
 
 def test_a_link_to_itself_is_a_damaged_file(tmp_path: Path) -> None:

@@ -1,21 +1,18 @@
 """SQLite files on network file systems are refused, and machines keep their scratch files apart."""
 
-import errno
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from upath import UPath
 
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.storage import parquet, sqlite
+from videomme_pipeline.storage import sqlite
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import LEFT_BY_OTHERS_SECONDS
 from videomme_pipeline.storage.sqlite import network_kind
@@ -91,22 +88,3 @@ def test_a_machine_leaves_the_scratch_folders_of_others_for_a_month(tmp_path: Pa
     os.utime(left, (month_ago, month_ago))
     Store.at(tmp_path).remove_left_over()
     assert not left.exists()
-
-
-def test_a_stale_handle_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = UPath(tmp_path / "a.parquet")
-    path.write_bytes(parquet.encode(pa.table({"a": [1]})))
-    read, failures = type(path).read_bytes, [2]
-
-    def sometimes_stale(self: UPath) -> bytes:
-        if failures[0]:
-            failures[0] -= 1
-            raise OSError(errno.ESTALE, "Stale file handle")
-        return bytes(read(self))
-
-    monkeypatch.setattr(type(path), "read_bytes", sometimes_stale)
-    monkeypatch.setattr(parquet, "_STALE_PAUSES_SECONDS", (0, 0))
-    assert parquet.read_table(path)["a"].to_pylist() == [1]
-    failures[0] = 3
-    with pytest.raises(StorageError, match="Stale file handle"):
-        parquet.read_table(path)

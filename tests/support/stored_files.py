@@ -101,4 +101,4 @@ def shown_scores(store: Store) -> dict[str, list[ScoredQuestion]]:
 def shown_responses(store: Store, evaluation: str) -> list[Response]:
     """The responses that the shown scores of an evaluation were computed from."""
     shown = Results(store).find(evaluation)
-    return [] if shown is None else read_files(shown.responses.values(), Response)
+    return [] if shown is None else read_files(shown.files("responses").values(), Response)

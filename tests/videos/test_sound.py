@@ -29,7 +29,7 @@ def test_the_sound_is_decoded_once_for_a_content(tmp_path: Path) -> None:
     sound = sound_of(store, "content", path, "001")
     moved = path.rename(tmp_path / "b.mp4")
     assert sound_of(store, "content", path, "001") == sound
-    (stored,) = store.sound_files()
+    (stored,) = store.files("sound")
     stored.write_bytes(stored.read_bytes().replace(b"data", b"dada", 1))
     assert sound_of(store, "content", moved, "001") == sound, "a damaged file is built again"
     assert len(sound) == pytest.approx(2 * SAMPLES_PER_SECOND, rel=0.2)

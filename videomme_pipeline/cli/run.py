@@ -1,7 +1,6 @@
 """Commands that build partitions or show their state: run, status, nightly."""
 
 from collections import Counter
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,7 +194,7 @@ def show_plan(project: "Project", evaluations: "Sequence[str]", *, as_json: bool
     from videomme_pipeline.stages.plan import plan_project
 
     states = plan_project(project, evaluations)
-    estimates = [asdict(build) for build in estimate(states)]
+    estimates = [{"asset": asset, "partitions": n} for asset, n in estimate(states).items()]
     costs = estimate_costs(pending_requests(states))
     if as_json:
         print_json({"build": estimates, "requests": costs})

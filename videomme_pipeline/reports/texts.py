@@ -136,12 +136,12 @@ def _prompt_texts(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
 
 
 def _prompts(evaluation: ScoredEvaluation) -> dict[str, Prompt]:
-    rows = read_files(evaluation.shown.prompts.values(), Prompt)
+    rows = read_files(evaluation.shown.files("prompts").values(), Prompt)
     return {row.question_id: row for row in rows}
 
 
 def _responses(evaluation: ScoredEvaluation) -> dict[tuple[str, int], _ServedText]:
-    rows = read_files(evaluation.shown.responses.values(), _ServedText)
+    rows = read_files(evaluation.shown.files("responses").values(), _ServedText)
     return {(row.question_id, row.repeat): row for row in rows}
 
 

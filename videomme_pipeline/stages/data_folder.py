@@ -6,10 +6,12 @@ are results, which are listed but never removed.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import product
+from typing import Any, TypeVar
 
 from upath import UPath
 
@@ -17,7 +19,7 @@ from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMMEError
 from videomme_pipeline.frames.cache import DecodeTime, stored_sampling
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.partitions import variant_in
+from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.stages.chain import CHAIN, all_stages
 from videomme_pipeline.stages.stage import BenchmarkStage
 from videomme_pipeline.storage.listing import file_states
@@ -27,15 +29,16 @@ from videomme_pipeline.storage.results import MANIFEST, Results
 from videomme_pipeline.storage.tables import read_files
 from videomme_pipeline.videos.probe import Video
 
+Row = TypeVar("Row")
 KEPT_DAYS = 30
 """A younger file is never garbage: a setting may be switched back, and another machine may need
 it."""
-_REBUILT = ("questions", "videos", "subtitles", "prompts")
-"""The stages of a benchmark whose files are removed if nothing needs them. Frames are shared by all
-benchmarks. Responses and scores are never removed."""
-_SHARED = ("decode_times", "packets", "sound")
-_RECORDS = ("nightly_runs", "baselines")
-_DAY_SECONDS = 86_400
+_KEPT_SECONDS = KEPT_DAYS * 86_400
+_BY_CONTENT = ("frames", "packets", "sound")
+"""The kinds of files that all benchmarks share, by the hash of a video's content."""
+_REBUILT = ("questions", "videos", "subtitles", "prompts", *_BY_CONTENT)
+"""The kinds of files that are removed if nothing needs them. Responses and scores never are."""
+_OF_STAGES = [folder for s in CHAIN for folder in (s.name, s.companion) if folder]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +71,24 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A stored file of a stage."""
+    """A stored file, with its sampling, track, evaluation or benchmark as `name`.
 
-    benchmark: str
-    stage: str
-    name: StoredName
+    `video` is an id, or for the kinds in `_BY_CONTENT` the hash of a video's content. Only files of
+    stages have a `fingerprint`.
+    """
+
+    kind: str
+    name: str
     path: UPath
     state: FileState
+    video: str | None = None
+    fingerprint: str | None = None
+
+    @property
+    def is_old(self) -> bool:
+        """True if the file was written `KEPT_DAYS` days ago; False if the store does not say."""
+        written = self.state.modified
+        return written is not None and written < time.time() - _KEPT_SECONDS
 
 
 class DataFolder:
@@ -82,6 +96,8 @@ class DataFolder:
 
     def __init__(self, project: Project) -> None:
         self._project, self._store = project, project.store
+        self._samplings: dict[str, str] = {}
+        """The name of the sampling of frames, by the fingerprint of their settings."""
 
     def shelves(self) -> list[CacheEntry]:
         """Everything that is stored, by kind and name."""
@@ -90,39 +106,20 @@ class DataFolder:
             s.name for b in configuration.benchmarks for s in configuration.samplings.get(b, ())
         }
         by_name: dict[tuple[str, str], list[_File]] = defaultdict(list)
-        for file in [*self._frames, *self._built]:
-            by_name[file.stage, self._variant(file)].append(file)
-        shelves = [
+        for file in self._files:
+            by_name[file.kind, file.name].append(file)
+        return [
             CacheEntry(
                 kind=kind,
                 name=name,
-                videos=len({_video(file) for file in files} - {None}),
+                videos=len({file.video for file in files} - {None}),
                 files=len(files),
                 bytes=sum(file.state.bytes for file in files),
-                needed=sum(self._is_needed(file) for file in files),
+                needed=sum(map(self._is_needed, files)),
                 named_by=self._users(kind, name),
                 offered=kind == "frames" and name in offered,
             )
             for (kind, name), files in sorted(by_name.items())
-        ]
-        others = [(kind, "", file_states(self._store.path(kind))) for kind in _SHARED]
-        for benchmark in self._store.benchmarks():
-            for kind in _RECORDS:
-                by_evaluation: dict[str, dict[str, FileState]] = defaultdict(dict)
-                for name, state in file_states(self._store.path(benchmark, kind)).items():
-                    by_evaluation[name.partition("/")[0]][name] = state
-                others += [(kind, name, states) for name, states in sorted(by_evaluation.items())]
-        return shelves + [
-            CacheEntry(
-                kind=kind,
-                name=name,
-                videos=0 if kind not in ("packets", "sound") else len(states),
-                files=len(states),
-                bytes=sum(state.bytes for state in states.values()),
-                needed=len(states),
-            )
-            for kind, name, states in others
-            if states
         ]
 
     def garbage(self, samplings: Collection[str] = ()) -> list[Garbage]:
@@ -140,12 +137,12 @@ class DataFolder:
                 "cannot find unused files while a configuration file has a mistake; fix it first: "
                 f"{problem}"
             )
-        cached = sorted({self._variant(file) for file in self._frames})
+        cached = sorted({file.name for file in self._files if file.kind == "frames"})
         for name in samplings:
             if name not in cached:
                 hint = nearest(name, cached) if cached else "no frames are cached"
                 raise ConfigurationError(f"no frames of the sampling `{name}` are cached: {hint}")
-        return [*self._garbage(samplings), *self._damaged()]
+        return list(self._garbage(samplings))
 
     def forget(self, evaluation: str) -> None:
         """Remove the scores of an evaluation and the record that they are shown.
@@ -173,154 +170,100 @@ class DataFolder:
                 (folder / name).unlink(missing_ok=True)
 
     def _garbage(self, samplings: Collection[str]) -> Iterator[Garbage]:
-        hashes = {file.name.variant for file in self._frames if self._is_needed(file)}
-        for file in [*self._frames, *self._built]:
-            if file.stage == "frames" and self._variant(file) in samplings:
-                why = f"frames of {self._variant(file)}, as requested"
-            elif (
-                file.stage not in ("frames", *_REBUILT)
-                or self._is_needed(file)
-                or _age_days(file.state) < KEPT_DAYS
-            ):
+        contents = {row.content_hash for row in self._rows("videos", Video)}
+        for file in self._files:
+            if file.kind == "frames" and self._is_needed(file):
+                contents.add(str(file.video))
+        times = self._rows("decode_times", DecodeTime)
+        seconds = {(t.video_hash, t.frames_fingerprint): t.decode_cpu_seconds for t in times}
+        for file in self._files:
+            if file.kind == "frames" and file.name in samplings:
+                why = f"frames of {file.name}, as requested"
+            elif file.kind not in _REBUILT or not file.is_old:
                 continue
+            elif file.fingerprint is None and file.video not in contents:
+                why = f"{file.kind} of no stored video"
+            elif not self._is_needed(file):
+                why = f"{file.kind} of {file.name} that no plan and no shown score needs"
             else:
-                name = self._variant(file)
-                why = f"{file.stage} of {name} that no plan and no shown score needs"
-            yield Garbage(
-                path=file.path,
-                bytes=file.state.bytes,
-                why=why,
-                cpu_seconds=self._decode_seconds.get((file.name.variant, file.name.fingerprint), 0)
-                if file.stage == "frames"
-                else 0.0,
-            )
-        contents = hashes | self._video_hashes
-        for kind in ("packets", "sound"):
-            for name, state in file_states(self._store.path(kind)).items():
-                content = name.partition("/")[0].removesuffix(".parquet")
-                if content not in contents and _age_days(state) >= KEPT_DAYS:
-                    path = self._store.path(kind, *name.split("/"))
-                    yield Garbage(path=path, bytes=state.bytes, why=f"{kind} of no stored video")
-
-    def _damaged(self) -> Iterator[Garbage]:
+                continue
+            cpu_seconds = seconds.get((str(file.video), str(file.fingerprint)), 0.0)
+            yield Garbage(path=file.path, bytes=file.state.bytes, why=why, cpu_seconds=cpu_seconds)
         for path in self._store.set_aside_files():
             yield Garbage(path=path, bytes=int(path.stat().st_size), why="damaged files")
 
+    def _rows(self, kind: str, row_class: type[Row]) -> list[Row]:
+        return read_files((file.path for file in self._files if file.kind == kind), row_class)
+
     @cached_property
-    def _built(self) -> list[_File]:
-        """The files of all stages except frames."""
-        return [
+    def _files(self) -> list[_File]:
+        shared = [file for kind in (*_BY_CONTENT, "decode_times") for file in self._list(kind)]
+        return shared + [
             file
             for benchmark in self._store.benchmarks()
-            for stage in CHAIN
-            for folder in filter(None, (stage.name, stage.companion))
-            if folder != "frames"
-            for file in self._files(benchmark, folder)
+            for kind in (*_OF_STAGES, "nightly_runs")
+            if kind != "frames"
+            for file in self._list(kind, benchmark)
         ]
 
-    @cached_property
-    def _frames(self) -> list[_File]:
-        return list(self._files("", "frames"))
-
-    def _files(self, benchmark: str, folder: str) -> Iterator[_File]:
-        root = self._store.path(*filter(None, (benchmark, folder)))
+    def _list(self, kind: str, benchmark: str = "") -> Iterator[_File]:
+        """Yield the files of one kind: those of a benchmark, or those that all share."""
+        root = self._store.path(*filter(None, (benchmark, kind)))
         for text, state in file_states(root).items():
-            name = StoredName.parse(text)
-            if name is not None:
-                path = root.joinpath(*text.split("/"))
-                yield _File(benchmark=benchmark, stage=folder, name=name, path=path, state=state)
+            file = _File(kind=kind, name="", path=root.joinpath(*text.split("/")), state=state)
+            folder, name = text.partition("/")[0], StoredName.parse(text)
+            if kind in ("packets", "sound"):
+                yield replace(file, video=folder.removesuffix(".parquet"))
+            elif kind == "decode_times":
+                yield file
+            elif kind == "nightly_runs":
+                yield replace(file, name=folder)
+            elif name is not None:
+                own = self._sampling(file, name) if kind == "frames" else name.variant or benchmark
+                video = name.variant if kind == "frames" else name.video
+                yield replace(file, name=own, video=video, fingerprint=name.fingerprint)
+
+    def _sampling(self, file: _File, name: StoredName) -> str:
+        """The name of the sampling of frames, which is the same for all files with its settings."""
+        if name.fingerprint not in self._samplings:
+            self._samplings[name.fingerprint] = stored_sampling(file.path) or "unreadable"
+        return self._samplings[name.fingerprint]
 
     @cached_property
-    def _planned(self) -> frozenset[tuple[str, str]]:
-        """Stage and fingerprint of the files of the plan, offered samplings included."""
-        names = set[tuple[str, str]]()
+    def _needed(self) -> set[tuple[str, str]]:
+        """Kind and fingerprint of the files of the plan, and of those of recently shown scores."""
+        needed = set[tuple[str, str]]()
         for stage in all_stages(self._project):
-            if not isinstance(stage, BenchmarkStage):
-                continue
-            for partition in _known_partitions(stage):
-                try:
-                    name = stage.target(partition).name
-                except VideoMMEError:
-                    continue
-                names.add((stage.name, name.fingerprint))
-        return frozenset(names)
-
-    @cached_property
-    def _in_manifests(self) -> frozenset[tuple[str, str]]:
-        """Stage and fingerprint of the files that recently shown scores were computed from."""
-        results, names = Results(self._store, uses_plan=False), set[tuple[str, str]]()
-        recent = time.time() - KEPT_DAYS * _DAY_SECONDS
+            if isinstance(stage, BenchmarkStage):
+                needed |= {(stage.name, fingerprint) for fingerprint in _planned(stage)}
+        results = Results(self._store, uses_plan=False)
         for benchmark in results.benchmarks:
-            for scores in results.recorded_since(benchmark, recent):
-                for row in scores.manifest:
-                    names |= {(stage, row[c]) for stage, c in MANIFEST.items() if row[c]}
-                    if row["frames_fingerprint"]:
-                        names.add(("frames", row["frames_fingerprint"]))
-        return frozenset(names)
+            for scores in results.recorded_since(benchmark, time.time() - _KEPT_SECONDS):
+                for row, (kind, column) in product(scores.manifest, MANIFEST.items()):
+                    needed.add((kind, row[column]))
+        return needed
 
     def _is_needed(self, file: _File) -> bool:
-        key = file.stage, file.name.fingerprint
-        return key in self._planned or key in self._in_manifests
-
-    @cached_property
-    def _video_hashes(self) -> set[str | None]:
-        """The content hashes of the stored videos of all benchmarks."""
-        rows = (file.path for file in self._built if file.stage == "videos")
-        return {row.content_hash for row in read_files(rows, Video)}
-
-    @cached_property
-    def _decode_seconds(self) -> Mapping[tuple[str | None, str], float]:
-        """The CPU time that frames took, by video and settings."""
-        rows = read_files(self._store.decode_times_files(), DecodeTime)
-        return {(row.video_hash, row.frames_fingerprint): row.decode_cpu_seconds for row in rows}
-
-    @cached_property
-    def _samplings(self) -> dict[str, str]:
-        """The name of the sampling of each file of frames, by the fingerprint of its settings."""
-        names: dict[str, str] = {}
-        for file in self._frames:
-            if file.name.fingerprint not in names:
-                names[file.name.fingerprint] = stored_sampling(file.path) or "unreadable"
-        return names
-
-    def _variant(self, file: _File) -> str:
-        if file.stage == "frames":
-            return self._samplings[file.name.fingerprint]
-        return file.name.variant or file.benchmark
+        return file.fingerprint is None or (file.kind, file.fingerprint) in self._needed
 
     def _users(self, kind: str, name: str) -> tuple[str, ...]:
         """The evaluations that use the files of a sampling, a track or an evaluation."""
-        dimension = next(
-            (
-                d
-                for s in CHAIN
-                if kind in (s.name, s.companion)
-                for d in s.dimensions
-                if d != "video"
-            ),
-            None,
-        )
-        if dimension is None:
-            return ()
-        evaluations: Sequence[Any] = list(self._project.configuration.evaluations.values())
-        return tuple(sorted(e.name for e in evaluations if variant_in(e, dimension) == name))
+        dimensions = {d for s in CHAIN if kind in (s.name, s.companion) for d in s.dimensions}
+        users = {
+            evaluation.name
+            for dimension in dimensions - {Dimension.VIDEO}
+            for evaluation in self._project.configuration.evaluations.values()
+            if variant_in(evaluation, dimension) == name
+        }
+        return tuple(sorted(users))
 
 
-def _known_partitions(stage: BenchmarkStage) -> Sequence[Any]:
-    """The partitions of a stage, none if they are not known."""
-    try:
-        return stage.partitions()
-    except NotReadyError:
-        return ()
-
-
-def _video(file: _File) -> str | None:
-    return file.name.variant if file.stage == "frames" else file.name.video
-
-
-def _age_days(state: FileState) -> float:
-    """The days since a file was written; 0 if the store does not say."""
-    return 0.0 if state.modified is None else (time.time() - state.modified) / _DAY_SECONDS
+def _planned(stage: BenchmarkStage) -> Iterator[str]:
+    """Yield the fingerprints of the stage's files that are known, offered samplings included."""
+    with suppress(NotReadyError):
+        for partition in stage.partitions():
+            with suppress(VideoMMEError):
+                yield stage.target(partition).name.fingerprint
 
 
 def by_reason(garbage: Iterable[Garbage]) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Work of a refresh, before it starts: the partitions to build and the requests to send."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from videomme_pipeline.project.answers.costs import PendingRequests
 from videomme_pipeline.project.state.partitions import VariantPartition, VideoVariant
@@ -9,30 +8,17 @@ from videomme_pipeline.stages.plan import Freshness, PartitionState
 from videomme_pipeline.stages.stage import BenchmarkStage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshEstimate:
-    """The work of a refresh on one asset.
+def estimate(states: Iterable[PartitionState]) -> dict[str, int | None]:
+    """The number of partitions to build of each asset; None before the questions are fetched.
 
-    `partitions` is the number of partitions to build, or None before the questions are fetched.
+    Assets without anything to build are left out. The others are in the order of the plan.
     """
-
-    asset: str
-    partitions: int | None = None
-
-
-def estimate(states: Iterable[PartitionState]) -> list[RefreshEstimate]:
-    """One estimate per asset that has something to build, in the order of the plan."""
-    by_asset: dict[str, list[PartitionState]] = {}
+    counts: dict[str, int | None] = {}
     for state in states:
         if state.freshness is not Freshness.FRESH:
-            by_asset.setdefault(state.stage.label, []).append(state)
-    return [
-        RefreshEstimate(
-            asset=asset,
-            partitions=None if any(state.is_whole_stage for state in own) else len(own),
-        )
-        for asset, own in by_asset.items()
-    ]
+            count = None if state.is_whole_stage else (counts.get(state.stage.label) or 0) + 1
+            counts[state.stage.label] = count
+    return counts
 
 
 def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:

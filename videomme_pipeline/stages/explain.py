@@ -14,16 +14,14 @@ from functools import cached_property
 from itertools import chain, product
 from typing import Any
 
-from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError, listed
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError
 from videomme_pipeline.models.identity import read_identity, shown_differences
 from videomme_pipeline.project.state.partitions import WHOLE, Partition
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.stages.plan import Freshness, PartitionState, parents, upstream_of
-from videomme_pipeline.stages.stage import BenchmarkStage
+from videomme_pipeline.stages.stage import BenchmarkStage, key_of
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.results import MANIFEST, Results
 from videomme_pipeline.storage.tables import read_rows, stored_parts
@@ -53,7 +51,7 @@ class Cause(StrEnum):
     UPSTREAM = "upstream"
 
 
-_ORDER = {cause: rank for rank, cause in enumerate(Cause)}
+_ORDER = list(Cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +65,22 @@ class Reason:
         return f"{self.cause}: {self.detail}" if self.detail else self.cause.value
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
-    """A partition where a change began."""
-
-    asset: str
-    partition: str
-    cause: Cause
-
-
 class Explanation:
     """The reasons of all partitions of one plan, computed on demand."""
 
     def __init__(self, states: Iterable[PartitionState]) -> None:
         self._states = {(state.stage.label, state.partition): state for state in states}
         self._stages = {state.stage.label: state.stage for state in self._states.values()}
-        self._changing: dict[str, set[Partition]] = defaultdict(set)
-        for state in self._states.values():
-            if state.freshness is not Freshness.FRESH:
-                self._changing[state.stage.label].add(state.partition)
         self._reasons: dict[PartitionState, tuple[Reason, ...]] = {}
-        self._roots: dict[PartitionState, frozenset[_Root]] = {}
+        self._roots: dict[PartitionState, frozenset[PartitionState]] = {}
+        """The partitions upstream where the change of a partition began."""
 
     def reasons(self, state: PartitionState) -> tuple[Reason, ...]:
         """The reasons of a partition that is not fresh, the most specific first; () if it is."""
         if state.freshness is Freshness.FRESH:
             return ()
         if state not in self._reasons:
-            reasons = sorted(self._find(state), key=lambda reason: _ORDER[reason.cause])
+            reasons = sorted(self._find(state), key=lambda reason: _ORDER.index(reason.cause))
             self._reasons[state] = tuple(reasons)
         return self._reasons[state]
 
@@ -121,7 +107,7 @@ class Explanation:
             yield Reason(Cause.FAILED, state.reason)
         roots = self._roots_upstream(state)
         if roots:
-            yield Reason(Cause.UPSTREAM, _named(roots))
+            yield Reason(Cause.UPSTREAM, self._named(roots))
         stage = state.stage
         if not isinstance(stage, BenchmarkStage):
             if not (roots or failed):
@@ -165,7 +151,9 @@ class Explanation:
             changes += _changed_server(stage, state.partition, name)
         yield from changes
         if not changes and not is_blocked:
-            yield _only_remaining(stage, name)
+            versions = _versions(name.fingerprint, target.name.fingerprint)
+            detail = versions if stage.name == "questions" else ""
+            yield Reason(_REMAINING.get(stage.name, Cause.SETTING), detail)
 
     def _used_by_scores(self, stage: BenchmarkStage, partition: Partition) -> list[str]:
         """Fingerprints of the files of a partition that shown scores were computed from."""
@@ -176,9 +164,8 @@ class Explanation:
     def _used(self) -> Mapping[tuple[str, str, str | None, str | None], list[str]]:
         """The fingerprints by benchmark, stage, evaluation (or None for all) and video."""
         used: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
-        columns = {**MANIFEST, "frames": "frames_fingerprint"}
         for shown in self._results.scores():
-            for row, (stage, column) in product(shown.manifest, columns.items()):
+            for row, (stage, column) in product(shown.manifest, MANIFEST.items()):
                 video = None if stage == "questions" else row["video_id"]
                 for evaluation in (None, shown.evaluation):
                     if row[column]:
@@ -216,31 +203,37 @@ class Explanation:
 
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
         """Yield the parents of a partition that will change."""
-        for key in upstream_of(state.stage):
-            changing = self._changing.get(key)
-            if not changing:
-                continue
-            whole = self._states.get((key, WHOLE))
-            if whole is not None and whole.is_whole_stage:
-                yield whole
-                continue
-            for parent in parents(state.stage, state.partition, self._stages[key]):
-                if parent in changing:
-                    yield self._states[key, parent]
+        for label in upstream_of(state.stage):
+            if label in self._stages:
+                partitions = parents(state.stage, state.partition, self._stages[label])
+                for partition in {WHOLE, *partitions}:  # WHOLE if the partitions are not known yet
+                    parent = self._states.get((label, partition))
+                    if parent is not None and parent.freshness is not Freshness.FRESH:
+                        yield parent
 
-    def _roots_upstream(self, state: PartitionState) -> frozenset[_Root]:
+    def _roots_upstream(self, state: PartitionState) -> frozenset[PartitionState]:
         if state not in self._roots:
             parents_roots = map(self._began_at, self._changing_parents(state))
             self._roots[state] = frozenset(chain.from_iterable(parents_roots))
         return self._roots[state]
 
-    def _began_at(self, state: PartitionState) -> frozenset[_Root]:
+    def _began_at(self, state: PartitionState) -> frozenset[PartitionState]:
         """The partitions where the change of a partition began: the partition itself, or others."""
         cause = self.reasons(state)[0].cause
         upstream = self._roots_upstream(state)
         if upstream and cause in (Cause.UPSTREAM, Cause.NEVER_BUILT, Cause.FAILED):
             return upstream
-        return frozenset({_Root(state.stage.label, state.name, cause)})
+        return frozenset({state})
+
+    def _named(self, roots: Iterable[PartitionState]) -> str:
+        """The name of a single root, or the number of roots, for each asset and cause."""
+        kinds: dict[tuple[str, Cause], list[str]] = defaultdict(list)
+        for root in roots:
+            kinds[root.stage.label, self.reasons(root)[0].cause].append(root.name)
+        return "; ".join(
+            f"{names[0] if len(names) == 1 else f'{len(names)} of {asset}'} ({cause})"
+            for (asset, cause), names in sorted(kinds.items())
+        )
 
 
 def matching(states: Sequence[PartitionState], words: str) -> list[PartitionState]:
@@ -271,7 +264,7 @@ def _names(state: PartitionState) -> tuple[str | None, ...]:
         stage.label,
         partition.variant,
         partition.video,
-        stage.key_of(partition),
+        key_of(partition),
         state.name,
     )
 
@@ -283,6 +276,12 @@ _CAUSES = {
     ("scores", "reader"): Cause.READER_VERSION,
 }
 """The causes of inputs that no stage builds, by stage and input."""
+_REMAINING = {
+    "questions": Cause.NEW_QUESTIONS,
+    "responses": Cause.SERVER,
+    "scores": Cause.NEW_QUESTIONS,
+}
+"""The cause if code, settings and named inputs are the same as before, by stage."""
 
 
 def _differences(
@@ -294,8 +293,9 @@ def _differences(
     """
     if before.get("code") != now["code"]:
         yield Reason(Cause.CODE_VERSION, f"{before.get('code')} → {now['code']}")
-    settings = list(_changed_settings(now["settings"], before.get("settings", {})))
-    yield from settings
+    settings = changed_settings(before.get("settings", {}), now["settings"])
+    for setting in settings:
+        yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
     inputs = before.get("inputs", {})
     for name in {**now["inputs"], **inputs}:
         old, new = inputs.get(name), now["inputs"].get(name)
@@ -309,17 +309,6 @@ def _differences(
         elif not is_blocked:
             label = f"{stage.benchmark.name}/{name}"
             yield Reason(Cause.UPSTREAM, f"{label} changed, {_versions(str(old), str(new))}")
-
-
-def _changed_settings(now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Reason]:
-    """Yield the settings that differ from those in the stored file."""
-    # A file has no selection of videos if the evaluation selects all videos.
-    stored = now.keys() & (before.keys() | Selection.model_fields)
-    for setting in changed_settings(
-        {name: before.get(name) for name in now if name in stored},
-        {name: now[name] for name in now if name in stored},
-    ):
-        yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
 
 
 def _changed_server(
@@ -336,46 +325,6 @@ def _changed_server(
         for stored in sorted({row.server or "{}" for row in read_rows(path, Response)}):
             if different := read_identity(stored).differences(server.identity):
                 yield Reason(Cause.SERVER, shown_differences(different))
-
-
-def _only_remaining(stage: BenchmarkStage, name: StoredName) -> Reason:
-    """The reason of a partition whose code, settings and inputs are the same as before.
-
-    Then only the questions, their answers or the server can have changed.
-    """
-    if stage.name == "questions":
-        return Reason(Cause.NEW_QUESTIONS, _changed_questions(stage, name))
-    if stage.name == "responses":
-        return Reason(Cause.SERVER)
-    return Reason(Cause.NEW_QUESTIONS if stage.name == "scores" else Cause.SETTING)
-
-
-def _changed_questions(stage: BenchmarkStage, name: StoredName) -> str:
-    """The questions that differ from the stored ones, or the versions if they must be fetched."""
-    snapshot = stage.benchmark.snapshot
-    questions_now = snapshot.source.known_questions()
-    if questions_now is None:
-        return _versions(name.fingerprint, snapshot.questions_version)
-    path = stage.project.store.built(stage.benchmark.name, stage.name, name)
-    before = {question.question_id: question for question in read_rows(path, Question)}
-    now = {question.question_id: question for question in questions_now}
-    parts = {
-        "changed": [key for key in now if key in before and now[key] != before[key]],
-        "added": [key for key in now if key not in before],
-        "removed": [key for key in before if key not in now],
-    }
-    return "; ".join(f"{listed(ids)} {what}" for what, ids in parts.items() if ids)
-
-
-def _named(roots: Iterable[_Root]) -> str:
-    """One text for all roots: the name of a single root, or the number of roots of one kind."""
-    kinds: dict[tuple[str, Cause], list[str]] = defaultdict(list)
-    for root in roots:
-        kinds[root.asset, root.cause].append(root.partition)
-    return "; ".join(
-        f"{names[0] if len(names) == 1 else f'{len(names)} of {asset}'} ({cause})"
-        for (asset, cause), names in sorted(kinds.items())
-    )
 
 
 def _versions(before: str, now: str) -> str:

@@ -2,7 +2,7 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
@@ -16,10 +16,8 @@ from videomme_pipeline.frames.cache import (
     DecodeTime,
     Frame,
     FrameSet,
-    StoredFrames,
     frames_fingerprint,
     read_frames,
-    read_stored,
 )
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.processes.tasks import Workers
@@ -29,12 +27,12 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Dimension, VideoVariant, partition_of
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
-from videomme_pipeline.stages.facts import Facts, Picture
+from videomme_pipeline.stages.facts import Picture
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
+    BuildEvents,
     BuildFailure,
     BuildResult,
-    BuildResults,
     Stage,
     Target,
     Targets,
@@ -45,9 +43,6 @@ from videomme_pipeline.videos.probe import video_hash
 
 SHEETS_PER_RUN = 50
 """Number of videos with a contact sheet in one run. Dagster's event log stores these pictures."""
-SHEET_COLUMNS = 8
-SHEET_FRAMES = 16
-SHEET_FRAME_WIDTH = 120
 FILE_BYTES = "file_bytes"
 """The fact with the size of a stored file."""
 
@@ -67,11 +62,7 @@ def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> St
     )
 
 
-def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, str | None]:
-    return {"videos": benchmark.snapshot.versions.video(partition.video)}
-
-
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     project, store = stage.project, stage.project.store
     by_video: dict[str, list[Target]] = defaultdict(list)
     for target in targets:
@@ -145,12 +136,7 @@ def _extract(
 
 
 def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
-    """The extraction of one video.
-
-    Raises:
-        NotReadyError: if it could not be probed, or its file cannot be opened any more.
-        VideoError: if its file is missing, or has changed since it was probed.
-    """
+    """The extraction of one video, which must still be the one that was probed."""
     snapshot, samplings = stage.benchmark.snapshot, stage.benchmark.samplings
     snapshot.video(video_id)
     path = snapshot.source.files(snapshot.reference(video_id)).video
@@ -180,26 +166,23 @@ def _report(
     stored = next((item for item in result.frame_sets if item.fingerprint == settings), None)
     if stored is None:
         return BuildFailure(partition=target.partition, reason=str(result.error))
-    facts = _facts_of(stored) | _measures(result)
-    if stored.wrong_backend:
-        facts["wrong_backend"] = stored.wrong_backend
-    if shows_sheet:
-        facts |= _sheet(stage, target)
+    facts: dict[str, object] = {
+        "frames": stored.count,
+        "requested": stored.asked,
+        FILE_BYTES: stored.bytes,
+        "decoded_by": stored.decoded_by,
+        "limit": stored.limit.value if stored.limit else None,
+        "damage": stored.damage or None,
+        "wrong_backend": stored.wrong_backend or None,
+        "decode_cpu_seconds": round(result.cpu_seconds, 3),
+    }
+    if result.cpu_seconds > 0:
+        count = sum(frame_set.count for frame_set in result.frame_sets)
+        facts["frames_per_cpu_second"] = round(count / result.cpu_seconds, 1)
+    if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
+        frames = read_frames(stage.project.store, str(target.name.variant), settings)
+        facts["contact_sheet"] = _contact_sheet(frames)
     return BuildResult(target=target, facts=facts)
-
-
-def _facts(stage: BenchmarkStage, target: Target) -> Facts:
-    name = target.name
-    return _facts_of(read_stored(stage.project.store, str(name.variant), name.fingerprint))
-
-
-def _sheet(stage: BenchmarkStage, target: Target) -> dict[str, object]:
-    """The contact sheet of stored frames. Empty without frames, or if they are not public."""
-    if not find_benchmark(stage.benchmark.name).is_public:
-        return {}
-    name = target.name
-    frames = read_frames(stage.project.store, str(name.variant), name.fingerprint)
-    return {"contact_sheet": contact_sheet(frames)} if frames.frames else {}
 
 
 def _result_names(job: FrameJob) -> list[str]:
@@ -208,34 +191,14 @@ def _result_names(job: FrameJob) -> list[str]:
     return [f"frames/{job.video_hash}/{name}" for name in fingerprints]
 
 
-def contact_sheet(frames: FrameSet) -> Picture:
-    """Small copies of up to `SHEET_FRAMES` frames, as one picture."""
-    step = -(-len(frames.frames) // SHEET_FRAMES)
+def _contact_sheet(frames: FrameSet) -> Picture:
+    """Small copies of up to 16 frames, as one picture."""
+    step = -(-len(frames.frames) // 16)
     shown = replace(frames, frames=frames.frames[::step])
-    sheet = shown.contact_sheet(columns=SHEET_COLUMNS, width=SHEET_FRAME_WIDTH)
+    sheet = shown.contact_sheet(columns=8, width=120)
     data = io.BytesIO()
     sheet.save(data, "JPEG", quality=70)
     return Picture(data.getvalue(), "image/jpeg", "frames")
-
-
-def _facts_of(stored: StoredFrames) -> dict[str, object]:
-    return {
-        "frames": stored.count,
-        "requested": stored.asked,
-        FILE_BYTES: stored.bytes,
-        "decoded_by": stored.decoded_by,
-        "limit": stored.limit.value if stored.limit else None,
-        "damage": stored.damage or None,
-    }
-
-
-def _measures(result: FrameResult) -> dict[str, object]:
-    """The CPU time of an extraction, and its speed over all samplings of the video."""
-    measures: dict[str, object] = {"decode_cpu_seconds": round(result.cpu_seconds, 3)}
-    if result.cpu_seconds > 0:
-        count = sum(frame_set.count for frame_set in result.frame_sets)
-        measures["frames_per_cpu_second"] = round(count / result.cpu_seconds, 1)
-    return measures
 
 
 FRAMES = Stage(
@@ -247,9 +210,10 @@ FRAMES = Stage(
     row_class=Frame,
     fingerprint=_fingerprint,
     file_name=_file_name,
-    inputs=_inputs,
+    inputs=lambda benchmark, partition: {
+        "videos": benchmark.snapshot.versions.video(partition.video)
+    },
     build=_build,
-    facts=_facts,
     uses_workers=True,
 )
 """Files are named by content and settings, so benchmarks with the same video share them."""

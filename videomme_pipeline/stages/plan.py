@@ -17,7 +17,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.failures import UNKNOWN
 from videomme_pipeline.project.state.partitions import WHOLE, Dimension, Partition, partition_of
 from videomme_pipeline.stages.chain import all_stages
-from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, key_of
 
 
 class Freshness(StrEnum):
@@ -50,7 +50,7 @@ class PartitionState:
     @property
     def name(self) -> str:
         """Asset and partition key, such as "smoke/frames uniform_n-8|001"."""
-        key = self.stage.key_of(self.partition)
+        key = key_of(self.partition)
         return f"{self.stage.label} {key}" if key else self.stage.label
 
 
@@ -80,23 +80,15 @@ def plan_project(
 
     `assets` limits the plan to the assets with these labels and everything upstream of them. If the
     server of a model has changed, the responses of the model are stale. A server that is down
-    counts as unchanged.
+    counts as unchanged. A stage whose partitions are not known yet, because there are no questions,
+    has one missing partition.
     """
     for benchmark in project.benchmarks.values():
         benchmark.invalidate()
     project.observe_servers(evaluations, is_stored=False)
     stages = all_stages(project)
-    return plan(stages if assets is None else _with_upstream(stages, assets), evaluations)
-
-
-def plan(
-    stages: Sequence[AnyStage], evaluations: Sequence[str] | None = None
-) -> list[PartitionState]:
-    """The state of every partition of `stages`, which must be ordered upstream first.
-
-    `evaluations` limits the result to the partitions that these evaluations need. A stage whose
-    partitions are not known yet, because there are no questions, has one missing partition.
-    """
+    if assets is not None:
+        stages = _with_upstream(stages, assets)
     states: list[PartitionState] = []
     not_fresh: dict[AnyStage, set[Partition]] = {}
     with ThreadPoolExecutor() as pool:  # an object store answers several listings at a time
@@ -220,41 +212,33 @@ def _state_of(
     stage: AnyStage, partition: Partition, waiting: dict[AnyStage, set[Partition]]
 ) -> PartitionState:
     """The state of one partition, ignoring recorded failures."""
-    fingerprint: str | None = None
-    reason = ""
-    is_shared = not isinstance(stage, BenchmarkStage)
-    waits = [
-        upstream.label
-        for upstream, partitions in (waiting.items() if is_shared else ())
-        if not partitions.isdisjoint(parents(stage, partition, upstream))
-    ]
+    fingerprint, is_stored, reason = None, False, ""
     try:
         fingerprint = stage.fingerprint(partition)
-        if not waits and stage.has(partition, fingerprint):
-            return PartitionState(
-                stage=stage,
-                partition=partition,
-                freshness=Freshness.FRESH,
-                fingerprint=fingerprint,
-            )
+        is_stored = stage.has(partition, fingerprint)
     except VideoMMEError as error:
         reason = str(error)
-    waits = waits or [
+    # The fingerprint of a stage of a benchmark says everything about its parents.
+    waits = [
         upstream.label
         for upstream, partitions in waiting.items()
-        if not partitions.isdisjoint(parents(stage, partition, upstream))
+        if not (is_stored and isinstance(stage, BenchmarkStage))
+        and not partitions.isdisjoint(parents(stage, partition, upstream))
     ]
-    was_built = _was_built(stage, partition)
-    if waits:
-        reason = f"its parent in {waits[0]} is not fresh"
-    elif not reason and was_built:
-        reason = "its configuration, code version or inputs changed"
+    if is_stored and not waits:
+        freshness = Freshness.FRESH
+    elif _was_built(stage, partition):
+        freshness = Freshness.STALE
+        reason = reason or "its configuration, code version or inputs changed"
+    else:
+        freshness = Freshness.MISSING
+        reason = reason or "never built"
     return PartitionState(
         stage=stage,
         partition=partition,
-        freshness=Freshness.STALE if was_built else Freshness.MISSING,
+        freshness=freshness,
         fingerprint=fingerprint,
-        reason=reason or "never built",
+        reason=f"its parent in {waits[0]} is not fresh" if waits else reason,
         waits_for_parent=bool(waits),
     )
 

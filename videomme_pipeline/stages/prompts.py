@@ -1,6 +1,6 @@
 """`prompts`: the exact text that is sent with the frames, for every question."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -9,15 +9,7 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.stages.facts import Facts, fenced
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildResults,
-    Stage,
-    Target,
-    Targets,
-    each,
-)
-from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.stages.stage import BenchmarkStage, BuildEvents, Stage, Target, Targets, each
 
 SHOWN_CHARACTERS = 2_000
 
@@ -35,7 +27,7 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     return each(targets, lambda target: _render(stage, target))
 
 
@@ -45,14 +37,6 @@ def _render(stage: BenchmarkStage, target: Target) -> Facts:
     inputs = Inputs(stage.benchmark, video_id, stage.benchmark.evaluations[name])
     prompts = inputs.render_prompts()
     stage.write(target, prompts)
-    return _facts_of(stage, prompts)
-
-
-def _facts(stage: BenchmarkStage, target: Target) -> Facts:
-    return _facts_of(stage, read_rows(target.path, Prompt))
-
-
-def _facts_of(stage: BenchmarkStage, prompts: Sequence[Prompt]) -> Facts:
     characters = sum(len(prompt.text) for prompt in prompts)
     facts: dict[str, object] = {
         "questions": len(prompts),
@@ -77,5 +61,4 @@ PROMPTS = Stage(
     inputs=_inputs,
     settings=("sampling", "alignment", "template"),
     build=_build,
-    facts=_facts,
 )

@@ -1,25 +1,16 @@
 """`questions`: every question of a benchmark, as published."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.stages.facts import Facts
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildResults,
-    Stage,
-    Target,
-    Targets,
-    each,
-)
-from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.stages.stage import BenchmarkStage, BuildEvents, Stage, Target, Targets, each
 
 PREVIEW_ROWS = 5
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     return each(targets, lambda target: _fetch(stage, target))
 
 
@@ -27,24 +18,18 @@ def _fetch(stage: BenchmarkStage, target: Target) -> Facts:
     """Store the questions, which are fetched if necessary, and return their facts."""
     source = stage.benchmark.snapshot.source
     questions = source.questions()
-    find_benchmark(source.name).check_letters(questions)
+    benchmark = find_benchmark(source.name)
+    benchmark.check_letters(questions)
     stage.write(target, questions)
     stage.invalidate()
-    return _facts_of(stage, questions) | {"hidden_answers": source.hidden_answers or None}
-
-
-def _facts(stage: BenchmarkStage, target: Target) -> Facts:
-    return _facts_of(stage, read_rows(target.path, Question))
-
-
-def _facts_of(stage: BenchmarkStage, questions: Sequence[Question]) -> dict[str, object]:
     letters = Counter(question.answer.value for question in questions)
     facts: dict[str, object] = {
         "questions": len(questions),
         "videos": len({question.video_id for question in questions}),
         "answers": dict(sorted(letters.items())),
+        "hidden_answers": source.hidden_answers or None,
     }
-    if find_benchmark(stage.benchmark.name).is_public:
+    if benchmark.is_public:
         facts["preview"] = [
             {"question_id": q.question_id, "question": q.question, "answer": q.answer}
             for q in questions[:PREVIEW_ROWS]
@@ -60,5 +45,4 @@ QUESTIONS = Stage(
     row_class=Question,
     fingerprint=lambda benchmark, _: benchmark.snapshot.questions_version,
     build=_build,
-    facts=_facts,
 )

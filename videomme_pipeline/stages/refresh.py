@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.failures import UNKNOWN, Failure
+from videomme_pipeline.project.state.failures import Failure
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.stage import AnyStage, BuildFailure, BuildResult, Target
@@ -31,16 +31,6 @@ class NotSelected:
 RefreshEvent: TypeAlias = BuildResult | Stored | NotSelected
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """The state of the requested partitions when a refresh began."""
-
-    stale: list[Target] = field(default_factory=list)
-    stored: list[Target] = field(default_factory=list)
-    not_selected: list[Partition] = field(default_factory=list)
-    failures: dict[Partition, Failure] = field(default_factory=dict)
-
-
 def refresh(
     stage: AnyStage, requested: Sequence[Partition], *, builds: bool = True
 ) -> Iterator[RefreshEvent]:
@@ -49,39 +39,35 @@ def refresh(
     Stored partitions are yielded first. Failed ones are not yielded; `stage.failures` has the
     reasons. Without `builds`, only stored partitions are yielded.
     """
-    attempt = _Attempt()
+    failures: dict[Partition, Failure] = {}
     for failed in stage.prepare(requested) if builds else ():
-        attempt.failures[failed.partition] = Failure(failed.reason)
+        failures[failed.partition] = Failure(failed.reason)
+    stale: dict[Partition, Target] = {}
     for partition in requested:
-        if partition not in attempt.failures:
-            _sort(stage, partition, attempt)
-    yield from (NotSelected(partition=partition) for partition in attempt.not_selected)
-    yield from (Stored(target=target) for target in attempt.stored)
+        if partition in failures:
+            continue
+        if not stage.selects(partition):
+            yield NotSelected(partition=partition)
+            continue
+        try:
+            target = stage.target(partition)
+        except VideoMMEError as error:
+            failures[partition] = Failure(str(error))
+            continue
+        if stage.has(partition, target.fingerprint):
+            yield Stored(target=target)
+        else:
+            stale[partition] = target
     if not builds:
         return
-    fingerprints = {target.partition: target.fingerprint for target in attempt.stale}
-    for result in stage.build(attempt.stale) if attempt.stale else ():
+    for result in stage.build(list(stale.values())) if stale else ():
         if isinstance(result, BuildFailure):
-            fingerprint = fingerprints.get(result.partition, UNKNOWN)
-            attempt.failures[result.partition] = Failure(result.reason, fingerprint)
+            fingerprint = stale[result.partition].fingerprint
+            failures[result.partition] = Failure(result.reason, fingerprint)
         else:
             yield result
-    stage.failures.update(requested, attempt.failures)
+    stage.failures.update(requested, failures)
     stage.invalidate()
-
-
-def _sort(stage: AnyStage, partition: Partition, attempt: _Attempt) -> None:
-    """Decide what a refresh does about one partition."""
-    if not stage.selects(partition):
-        attempt.not_selected.append(partition)
-        return
-    try:
-        target = stage.target(partition)
-    except VideoMMEError as error:
-        attempt.failures[partition] = Failure(str(error))
-        return
-    is_stored = stage.has(partition, target.fingerprint)
-    (attempt.stored if is_stored else attempt.stale).append(target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """`responses`: every question of an evaluation, asked once."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
@@ -21,17 +21,16 @@ from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.responses.summary import ResponseSummary, summarize
-from videomme_pipeline.stages.facts import Facts, Markdown
+from videomme_pipeline.stages.facts import Markdown
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
+    BuildEvents,
     BuildFailure,
     BuildResult,
-    BuildResults,
     Stage,
     Target,
     Targets,
 )
-from videomme_pipeline.storage.tables import read_rows
 
 
 def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
@@ -48,14 +47,14 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoVariant]) -> Iterator[BuildFailure]:
+def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoVariant]) -> tuple[()]:
     """Record the current servers, which fingerprints contain."""
     stage.project.observe_servers({partition.variant for partition in partitions})
     stage.invalidate()
-    yield from ()
+    return ()
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     stage.project.release_workers()  # no step after this one needs them
     by_evaluation: dict[str, list[Target]] = defaultdict(list)
     for target in targets:
@@ -64,7 +63,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
         yield from _ask(stage, stage.benchmark.evaluations[name], own_targets)
 
 
-def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> BuildResults:
+def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> BuildEvents:
     """Ask about the videos of one evaluation, and store each video after its last answer."""
     project, questions_on = stage.project, stage.benchmark.snapshot.questions
     requests: dict[str, list[VideoRequests]] = {}
@@ -122,8 +121,14 @@ def _store(
             partition=target.partition,
             reason=f"{len(errors)} of {len(responses)} questions have no answer: {errors[0]}",
         )
-    evaluation = None if total is None else summary_markdown(total)
-    return BuildResult(target=target, facts={**_facts_of(responses), "evaluation": evaluation})
+    servers = sorted({str(read_identity(row.server)) for row in responses if row.server})
+    facts = {
+        "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
+        "server": "; ".join(servers) or None,
+        **summarize(responses).numbers,
+        "evaluation": None if total is None else summary_markdown(total),
+    }
+    return BuildResult(target=target, facts=facts)
 
 
 def _write(
@@ -144,20 +149,6 @@ def _write(
     stage.write(target, responses)
 
 
-def _facts(_: BenchmarkStage, target: Target) -> Facts:
-    return _facts_of(read_rows(target.path, Response))
-
-
-def _facts_of(responses: Sequence[Response]) -> Facts:
-    """Tokens, cost and latency of the responses of one video, without unreported values."""
-    servers = sorted({str(read_identity(row.server)) for row in responses if row.server})
-    return {
-        "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
-        "server": "; ".join(servers) or None,
-        **summarize(responses).numbers,
-    }
-
-
 RESPONSES = Stage(
     name="responses",
     description="Every question of every evaluation with the model's raw answer.",
@@ -169,7 +160,6 @@ RESPONSES = Stage(
     inputs=_inputs,
     prepare=_prepare,
     build=_build,
-    facts=_facts,
     settings=("model", "generation", "repeats"),
     companion="attempts",
     asks_models=True,

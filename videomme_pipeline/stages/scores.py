@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
@@ -25,17 +25,20 @@ from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
-from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
+from videomme_pipeline.stages.facts import Markdown, Picture, chart_picture
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
+    BuildEvents,
     BuildFailure,
     BuildResult,
-    BuildResults,
     Stage,
     Target,
     Targets,
 )
 from videomme_pipeline.storage.tables import read_rows
+
+_Part: TypeAlias = Mapping[str, Any]
+"""One row of one breakdown. Score and interval are fractions, or None without any answer."""
 
 
 def _fingerprint(benchmark: BenchmarkState, partition: VariantPartition) -> str:
@@ -56,7 +59,7 @@ def _inputs(benchmark: BenchmarkState, partition: VariantPartition) -> Mapping[s
     }
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     @cache
     def rows_of(evaluation: str) -> list[ScoredQuestion]:
         """The rows of the blind evaluation, which splits the scores of others."""
@@ -72,7 +75,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
 
 def _score(
     stage: BenchmarkStage, target: Target, rows_of: Callable[[str], Sequence[ScoredQuestion]]
-) -> BuildResults:
+) -> BuildEvents:
     project, benchmark = stage.project, stage.benchmark
     evaluation = benchmark.evaluations[str(target.partition.variant)]
     stops = project.spending.stops
@@ -112,10 +115,6 @@ def _split_by(blind: Evaluation | None) -> dict[str, Any]:
     return {NEEDS_VIDEO.column: {"evaluation": blind.name, "fingerprint": blind.fingerprint}}
 
 
-def _facts(_: BenchmarkStage, target: Target) -> Facts:
-    return _facts_of(read_rows(target.path, ScoredQuestion))
-
-
 SCORES = Stage(
     name="scores",
     description="Every question with its response, the letter read from it and the outcome.",
@@ -126,10 +125,9 @@ SCORES = Stage(
     fingerprint=_fingerprint,
     inputs=_inputs,
     build=_build,
-    facts=_facts,
+    stored_facts=lambda target: _facts_of(read_rows(target.path, ScoredQuestion)),
     settings=("reader", "judge", "duration", "subset"),
     companion="evaluated_videos",
-    reads_stored=True,
     is_cited=True,
     asks_models=True,
 )
@@ -153,19 +151,6 @@ def _facts_of(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     return facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """One row of one breakdown. Score and interval are fractions, or None without any answer."""
-
-    by: str
-    value: str
-    score: float | None
-    failed: int
-    low: float | None
-    high: float | None
-    n: int
-
-
 def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
     benchmark = find_benchmark(rows[0].benchmark)
@@ -175,36 +160,37 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     facts: dict[str, object] = {
         "breakdowns": [
             {
-                "by": part.by,
-                "value": part.value,
-                "score": at_least(part.failed, percent(part.score)),
-                "interval": interval(part.low, part.high),
-                "n": part.n,
+                "by": part["by"],
+                "value": part["value"],
+                "score": at_least(part["failed"], percent(part["score"])),
+                "interval": interval(part["low"], part["high"]),
+                "n": part["n"],
             }
             for part in parts
         ],
     }
-    if overall.score is not None:
-        charted = [part for part in parts if part.by == parts[0].by and part.score is not None]
-        facts["interval_percent"] = interval(overall.low, overall.high)
-        facts["chart"] = _chart(charted)
+    if overall["score"] is not None:
+        by = parts[0]["by"]
+        charted = [part for part in parts if part["by"] == by and part["score"] is not None]
+        facts["interval_percent"] = interval(overall["low"], overall["high"])
+        facts["chart"] = _chart(charted, f"score by {by}")
         if grouped:
-            facts["group_score"] = round(100 * overall.score, 1)
+            facts["group_score"] = round(100 * overall["score"], 1)
     return facts
 
 
 def _accuracy_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
     """The accuracy of all questions, then by each facet."""
     return [
-        _Part(
-            by=facets[0].column if facets else "overall",
-            value=row.values[0] if row.values else "",
-            score=row.accuracy,
-            failed=row.failed,
-            low=row.accuracy_low,
-            high=row.accuracy_high,
-            n=row.responses,
-        )
+        {
+            "by": facets[0].column if facets else "overall",
+            "value": row.values[0] if row.values else "",
+            "score": row.accuracy,
+            "failed": row.failed,
+            "low": row.accuracy_low,
+            "high": row.accuracy_high,
+            "n": row.responses,
+        }
         for facets in ([], *([facet] for facet in benchmark.shown_facets))
         for row in breakdown(rows, facets)
     ]
@@ -214,27 +200,27 @@ def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_
     """The score of all groups, then by each facet. `n` is the number of complete groups."""
     breakdowns, _, _ = group_breakdowns(benchmark, rows)
     return [
-        _Part(
-            by=name.removeprefix("group_score_").removeprefix("by_"),
-            value=str(row.values[0]) if row.values else "",
-            score=None if row.group_score is None else row.group_score / 100,
-            failed=row.failed,
-            low=None if row.group_score_low is None else row.group_score_low / 100,
-            high=None if row.group_score_high is None else row.group_score_high / 100,
-            n=row.groups,
-        )
+        {
+            "by": name.removeprefix("group_score_").removeprefix("by_"),
+            "value": str(row.values[0]) if row.values else "",
+            "score": None if row.group_score is None else row.group_score / 100,
+            "failed": row.failed,
+            "low": None if row.group_score_low is None else row.group_score_low / 100,
+            "high": None if row.group_score_high is None else row.group_score_high / 100,
+            "n": row.groups,
+        }
         for name, score_rows in breakdowns.items()
         for row in score_rows
     ]
 
 
-def _chart(parts: Sequence[_Part]) -> Picture | Markdown:
+def _chart(parts: Sequence[_Part], title: str) -> Picture | Markdown:
     def draw() -> str:
         from videomme_pipeline.reports.charts import parts_chart  # noqa: PLC0415 - loads Altair
 
-        return parts_chart([asdict(part) for part in parts]).to_json()
+        return parts_chart(parts).to_json()
 
-    return chart_picture(draw, f"score by {parts[0].by}")
+    return chart_picture(draw, title)
 
 
 def _judge_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:

@@ -15,9 +15,9 @@ from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.reports.page_version import PAGE_VERSION
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
 from videomme_pipeline.stages.stage import (
+    BuildEvents,
     BuildFailure,
     BuildResult,
-    BuildResults,
     SharedStage,
     Target,
     Targets,
@@ -43,7 +43,7 @@ class Warehouse(SharedStage):
     def path(self) -> UPath:
         return UPath(self.project.store.warehouse)
 
-    def build(self, targets: Targets) -> BuildResults:
+    def build(self, targets: Targets) -> BuildEvents:
         return each(targets, self._rebuild)
 
     def _rebuild(self, target: Target) -> Facts:
@@ -106,9 +106,9 @@ class ReportPage(SharedStage):
         the scores do not change.
         """
         texts = [
-            str(len(files))
+            str(len(scores.files(stage)))
             for scores in results.scores()
-            for files in (scores.prompts, scores.responses)
+            for stage in ("prompts", "responses")
         ]
         findings = map(str, map(self._named, results.store.variant_files("findings")))
         return text_fingerprint(super().fingerprint_over(results), *findings, *texts)
@@ -117,7 +117,7 @@ class ReportPage(SharedStage):
         warehouse = Warehouse(self.project).fingerprint(partition)
         return replace(super().target(partition), inputs={"warehouse": warehouse})
 
-    def build(self, targets: Targets) -> BuildResults:
+    def build(self, targets: Targets) -> BuildEvents:
         (target,) = targets
         self.remove_signature(target)
         try:

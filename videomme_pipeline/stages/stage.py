@@ -73,17 +73,23 @@ class BuildFailure:
 
 
 Targets: TypeAlias = Sequence[Target]
-BuildResults: TypeAlias = Iterator[BuildResult | BuildFailure]
-"""The results of building or describing partitions, each as soon as it is available."""
+BuildEvents: TypeAlias = Iterator[BuildResult | BuildFailure]
+"""The result or failure of each target, as soon as it is known."""
 
 
-def each(targets: Iterable[Target], build: Callable[[Target], Facts]) -> BuildResults:
-    """Yield each target with the facts that `build` returns, or as failed if it raises."""
+def each(targets: Iterable[Target], build: Callable[[Target], Facts]) -> BuildEvents:
+    """Yield each target with the facts that `build` returns, or as failed after an error."""
     for target in targets:
         try:
             yield BuildResult(target=target, facts=build(target))
         except VideoMMEError as error:
             yield BuildFailure(partition=target.partition, reason=str(error))
+
+
+def key_of(partition: Partition) -> str | None:
+    """The key of a partition, such as "uniform_n-16|001"; None for the only one of its stage."""
+    parts = [part for part in (partition.variant, partition.video) if part is not None]
+    return "|".join(parts) or None
 
 
 def _own_name(_: BenchmarkState, partition: Partition, fingerprint: str) -> StoredName:
@@ -96,8 +102,9 @@ class Stage:
 
     `fingerprint` is the rule for a partition's fingerprint; it raises NotReadyError if an input is
     not known. `inputs` are the fingerprints of the parents by stage. `build` yields each target
-    once its file is stored; a target that fails does not stop the others. `facts` reads a stored
-    file. `prepare` fetches what the fingerprints of partitions need, before they are built.
+    once its file is stored; a target that fails does not stop the others. `stored_facts` reads the
+    facts of a stored file, if they are worth the time. `prepare` fetches what the fingerprints of
+    partitions need, before they are built.
     """
 
     name: str
@@ -106,20 +113,16 @@ class Stage:
     row_class: type
     kinds: frozenset[str]
     fingerprint: Callable[[BenchmarkState, Any], str]
-    build: "Callable[[BenchmarkStage, Targets], BuildResults]"
-    facts: "Callable[[BenchmarkStage, Target], Facts]"
+    build: "Callable[[BenchmarkStage, Targets], BuildEvents]"
     upstream: tuple[str, ...] = ()
     inputs: Callable[[BenchmarkState, Any], Mapping[str, str | None]] = lambda *_: {}
-    prepare: "Callable[[BenchmarkStage, Sequence[Any]], Iterator[BuildFailure]]" = lambda *_: iter(
-        ()
-    )
+    prepare: "Callable[[BenchmarkStage, Sequence[Any]], Iterable[BuildFailure]]" = lambda *_: ()
     file_name: Callable[[BenchmarkState, Any, str], StoredName] = _own_name
+    stored_facts: Callable[[Target], Facts] = lambda _: {}
     settings: tuple[str, ...] = ()
     """The keys of an evaluation's specification that the stage itself depends on."""
     companion: str | None = None
     """The folder of a second file with the same name, which is stored before the stage's file."""
-    reads_stored: bool = False
-    """True if the facts of a stored file are worth the time to read it again."""
     is_cited: bool = False
     """True for scores, which have a check that no score is blocked from being cited."""
     asks_models: bool = False
@@ -130,11 +133,6 @@ class Stage:
     """
     uses_workers: bool = False
     """True if the stage works on videos, on the workers of a cluster if there is one."""
-
-    @property
-    def code_version(self) -> str:
-        """The version of the stage's code, which is part of its fingerprints."""
-        return code_version(self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +174,8 @@ class BenchmarkStage:
 
     @property
     def code_version(self) -> str:
-        return self.stage.code_version
+        """The version of the stage's code, which is part of its fingerprints."""
+        return code_version(self.name)
 
     @property
     def failures(self) -> FailureLog:
@@ -194,14 +193,9 @@ class BenchmarkStage:
 
     def show(self, what: str, done: int, total: int, stored: str, workers: str = "") -> None:
         """Show that `done` of `total` items are finished."""
+        what = f"{self.group}: {what}"
         self.project.on_progress(
-            StageProgress(
-                what=f"{self.group}: {what}",
-                done=done,
-                total=total,
-                stored=stored,
-                workers=workers,
-            )
+            StageProgress(what=what, done=done, total=total, stored=stored, workers=workers)
         )
 
     def invalidate(self) -> None:
@@ -256,19 +250,12 @@ class BenchmarkStage:
             return [None] if chosen else []
         return sorted({variant for e in chosen if (variant := variant_in(e, dimension))})
 
-    def key_of(self, partition: Partition) -> str | None:
-        """The key of a partition, such as "uniform_n-16|001"; None without partitions."""
-        parts = [part for part in (partition.variant, partition.video) if part is not None]
-        return "|".join(parts) or None
-
     def parse_key(self, key: str) -> Partition:
         """The partition with a key. Dagster sorts dimensions by name: the video is last."""
-        if not self.has_videos:
-            return partition_of(variant=key)
-        if self.variant_dimension is None:
-            return partition_of(video=key)
-        variant, _, video = key.partition("|")
-        return partition_of(video=video, variant=variant)
+        variant, _, video = key.rpartition("|")
+        if self.has_videos:
+            return partition_of(video=video, variant=variant or None)
+        return partition_of(variant=key)
 
     # Files.
 
@@ -308,31 +295,25 @@ class BenchmarkStage:
             inputs={stage: version for stage, version in inputs.items() if version},
         )
 
-    def build(self, targets: Targets) -> BuildResults:
+    def build(self, targets: Targets) -> BuildEvents:
         """Build the targets and yield each of them once its file is stored."""
         return self.stage.build(self, targets)
 
     def facts(self, target: Target) -> Facts:
-        """The facts of the stored file of `target`.
+        """The facts of the stored file of `target`, if they are worth the time.
 
         Raises:
             VideoMMEError: if the file is damaged.
         """
-        return self.stage.facts(self, target)
+        return self.stage.stored_facts(target)
 
-    def prepare(self, partitions: Sequence[Partition]) -> Iterator[BuildFailure]:
+    def prepare(self, partitions: Sequence[Partition]) -> Iterable[BuildFailure]:
         """Fetch the inputs of `partitions` that their fingerprints need."""
         return self.stage.prepare(self, partitions)
 
     def part_of(self, target: Target, rows: Sequence[object], answers: int) -> Target:
         """`target` with the name of an incomplete file, which has these rows and answers."""
-        part = part_id(answers, rows)
-        name = StoredName(
-            variant=target.name.variant,
-            video=target.name.video,
-            fingerprint=target.name.fingerprint,
-            part=part,
-        )
+        name = replace(target.name, part=part_id(answers, rows))
         return replace(target, name=name, path=self._path(self.name, name))
 
     def write(
@@ -347,10 +328,9 @@ class BenchmarkStage:
 
         With a row class `companion`, they become the second file of the stage.
         """
+        folder = str(self.stage.companion) if companion else self.name
         write_rows(
-            target.path
-            if companion is None
-            else self._path(str(self.stage.companion), target.name),
+            self._path(folder, target.name),
             rows,
             companion or self.stage.row_class,
             fingerprint=target.name.fingerprint,
@@ -361,15 +341,12 @@ class BenchmarkStage:
 
     def parts(self, target: Target) -> dict[str, object]:
         """The named parts of a target's fingerprint, which its file stores for explanations."""
-        variant = target.partition.variant
-        settings = self.settings_of(variant) if self.stage.settings and variant else {}
+        settings: dict[str, object] = {}
+        if self.stage.settings:
+            evaluation = self.benchmark.evaluations[str(target.partition.variant)]
+            specification = evaluation.specification | {"model": dict(evaluation.model.identity)}
+            settings = {name: specification.get(name) for name in self.stage.settings}
         return {"code": self.code_version, "settings": settings, "inputs": dict(target.inputs)}
-
-    def settings_of(self, evaluation: str) -> dict[str, Any]:
-        """The values of `Stage.settings` for an evaluation, as its files store them."""
-        chosen = self.benchmark.evaluations[evaluation]
-        specification = chosen.specification | {"model": dict(chosen.model.identity)}
-        return {name: specification.get(name) for name in self.stage.settings}
 
     def _path(self, folder: str, name: StoredName) -> UPath:
         if folder == "frames":
@@ -399,7 +376,7 @@ class SharedStage(ABC):
     def path(self) -> UPath: ...
 
     @abstractmethod
-    def build(self, targets: Targets) -> BuildResults:
+    def build(self, targets: Targets) -> BuildEvents:
         """Build the file and yield its target."""
 
     @abstractmethod
@@ -425,11 +402,8 @@ class SharedStage(ABC):
     def selects(self, partition: Partition) -> bool:  # noqa: ARG002
         return True
 
-    def prepare(self, partitions: Sequence[Partition]) -> Iterator[BuildFailure]:  # noqa: ARG002
-        yield from ()
-
-    def key_of(self, partition: Partition) -> str | None:  # noqa: ARG002
-        return None
+    def prepare(self, partitions: Sequence[Partition]) -> Iterable[BuildFailure]:  # noqa: ARG002
+        return ()
 
     def parse_key(self, key: str) -> Partition:
         raise ValueError(f"{self.label} has no partition {key}")
@@ -476,7 +450,7 @@ class SharedStage(ABC):
         with writing(target.path):
             _signature(target.path).unlink(missing_ok=True)
 
-    def checksum(self, path: UPath) -> str:  # noqa: ARG002
+    def checksum(self, path: UPath) -> str:  # noqa: ARG002 - for subclasses
         """Checksum of the stored file, or "" for a file with its own checksums."""
         return ""
 

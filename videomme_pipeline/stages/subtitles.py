@@ -4,22 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.stages.facts import Facts
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildFailure,
-    BuildResults,
-    Stage,
-    Target,
-    Targets,
-    each,
-)
-from videomme_pipeline.storage.tables import stored_settings
+from videomme_pipeline.stages.stage import BenchmarkStage, BuildEvents, Stage, Target, Targets, each
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, SrtParser, read_subtitles, within
 
@@ -41,15 +31,8 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
-    """Align the lines, and add the coverage of a track to the facts of its last target."""
-    last = {target.partition.variant: target for target in targets}
-    for result in each(targets, lambda target: _align(stage, target)):
-        if isinstance(result, BuildFailure) or result.target not in last.values():
-            yield result
-            continue
-        coverage = _coverage(stage, str(result.target.partition.variant))
-        yield replace(result, facts={**result.facts, "coverage_by_duration": coverage})
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
+    return each(targets, lambda target: _align(stage, target))
 
 
 def _align(stage: BenchmarkStage, target: Target) -> Facts:
@@ -86,29 +69,7 @@ def _align(stage: BenchmarkStage, target: Target) -> Facts:
         "frames_with_lines": with_lines,
     }
     stage.write(target, lines, settings=counts)
-    return _facts_of(counts)
-
-
-def _coverage(stage: BenchmarkStage, track: str) -> list[dict[str, object]]:
-    """The videos with subtitles and the frames with lines of a track, by duration."""
-    snapshot, evaluation = stage.benchmark.snapshot, stage.benchmark.tracks[track]
-    by_duration: dict[str, list[dict[str, Any]]] = {str(d): [] for d in Duration}
-    for video_id, questions in snapshot.questions_of(evaluation).items():
-        partition = VideoVariant(video_id, track)
-        if counts := stored_settings(stage.target(partition).path):
-            duration = str(questions[0].duration or "all")
-            by_duration.setdefault(duration, []).append(counts)
-    return [
-        {
-            "duration": duration,
-            "videos": len(videos),
-            "with_subtitles": sum(bool(counts.get("has_subtitles")) for counts in videos),
-            "frames": sum(counts.get("frames") or 0 for counts in videos),
-            "frames_with_lines": sum(counts.get("frames_with_lines") or 0 for counts in videos),
-        }
-        for duration, videos in by_duration.items()
-        if videos
-    ]
+    return {**counts, "coverage": round(with_lines / frames, 4) if frames else None}
 
 
 def _cues(stage: BenchmarkStage, video_id: str, parser: SrtParser) -> CueFile | None:
@@ -124,17 +85,6 @@ def _cues(stage: BenchmarkStage, video_id: str, parser: SrtParser) -> CueFile | 
     return within(file, shift, snapshot.video(video_id).timing.duration_seconds)
 
 
-def _facts(_: BenchmarkStage, target: Target) -> Facts:
-    return _facts_of(stored_settings(target.path))
-
-
-def _facts_of(counts: Mapping[str, Any]) -> Facts:
-    coverage = None
-    if counts.get("frames"):
-        coverage = round(counts["frames_with_lines"] / counts["frames"], 4)
-    return {**counts, "coverage": coverage}
-
-
 SUBTITLES = Stage(
     name="subtitles",
     description="The subtitle lines that are aligned to the frames of each track.",
@@ -145,6 +95,5 @@ SUBTITLES = Stage(
     fingerprint=_fingerprint,
     inputs=_inputs,
     build=_build,
-    facts=_facts,
 )
 """A track is a sampling and an alignment, because the chosen lines depend on both."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -11,14 +12,13 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoPartition
 from videomme_pipeline.stages.facts import Facts
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
+    BuildEvents,
     BuildFailure,
-    BuildResult,
-    BuildResults,
     Stage,
     Target,
     Targets,
+    each,
 )
-from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.probe import (
     ProbeJob,
     ProbeResult,
@@ -85,7 +85,7 @@ def _probe_ahead(stage: BenchmarkStage, ids: Sequence[str]) -> None:
         stage.cache.update({result.task: result for result in results})
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
+def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     by_video = {str(target.partition.video): target for target in targets}
     content_hash = stage.benchmark.snapshot.content_hash
     jobs = [_job(stage, video_id, content_hash=content_hash(video_id)) for video_id in by_video]
@@ -98,18 +98,14 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
     ):
         ahead = [probed[job] for job in jobs if job in probed]
         for number, result in enumerate(chain(ahead, results), start=1):
-            yield _stored(stage, by_video[result.task.video_id], result)
+            target = by_video[result.task.video_id]
+            yield from each([target], partial(_store, stage, result))
             stored = f"{number} of {len(jobs)} videos are probed."
             stage.show("probed videos", number, len(jobs), stored, workers.description)
     stage.invalidate()
 
 
 def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> ProbeJob:
-    """The probe of a video.
-
-    Raises:
-        VideoMissingError: if there is no file.
-    """
     snapshot = stage.benchmark.snapshot
     files = snapshot.source.files(snapshot.reference(video_id))
     return ProbeJob(
@@ -124,35 +120,13 @@ def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> ProbeJob
     )
 
 
-def _stored(
-    stage: BenchmarkStage, target: Target, result: ProbeResult
-) -> BuildResult | BuildFailure:
-    try:
-        return BuildResult(target=target, facts=_facts_of(_store(stage, target, result)))
-    except VideoMMEError as error:
-        return BuildFailure(partition=target.partition, reason=str(error))
-
-
-def _store(stage: BenchmarkStage, target: Target, result: ProbeResult) -> Video:
-    """Store the row of a video, whose packet index is stored already.
-
-    Raises:
-        VideoError: if it could not be probed, or its file changed meanwhile.
-    """
+def _store(stage: BenchmarkStage, result: ProbeResult, target: Target) -> Facts:
+    """Store the row of a video, whose packet index is stored already."""
     job, video = result.task, result.result()
     if video_hash(job.path, job.video_id, stage.project.hashes) != job.content_hash:
         stage.project.store.packets(job.content_hash).unlink(missing_ok=True)
         raise VideoError(job.video_id, f"{job.path}: the file changed while it was read; run again")
     stage.write(target, [video])
-    return video
-
-
-def _facts(_: BenchmarkStage, target: Target) -> Facts:
-    (video,) = read_rows(target.path, Video)
-    return _facts_of(video)
-
-
-def _facts_of(video: Video) -> Facts:
     return {
         "seconds": video.timing.duration_seconds,
         "frames": video.timing.frame_count,
@@ -178,7 +152,6 @@ VIDEOS = Stage(
     },
     prepare=_prepare,
     build=_build,
-    facts=_facts,
     uses_workers=True,
 )
 """The stage that fetches (or draws) missing videos, then hashes and probes them.

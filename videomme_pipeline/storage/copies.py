@@ -39,8 +39,6 @@ _NEW = ".videomme-"
 """Prefix of a copy that is not complete yet."""
 _NAME = re.compile(r"[0-9a-f]{24}-[0-9a-f]{24}-.+|\.videomme-.+", re.DOTALL)
 """The names that this module uses. Other files in the folder are never removed."""
-_SHARE = 16
-"""A process lists the folder again when it has added this fraction of the limit."""
 
 
 class LocalCopies:
@@ -51,28 +49,22 @@ class LocalCopies:
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder, self._limit_bytes = folder, limit_bytes
-        self._room_bytes = 0
-        """The bytes that this process may add before it lists the folder again."""
         self._lock = threading.Lock()
 
     @contextmanager
-    def hold(
-        self, path: UPath, state: FileState | None = None, *, or_newer: bool = True
-    ) -> Iterator[Path]:
+    def hold(self, path: UPath, listed: FileState | None = None) -> Iterator[Path]:
         """Yield a copy of an object, which is kept during the block.
 
-        The copy is fetched if there is none of `state` (by default the object's current state). If
-        the object has another state by now, a copy of that state is fetched.
+        The copy has the state `listed`, or else the current state of the object.
 
         Raises:
             FileNotFoundError: if there is no such object.
-            OSError: if the store cannot be reached, the disk is full, or the object has another
-                state and `or_newer` is not set.
+            OSError: if the store cannot be reached, the disk is full, or the state is not `listed`.
         """
-        requested = state = state or object_state(path)
+        state = listed or object_state(path)
         while (lock := _lock_shared(copy := self._copy_of(path, state), state.bytes)) is None:
             state = self._fetch(path, state)
-            if state != requested and not or_newer:
+            if listed and state != listed:
                 raise OSError(errno.ESTALE, "it changed after it was listed", str(path))
         try:
             os.utime(copy)
@@ -93,7 +85,8 @@ class LocalCopies:
     def _fetch(self, path: UPath, state: FileState) -> FileState:
         """Fetch an object, and return its state. The copy is kept only if that state is `state`."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._make_room(state.bytes)
+        with self._lock:
+            self._make_room(state.bytes)
         with NamedTemporaryFile(dir=self._folder, prefix=_NEW, delete=False) as locked:
             new = Path(locked.name)
             fcntl.flock(locked, fcntl.LOCK_EX)
@@ -108,15 +101,7 @@ class LocalCopies:
                 new.unlink(missing_ok=True)
 
     def _make_room(self, needed_bytes: int) -> None:
-        """Remove copies until there is room for `needed_bytes` more."""
-        with self._lock:
-            if needed_bytes > self._room_bytes:
-                share = self._limit_bytes // _SHARE
-                self._room_bytes = self._free(needed_bytes + share)
-            self._room_bytes -= needed_bytes
-
-    def _free(self, needed_bytes: int) -> int:
-        """Remove unused copies, the oldest use first, and return the room, up to `needed_bytes`."""
+        """Remove unused copies, the oldest use first, until there is room for more bytes."""
         with os.scandir(self._folder) as entries:
             states = [(e.stat(), e.path) for e in entries if _NAME.fullmatch(e.name)]
         copies = sorted((state.st_mtime_ns, state.st_size, path) for state, path in states)
@@ -126,7 +111,6 @@ class LocalCopies:
                 break
             if _remove_unused(Path(copy)):
                 room += size
-        return min(room, needed_bytes)
 
 
 def local_copies() -> LocalCopies:
@@ -162,7 +146,7 @@ def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
         OSError: if the copy cannot be fetched, or the object changed after it was listed.
     """
     if isinstance(file, RemoteFile):
-        with local_copies().hold(file.path, file.state, or_newer=False) as copy:
+        with local_copies().hold(file.path, file.state) as copy:
             yield copy
     elif is_local(file):
         yield file

@@ -8,17 +8,17 @@ This module does not decide which files are stale.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.storage.listing import NO_BENCHMARKS, Listing
+from videomme_pipeline.storage.listing import NO_BENCHMARKS, Listing, file_names
 from videomme_pipeline.storage.names import (
+    SUFFIX,
     Planned,
     StageNames,
     StoredName,
@@ -27,23 +27,19 @@ from videomme_pipeline.storage.names import (
     timed_record,
     timed_record_of,
 )
-from videomme_pipeline.storage.objects import (
-    is_local,
-    list_folders,
-    list_objects,
-    listing,
-    open_folder,
-)
+from videomme_pipeline.storage.objects import is_local, list_folders, listing, open_folder
 from videomme_pipeline.storage.publish import remove_left_over
 from videomme_pipeline.storage.tables import SET_ASIDE
 
-ANY = "*"
-"""Matches every benchmark or variant in the methods that list files."""
 _ASCII_NAME = re.compile(r"[\w~-][\w.~-]*", re.ASCII)
 LOCAL = "local"
 """The folder of databases, locks, logs and pages, which belong to this machine."""
 MEDIA = "media"
 """The folder of a benchmark's videos and subtitle files."""
+_RESULTS = {
+    *(MEDIA, "shown", "servers", "nightly_runs", "findings", "references", "checkpoints", "races")
+}
+"""The folders of files that nothing can build again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +49,8 @@ class Store:
     root: UPath
     local_disk: Path | None = None
     """The folder of SQLite files, if they are not in the data folder."""
-    planned: Callable[[], Mapping[str, Planned]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """Returns what the project would build now, by benchmark; None without a project."""
+    planned: Callable[[], Mapping[str, Planned]] = field(default=dict, repr=False, compare=False)
+    """Returns what the project would build now, by benchmark."""
     _paths: dict[tuple[str, ...], UPath] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -203,131 +197,77 @@ class Store:
 
     def benchmarks(self) -> list[str]:
         """The benchmarks with stored questions or scores, sorted."""
-        with listing(self.root):
-            if is_local(self.root):
-                root = Path(self.root.path)
-                folders = [path.name for path in root.iterdir()] if root.is_dir() else []
-            else:
-                folders = list_folders(self.root)
         return [
             name
-            for name in sorted(folders)
-            if name not in NO_BENCHMARKS
-            and _is_name(name)
-            and any(self.names(name, stage).texts for stage in ("questions", "scores"))
+            for name in self._folders()
+            if any(self.names(name, stage).texts for stage in ("questions", "scores"))
         ]
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage, from one listing."""
         return Listing(self.root).names(benchmark, stage)
 
-    def packet_files(self) -> list[UPath]:
-        return self._files("packets", "*.parquet")
+    def files(self, *folder: str, suffix: str = SUFFIX) -> list[UPath]:
+        """The tables in a folder and in its folders."""
+        return [
+            self.path(*folder, *parts)
+            for name in sorted(file_names(self.path(*folder)))
+            if name.endswith(suffix) and all(map(_is_name, parts := name.split("/")))
+        ]
 
-    def sound_files(self) -> list[UPath]:
-        return self._files("sound", "*", "*.parquet")
+    def variant_files(
+        self, kind: str, benchmark: str | None = None, variant: str | None = None
+    ) -> list[UPath]:
+        """The tables of a kind, such as "subtitles", by default of all benchmarks and variants."""
+        benchmarks = self._folders() if benchmark is None else [benchmark]
+        variants = [] if variant is None else [variant]
+        files = (file for name in benchmarks for file in self.files(name, kind, *variants))
+        return sorted(files, key=str)
 
-    def frame_files(self) -> list[UPath]:
-        return self._files("frames", "*", "*.parquet")
-
-    def decode_times_files(self) -> list[UPath]:
-        return self._files("decode_times", "*.parquet")
+    def tables(self) -> list[UPath]:
+        """Every table, except those in media folders and local ones."""
+        parts = ((file, file.relative_to(self.root).parts) for file in self.files())
+        return [file for file, (top, *rest) in parts if top != LOCAL and MEDIA not in rest[:1]]
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {
-            MEDIA,
-            "shown",
-            "servers",
-            "nightly_runs",
-            "findings",
-            "references",
-            "checkpoints",
-            "races",
-        }
-        return [
-            file
-            for depth in range(4)
-            for file in self._files(*[ANY] * depth, f"*{SET_ASIDE}")
-            if not kept.intersection(file.relative_to(self.root).parts)
-        ]
+        files = self.files(suffix=SET_ASIDE)
+        return [file for file in files if _RESULTS.isdisjoint(file.relative_to(self.root).parts)]
 
-    def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
-        """Files of a kind with one folder per track or evaluation, such as "subtitles"."""
-        return self._files(benchmark, kind, variant, "*.parquet")
-
-    def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
+    def observation_files(
+        self, benchmark: str | None = None, evaluation: str | None = None
+    ) -> list[UPath]:
         """The nightly runs, one file each: the complete one, or the part with most answers."""
-        return best_records(self.variant_files("nightly_runs", benchmark, evaluation))
+        return _best_records(self.variant_files("nightly_runs", benchmark, evaluation))
 
     def reference_files(self, benchmark: str, evaluation: str) -> list[UPath]:
         """The repeats of a reference, one file each, as in `observation_files`."""
-        return best_records(self.variant_files("references", benchmark, evaluation))
+        return _best_records(self.variant_files("references", benchmark, evaluation))
 
     def checkpoint_files(self) -> list[UPath]:
         """The newest record of each checkpoint."""
-        return newest_records(self._files("checkpoints", "*.parquet"))
+        return _newest_records(self.files("checkpoints"))
 
-    def race_files(self, baseline: str = ANY) -> list[UPath]:
+    def race_files(self, *baseline: str) -> list[UPath]:
         """The newest record of each race, or of those of one baseline."""
-        return newest_records(self._files("races", baseline, "*.parquet"))
-
-    def tables(self) -> list[UPath]:
-        """Every Parquet file except those in media folders and local ones, sorted."""
-        if not is_local(self.root):
-            with listing(self.root):
-                names: Iterable[str] = list_objects(self.root)
-        else:
-            root = Path(self.root.path)
-            with listing(root):
-                names = [path.relative_to(root).as_posix() for path in root.rglob("*.parquet")]
-        return [
-            self.path(*parts)
-            for name in sorted(names)
-            if name.endswith(".parquet")
-            and (parts := name.split("/"))[0] != LOCAL
-            and MEDIA not in parts[1:2]
-            and all(map(_is_name, parts))
-        ]
+        return _newest_records(self.files("races", *baseline))
 
     def remove_left_over(self) -> None:
         """Remove the scratch folders of processes of this machine that were killed."""
         remove_left_over(self.local())
 
-    def _files(self, *pattern: str) -> list[UPath]:
-        """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""
-        fixed = next(
-            (position for position, part in enumerate(pattern) if "*" in part), len(pattern)
-        )
-        folder = self.path(*pattern[:fixed])
-        if not is_local(folder):
-            return self._objects(folder, pattern[:fixed], pattern[fixed:])
-        depth = len(pattern) - fixed
-        with listing(folder):
-            if not folder.is_dir():
-                return []
-            files = folder.glob("/".join(pattern[fixed:]))
-            return sorted((f for f in files if all(map(_is_name, f.parts[-depth:]))), key=str)
-
-    def _objects(self, folder: UPath, fixed: Sequence[str], pattern: Sequence[str]) -> list[UPath]:
-        """The objects under `folder` that match `pattern`, sorted. Few requests are sent.
-
-        `fixed` are the parts of the path of `folder`.
-        """
-        with listing(folder):
-            if not pattern:
-                return [folder] if folder.exists() else []
-            if all("*" in part for part in pattern):
-                return [
-                    self.path(*fixed, name) for name in _matching(list_objects(folder), pattern)
-                ]
-            folders = list_folders(folder)
-        others = () if fixed else NO_BENCHMARKS
-        names = [name for name in _matching(folders, pattern[:1]) if name not in others]
-        return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
+    def _folders(self) -> list[str]:
+        """The names of the folders that can belong to a benchmark, sorted."""
+        with listing(self.root):
+            if is_local(self.root):
+                root = Path(self.root.path)
+                names = [path.name for path in root.iterdir()] if root.is_dir() else []
+            else:
+                names = list_folders(self.root)
+        return [name for name in sorted(names) if name not in NO_BENCHMARKS and _is_name(name)]
 
 
-def best_records(files: Iterable[UPath]) -> list[UPath]:
+def _best_records(files: Iterable[UPath]) -> list[UPath]:
     """The complete file of each record, or its part with most answers, in the order of `files`."""
     best: dict[UPath, UPath] = {}
     for path in files:
@@ -338,19 +278,9 @@ def best_records(files: Iterable[UPath]) -> list[UPath]:
     return list(best.values())
 
 
-def newest_records(files: Iterable[UPath]) -> list[UPath]:
+def _newest_records(files: Iterable[UPath]) -> list[UPath]:
     """The newest file of each timed record, in the order of `files`, which must be sorted."""
     return list({path.with_name(timed_record_of(path)): path for path in files}.values())
-
-
-def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
-    """Yield the paths with as many parts as `pattern`, if each part is a name and matches."""
-    for name in names:
-        parts = name.split("/")
-        if len(parts) != len(pattern) or not all(map(_is_name, parts)):
-            continue
-        if all(map(fnmatchcase, parts, pattern)):
-            yield name
 
 
 def is_name_character(character: str) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -41,6 +41,10 @@ def file_state(path: UPath | Path) -> FileState:
             return FileState.of(path.lstat())
 
 
+_DEPTH = 4
+"""The levels of folders with files of stages: the data folder, a benchmark, a stage, a variant."""
+
+
 class Listing:
     """The names of stored files. Each folder of a stage is listed once, when it is first needed."""
 
@@ -56,35 +60,14 @@ class Listing:
         """
         with self._locks[folder]:
             if folder not in self._names:
-                self._names[folder] = StageNames(_names_in(self._root.joinpath(*folder)))
+                self._names[folder] = StageNames(file_names(self._root.joinpath(*folder)))
             return self._names[folder]
 
 
-def _names_in(folder: UPath) -> Iterable[str]:
-    """The names of the files in `folder` and in its folders, relative to `folder`."""
+def file_names(folder: UPath) -> Iterable[str]:
+    """The names of all files under `folder`, relative to it; none if there is no such folder."""
     with listing(folder):
-        if not is_local(folder):
-            return list_objects(folder)
-        names, folders = _entries(folder.path)
-        for name in folders:
-            inner, _ = _entries(os.path.join(folder.path, name))  # noqa: PTH118 - a tenth of the time
-            names += [f"{name}/{file}" for file in inner]
-        return names
-
-
-def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """The names of the files and of the folders in `folder`; none if there is no such folder."""
-    files: list[str] = []
-    folders: list[str] = []
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                is_folder, is_file = entry.is_dir(), entry.is_file()
-            except OSError:  # a link to itself: reading it fails and names the file
-                is_folder, is_file = False, True
-            if is_folder or is_file:
-                (folders if is_folder else files).append(entry.name)
-    return files, folders
+        return list(_walk(folder.path)) if is_local(folder) else list_objects(folder)
 
 
 def file_states(folder: UPath) -> dict[str, FileState]:
@@ -92,10 +75,25 @@ def file_states(folder: UPath) -> dict[str, FileState]:
     with listing(folder):
         if not is_local(folder):
             return list_objects(folder)
-        start = len(folder.path.rstrip("/")) + 1
-        return {
-            path[start:]: FileState.of(os.stat(path))  # noqa: PTH116 - a plain path
-            for parent, _, names in sorted(os.walk(folder.path))
-            for path in (os.path.join(parent, name) for name in sorted(names))  # noqa: PTH118
-            if os.path.isfile(path)  # noqa: PTH113
-        }
+        states = {}
+        for name in sorted(_walk(folder.path)):
+            with suppress(OSError):  # another process has removed it, or it is a link to itself
+                states[name] = FileState.of(os.stat(f"{folder.path}/{name}"))  # noqa: PTH116 - fast
+        return states
+
+
+def _walk(folder: str, prefix: str = "") -> Iterator[str]:
+    """Yield the names of the files in a local folder and in its folders, up to `_DEPTH` levels.
+
+    A link to itself counts as a file. Reading it fails and names it.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                is_folder, is_file = entry.is_dir(), entry.is_file()
+            except OSError:
+                is_folder, is_file = False, True
+            if is_file:
+                yield prefix + entry.name
+            elif is_folder and prefix.count("/") < _DEPTH - 1:
+                yield from _walk(entry.path, f"{prefix}{entry.name}/")

@@ -13,8 +13,7 @@ are read by `read_foreign_table`.
 
 import errno
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.storage.copies import local_copies
-from videomme_pipeline.storage.objects import FileState, cannot, get, is_local, reaching
+from videomme_pipeline.storage.objects import cannot, get, is_local, reaching
 
 _MARK = b"CHECKSUM"
 _DIGEST_BYTES = 32
@@ -38,8 +37,6 @@ _CHUNK_BYTES = 1 << 20
 _PLAIN_BYTES = 1 << 14
 """A smaller table is stored without what helps only large ones: compression, dictionaries and
 statistics. They take longer to read than its values."""
-_STALE_PAUSES_SECONDS = (0.1, 0.4, 1.6)
-"""Pauses before a file is read again that is being replaced on a network file system."""
 
 
 def encode(table: pa.Table) -> bytes:
@@ -109,18 +106,19 @@ def read_foreign_table(path: Path, largest_bytes: int | None = None) -> pa.Table
     return pa.Table.from_batches(batches, file.schema_arrow)
 
 
-def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.Table:
+def read_copied_table(path: UPath | Path) -> pa.Table:
     """The table at `path`, from a local copy if the file is in an object store.
 
-    The copy is fetched if there is none of the object's `state` (by default the current state of
-    the object), or if the copy is damaged. Raises the errors of `read_table`.
+    A damaged copy is fetched again. Raises the errors of `read_table`.
     """
+    if is_local(path):
+        return read_table(path)
     try:
-        return _decoded(path, _read_copy(path, state))
+        return _decoded(path, _read_copy(path))
     except DamagedFileError:
-        if is_local(path) or not local_copies().remove(path):
+        if not local_copies().remove(path):
             raise
-        return _decoded(path, _read_copy(path, state))
+        return _decoded(path, _read_copy(path))
 
 
 def read_metadata(path: UPath | Path) -> dict[str, str]:
@@ -139,27 +137,18 @@ def metadata_of(table: pa.Table) -> dict[str, str]:
     return _text(table.schema.metadata)
 
 
-def read_bytes(path: UPath | Path) -> bytes:
-    """All bytes of the file at `path`, verified. Raises the errors of `read_table`."""
-    content = _read(path)
-    with _explained(path):
-        _verify(content)
-    return content
-
-
-def checksum(path: UPath | Path) -> str:
-    """Checksum of the file at `path`. Only the end of the file is read.
-
-    Raises the errors of `read_table`.
-    """
-    tail = _tail(path)
-    with _explained(path):
-        return _verify_footer(tail).hex()
+def _read_copy(path: UPath) -> bytes:
+    with _reading(path), reaching(path), local_copies().hold(path) as copy:
+        return copy.read_bytes()
 
 
 def _decoded(path: UPath | Path, content: bytes, columns: list[str] | None = None) -> pa.Table:
+    """The table in the bytes of a file, all of which are verified."""
     with _explained(path):
-        _verify(content)
+        trailer = _verify_footer(content)
+        before, _ = _split(memoryview(content))
+        if blake3(before[:-_TRAILER_BYTES]).digest() != trailer[len(_MARK) : -_DIGEST_BYTES]:
+            raise pa.ArrowInvalid("its checksum does not match")
         # One thread is faster for small tables.
         return _open(content).read(columns, use_threads=False)
 
@@ -176,14 +165,6 @@ def _open(content: bytes) -> pq.ParquetFile:
 
 def _text(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
-
-
-def _verify(content: bytes) -> None:
-    """Compare all bytes of a file with its checksums."""
-    trailer = _verify_footer(content)
-    before, _ = _split(memoryview(content))
-    if blake3(before[:-_TRAILER_BYTES]).digest() != trailer[len(_MARK) : -_DIGEST_BYTES]:
-        raise pa.ArrowInvalid("its checksum does not match")
 
 
 def _verify_footer(content: bytes) -> bytes:
@@ -214,7 +195,7 @@ def _tail(path: UPath | Path) -> bytes:
     """The end of a file, with at least the trailer and the footer."""
     count = _TAIL_BYTES
     while True:
-        tail = _read_end(path, count)
+        tail = _read(path, count)
         needed = _footer_bytes(tail) + _TRAILER_BYTES
         if needed <= count or len(tail) < count:
             return tail
@@ -236,47 +217,22 @@ def _explained(path: UPath | Path) -> Iterator[None]:
         raise DamagedFileError(f"{path}: the file is damaged ({str(error).strip()})") from error
 
 
-def _read(path: UPath | Path) -> bytes:
-    return _reading(path, lambda: path.read_bytes() if is_local(path) else get(path))
-
-
-def _read_end(path: UPath | Path, count: int) -> bytes:
-    """The last bytes of one version of a file, even if the file is replaced meanwhile."""
-
-    def read_once() -> bytes:
+def _read(path: UPath | Path, last_bytes: int | None = None) -> bytes:
+    """All bytes of a file, or the last ones. Raises the errors of `read_table`."""
+    with _reading(path):
         if not is_local(path):
-            return get(path, last_bytes=count)
+            return get(path, last_bytes)
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - count))
+            if last_bytes is not None:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - last_bytes))
             return file.read()
 
-    return _reading(path, read_once)
 
-
-def _read_copy(path: UPath | Path, state: FileState | None) -> bytes:
-    """All bytes of a file, from a local copy if the file is in an object store."""
-    if is_local(path):
-        return _read(path)
-    remote = path
-
-    def read_once() -> bytes:
-        with reaching(remote), local_copies().hold(remote, state) as copy:
-            return copy.read_bytes()
-
-    return _reading(path, read_once)
-
-
-def _reading(path: UPath | Path, read_once: Callable[[], bytes]) -> bytes:
-    """The result of `read_once`. Raises the errors of `read_table`."""
+@contextmanager
+def _reading(path: UPath | Path) -> Iterator[None]:
+    """Turn errors of reading `path` into those of `read_table`."""
     try:
-        for pause_seconds in _STALE_PAUSES_SECONDS:
-            try:
-                return read_once()
-            except OSError as error:
-                if error.errno != errno.ESTALE:
-                    raise
-                time.sleep(pause_seconds)
-        return read_once()
+        yield
     except FileNotFoundError:
         raise
     except OSError as error:

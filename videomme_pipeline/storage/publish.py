@@ -35,18 +35,18 @@ def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     Raises:
         StorageError: if the target cannot be written (full, read-only).
     """
-    if not is_local(path):
-        with writing(path):
+    with writing(path):
+        if not is_local(path):
             return put(path, data, only_new=only_new)
-    if not only_new:
-        with replacing(Path(path.path)) as new:
-            new.write_bytes(data)
-        return True
-    target = Path(path.path)
-    with writing(target), scratch_folder(target) as folder:
-        new = folder / _NEW_FILE
+        target = Path(path.path)
+        if only_new:
+            with scratch_folder(target) as folder:
+                new = folder / _NEW_FILE
+                new.write_bytes(data)
+                return put_in_place(new, target, only_new=True)
+    with replacing(target) as new:
         new.write_bytes(data)
-        return _put_if_new(new, target)
+    return True
 
 
 @contextmanager
@@ -126,32 +126,27 @@ def _takes_bytes(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def put_in_place(new: Path, path: Path) -> None:
-    """Sync a finished file to disk and rename it to `path`, or write it into a device or pipe."""
+def put_in_place(new: Path, path: Path, *, only_new: bool = False) -> bool:
+    """Sync a finished file to disk and rename it to `path`, or write it into a device or pipe.
+
+    With `only_new`, a file that exists is kept, and the result is False. Of several writers at most
+    one succeeds, except on a file system without hard links.
+    """
     if _takes_bytes(path):
         with new.open("rb") as source, path.open("wb") as target:
             shutil.copyfileobj(source, target)
-        return
+        return True
     with new.open("rb") as file:
         os.fsync(file.fileno())
+    if only_new:
+        try:
+            path.hardlink_to(new)
+        except OSError:
+            if path.exists():
+                return False
+        else:
+            return True
     new.replace(path)
-
-
-def _put_if_new(new: Path, path: Path) -> bool:
-    """Sync a finished file to disk and link it at `path`, unless there is a file already.
-
-    Of several writers at most one succeeds. A file system without hard links gets a rename.
-    """
-    with new.open("rb") as file:
-        os.fsync(file.fileno())
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        return False
-    except OSError:
-        if path.exists():
-            return False
-        new.replace(path)
     return True
 
 

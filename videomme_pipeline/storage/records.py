@@ -6,7 +6,7 @@ by name. Sequences of two machines are merged by copying their files into one fo
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +14,8 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.listing import file_names
 from videomme_pipeline.storage.names import RECORD_TIME
-from videomme_pipeline.storage.objects import is_local, list_objects, listing
 from videomme_pipeline.storage.publish import publish
 
 _CHECKSUM = "checksum"
@@ -55,7 +55,7 @@ def append_record(folder: UPath, name: str, content: Mapping[str, Any], now: dat
 
 def sequence(folder: UPath) -> list[tuple[datetime, str, UPath]]:
     """The time, the name and the path of every record in `folder`, oldest first."""
-    timed = ((file, timed_name(file)) for file in sorted(_files_in(folder)))
+    timed = ((file, timed_name(file)) for file in sorted(file_names(folder)))
     return [(*parsed, folder / file) for file, parsed in timed if parsed]
 
 
@@ -65,11 +65,3 @@ def timed_name(file: str) -> tuple[datetime, str] | None:
     if match is None:
         return None
     return datetime.strptime(match["time"], RECORD_TIME).replace(tzinfo=UTC), match["name"]
-
-
-def _files_in(folder: UPath) -> Iterator[str]:
-    with listing(folder):
-        if not is_local(folder):
-            yield from list_objects(folder)
-        elif folder.is_dir():
-            yield from (path.name for path in folder.iterdir())

@@ -28,6 +28,7 @@ MANIFEST = {
     "prompts": "from_prompts",
     "responses": "from_responses",
     "attempts": "from_responses",
+    "frames": "frames_fingerprint",
 }
 """The column of `evaluated_videos` with the fingerprint of a stage's file, by stage."""
 
@@ -54,7 +55,7 @@ class ShownScores:
     @cached_property
     def manifest(self) -> list[dict[str, Any]]:
         """The video and the fingerprints of the inputs, once per video; empty if it is lost."""
-        columns = ["video_id", "frames_fingerprint", *dict.fromkeys(MANIFEST.values())]
+        columns = ["video_id", *dict.fromkeys(MANIFEST.values())]
         try:
             rows: list[dict[str, Any]] = read_table(self.evaluated_videos, columns).to_pylist()
         except (DamagedFileError, FileNotFoundError, StorageError):
@@ -62,47 +63,38 @@ class ShownScores:
         return list({row["video_id"]: row for row in rows}.values())
 
     def files(self, stage: str, variant: str | None = None) -> dict[str, UPath]:
-        """The stored files of a stage that the scores were computed from, by video."""
+        """The stored files of a stage that the scores were computed from, by video.
+
+        `variant` is the track of subtitles, and by default the evaluation.
+        """
         names = self.results.names(self.benchmark, stage)
         files = {}
         for row in self.manifest:
             fingerprint = row[MANIFEST[stage]]
-            name = fingerprint and names.best(variant, row["video_id"], fingerprint)
+            name = fingerprint and names.best(
+                variant or self.evaluation, row["video_id"], fingerprint
+            )
             if name:
                 files[row["video_id"]] = self.results.store.built(self.benchmark, stage, name)
         return files
-
-    @property
-    def prompts(self) -> dict[str, UPath]:
-        """The files of the prompts, by video."""
-        return self.files("prompts", self.evaluation)
-
-    @property
-    def responses(self) -> dict[str, UPath]:
-        """The files of the responses, by video."""
-        return self.files("responses", self.evaluation)
-
-    @property
-    def attempts(self) -> dict[str, UPath]:
-        """The files of the attempts, by video."""
-        return self.files("attempts", self.evaluation)
 
 
 class Results:
     """The files of a store that readers show, as of now.
 
-    Scores of an evaluation whose file was deleted are shown only with `all_evaluations`. Without
+    With a project, scores of an evaluation whose file was deleted are not shown. Without
     `uses_plan`, the files are those that runs recorded, even if current ones are stored.
+    `benchmark` limits the results to one benchmark.
     """
 
     def __init__(
-        self, store: Store, *, uses_plan: bool = True, all_evaluations: bool = False
+        self, store: Store, *, uses_plan: bool = True, benchmark: str | None = None
     ) -> None:
         self.store = store
+        self._benchmark = benchmark
         self._listing = Listing(store.root)
         self._shown: dict[str, list[ShownScores]] = {}
-        self._planned = store.planned() if store.planned and uses_plan else {}
-        self._all_evaluations = all_evaluations or not self._planned
+        self._planned = store.planned() if uses_plan else {}
 
     def names(self, benchmark: str, stage: str) -> StageNames:
         """The names of the files of a stage."""
@@ -110,8 +102,8 @@ class Results:
 
     @cached_property
     def benchmarks(self) -> list[str]:
-        """The benchmarks with stored questions, sorted."""
-        return self.store.benchmarks()
+        """The benchmarks with stored questions or scores, sorted."""
+        return self.store.benchmarks() if self._benchmark is None else [self._benchmark]
 
     def scores(self, benchmark: str | None = None) -> list[ShownScores]:
         """The shown scores of a benchmark or of all, sorted by benchmark and evaluation."""
@@ -124,39 +116,37 @@ class Results:
 
     def _scores_of(self, benchmark: str) -> list[ShownScores]:
         if benchmark not in self._shown:
-            names = self.names(benchmark, "scores")
+            names = self.names(benchmark, "scores").by_partition
             recorded = _records(self.names(benchmark, "shown"))
             planned = self._planned_of(benchmark).scores
-            shown = []
-            for evaluation in sorted({variant for variant, _ in names.by_partition if variant}):
-                if not self._all_evaluations and evaluation not in self._evaluations:
+            self._shown[benchmark] = []
+            for evaluation in sorted({variant for variant, _ in names if variant}):
+                if self._planned and evaluation not in self._evaluations:
                     continue
-                records = recorded.get(evaluation, ())
-                order = [planned.get(evaluation), *(fingerprint for _, fingerprint in records)]
-                stored = (names.best(evaluation, None, f) for f in order if f)
-                if name := next(filter(None, stored), None):
-                    shown.append(
-                        ShownScores(
-                            results=self, benchmark=benchmark, evaluation=evaluation, name=name
-                        )
-                    )
-            self._shown[benchmark] = shown
+                fingerprints = [fingerprint for _, fingerprint in recorded.get(evaluation, ())]
+                order = filter(None, [planned.get(evaluation), *fingerprints])
+                stored = (self._stored_scores(benchmark, evaluation, f) for f in order)
+                self._shown[benchmark] += [*filter(None, stored)][:1]
         return self._shown[benchmark]
+
+    def _stored_scores(
+        self, benchmark: str, evaluation: str, fingerprint: str
+    ) -> ShownScores | None:
+        name = self.names(benchmark, "scores").best(evaluation, None, fingerprint)
+        if name is None:
+            return None
+        return ShownScores(results=self, benchmark=benchmark, evaluation=evaluation, name=name)
 
     def recorded_since(self, benchmark: str, timestamp: float) -> list[ShownScores]:
         """The scores of a benchmark that were recorded since a time, and the newest ones before."""
-        names = self.names(benchmark, "scores")
-        chosen = []
-        for evaluation, records in _records(self.names(benchmark, "shown")).items():
-            for number, (time, fingerprint) in enumerate(records):
-                name = names.best(evaluation, None, fingerprint)
-                if name and (number == 0 or time.timestamp() >= timestamp):
-                    chosen.append(
-                        ShownScores(
-                            results=self, benchmark=benchmark, evaluation=evaluation, name=name
-                        )
-                    )
-        return chosen
+        recorded = _records(self.names(benchmark, "shown"))
+        stored = (
+            self._stored_scores(benchmark, evaluation, fingerprint)
+            for evaluation, records in recorded.items()
+            for number, (time, fingerprint) in enumerate(records)
+            if number == 0 or time.timestamp() >= timestamp
+        )
+        return [scores for scores in stored if scores is not None]
 
     @cached_property
     def _evaluations(self) -> frozenset[str]:

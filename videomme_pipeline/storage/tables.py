@@ -19,7 +19,6 @@ from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import publish
 
 Row = TypeVar("Row")
-Item = TypeVar("Item")
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 REQUESTS = 8
@@ -73,6 +72,38 @@ def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
         return _read_table(path, columns)
 
 
+def read_tables(paths: Sequence[UPath]) -> tuple[list[pa.Table], list[str]]:
+    """The intact tables, and a sentence for each other file. Damaged files are set aside."""
+    return _read_each(read_table, paths)
+
+
+def verify(paths: Sequence[UPath]) -> tuple[list[UPath], list[str]]:
+    """The intact files, after reading all of their bytes, and the sentences of `read_tables`."""
+
+    def verified(path: UPath) -> UPath:
+        read_table(path)
+        return path
+
+    return _read_each(verified, paths)
+
+
+def _read_each(
+    read: Callable[[UPath], Value], paths: Sequence[UPath]
+) -> tuple[list[Value], list[str]]:
+    """The results of `read`, and its errors. Several objects are read at the same time."""
+
+    def try_to_read(path: UPath) -> Value | str:
+        try:
+            return read(path)
+        except (DamagedFileError, FileNotFoundError, StorageError) as error:
+            return str(error)
+
+    with ThreadPoolExecutor(1 if all(map(is_local, paths)) else REQUESTS) as threads:
+        results = list(threads.map(try_to_read, paths))
+    values = [result for result in results if not isinstance(result, str)]
+    return values, [result for result in results if isinstance(result, str)]
+
+
 def _read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
     table = parquet.read_table(path, columns)
     _check_name(path, parquet.metadata_of(table))
@@ -84,39 +115,6 @@ def _check_name(path: UPath, metadata: Mapping[str, str]) -> None:
     named = fingerprint_in(path.name)
     if named is not None and metadata.get("fingerprint", named) != named:
         raise ValueError(f"it was renamed: its fingerprint is {metadata['fingerprint']}")
-
-
-def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
-    """Verify all bytes of stored tables.
-
-    Returns:
-        The intact files, and a sentence for each other file. Damaged files are set aside.
-    """
-    files = list(paths)
-    problems = _read_all(_problem_of, files, are_local=all(map(is_local, files)))
-    intact = [path for path, problem in zip(files, problems, strict=True) if not problem]
-    return intact, [problem for problem in problems if problem]
-
-
-def _problem_of(path: UPath) -> str | None:
-    """Description of the damage of a stored table, or None. A damaged table is set aside."""
-    try:
-        with setting_aside(path):
-            parquet.read_bytes(path)
-            _check_name(path, parquet.read_metadata(path))
-    except (DamagedFileError, FileNotFoundError, StorageError) as error:
-        return str(error)
-    return None
-
-
-def _read_all(
-    read: Callable[[Item], Value], items: Sequence[Item], *, are_local: bool
-) -> list[Value]:
-    """The results of `read`, in the order of `items`. Several objects are read at the same time."""
-    if are_local:
-        return list(map(read, items))
-    with ThreadPoolExecutor(REQUESTS) as threads:
-        return list(threads.map(read, items))
 
 
 @contextmanager
@@ -156,11 +154,6 @@ def set_aside(path: Path | UPath) -> str:
     return f" and was renamed to {aside.name}; run again to rebuild it"
 
 
-def stored_fingerprint(path: UPath) -> str | None:
-    """The fingerprint of the file at `path`, or None if it is missing or damaged."""
-    return _metadata(path).get("fingerprint") or None
-
-
 def stored_settings(path: UPath) -> dict[str, Any]:
     """The settings in the file at `path`; empty if it has none, is missing or damaged."""
     return _json_of(path, "settings")
@@ -172,14 +165,9 @@ def stored_parts(path: UPath) -> dict[str, Any]:
 
 
 def _json_of(path: UPath, key: str) -> dict[str, Any]:
-    value = _metadata(path).get(key)
-    return dict(json.loads(value)) if value else {}
-
-
-def _metadata(path: UPath) -> dict[str, str]:
-    """The metadata of the file at `path`; empty if it is missing or damaged (then set aside)."""
+    """A value in the footer of a file. A damaged file is set aside."""
     with suppress(FileNotFoundError, StorageError), logging_damage(path):
         metadata = parquet.read_metadata(path)
         _check_name(path, metadata)
-        return metadata
+        return dict(json.loads(metadata.get(key) or "{}"))
     return {}

@@ -8,7 +8,7 @@ any working directory. The views and `scoring` define what the numbers mean.
 import hashlib
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.scoring.findings.run import CitationFinding
 from videomme_pipeline.storage.layout import Store
@@ -28,12 +29,7 @@ from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, 
 from videomme_pipeline.warehouse.evidence import citation_findings
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
 from videomme_pipeline.warehouse.quoting import identifier, literal
-from videomme_pipeline.warehouse.reference import (
-    benchmark_rows,
-    benchmarks_table,
-    group_outcomes,
-    t_quantiles,
-)
+from videomme_pipeline.warehouse.reference import benchmark_rows, group_outcomes, t_quantiles
 from videomme_pipeline.warehouse.segments import add_segments
 
 _log = logging.getLogger(__name__)
@@ -51,6 +47,7 @@ def rebuild(store: Store) -> list[str]:
     path = store.warehouse
     if path.is_dir():
         set_aside(path)
+    fingerprint = _fingerprint(Results(store))
     try:
         with replacing(path) as new:
             left_out = _build_file(new, store)
@@ -59,7 +56,7 @@ def rebuild(store: Store) -> list[str]:
             f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
             "data folder: it can be rebuilt at any time"
         ) from error
-    publish(UPath(_checksum_file(store)), _checksum(path))
+    publish(UPath(_signature_file(path)), _signature(path, fingerprint))
     return left_out
 
 
@@ -119,17 +116,11 @@ def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
 
     They are computed now, without the DuckDB file.
     """
-    results = Results(store)
-    scores, questions = results.scores(benchmark), results.questions(benchmark)
-    files: Mapping[str, list[UPath]] = {
-        "questions": [] if questions is None else [questions],
-        "videos": [*results.videos(benchmark).values()],
-        "scored_questions": [shown.path for shown in scores],
-        "evaluated_videos": [shown.evaluated_videos for shown in scores],
-    }
+    results = Results(store, benchmark=benchmark)
     with duckdb.connect() as connection:
-        for name, paths in files.items():
-            for sentence in load_table(connection, name, TABLES[name][0], paths):
+        for name in ("questions", "videos", "scored_questions", "evaluated_videos"):
+            row_class, list_files = TABLES[name]
+            for sentence in load_table(connection, name, row_class, list_files(results)):
                 _log.warning("%s", sentence)
         return list(citation_findings(connection, results))
 
@@ -152,26 +143,21 @@ def query(
 
 def is_current(store: Store) -> bool:
     """True if the DuckDB file is intact, and was built from the current files and views."""
-    if not store.warehouse.is_file():
+    path, signature = store.warehouse, _signature_file(store.warehouse)
+    if not (path.is_file() and signature.is_file()):
         return False
-    checksum = _checksum_file(store)
-    if not checksum.is_file() or checksum.read_bytes() != _checksum(store.warehouse):
-        return False
-    try:
-        with _open(store.warehouse) as connection:
-            row = connection.execute("select fingerprint from built_from").fetchone()
-    except duckdb.Error:
-        return False
-    return row is not None and row[0] == _fingerprint(Results(store))
+    return signature.read_bytes() == _signature(path, _fingerprint(Results(store)))
 
 
-def _checksum_file(store: Store) -> Path:
-    return store.warehouse.with_name(f".{store.warehouse.name}.checksum")
+def _signature_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.built_from")
 
 
-def _checksum(path: Path) -> bytes:
+def _signature(path: Path, fingerprint: str) -> bytes:
+    """The fingerprint of what the file at `path` was built from, and the file's checksum."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, blake3).hexdigest().encode()  # type: ignore[arg-type]
+        checksum = hashlib.file_digest(file, blake3).hexdigest()  # type: ignore[arg-type]
+    return f"{fingerprint} {checksum}".encode()
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
@@ -189,7 +175,6 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     """Create all tables and views in an empty database, and return the sentences of `rebuild`."""
     left_out: list[str] = []
     results = Results(store)
-    create_table(connection, "built_from", pa.table({"fingerprint": [_fingerprint(results)]}))
     for name, (row_class, list_files) in TABLES.items():
         left_out += load_table(connection, name, row_class, list_files(results))
     add_segments(connection, store.warehouse)
@@ -197,7 +182,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
         _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, results), CitationFinding)
     create_table(connection, "citation_findings", findings)
-    create_table(connection, "benchmarks", benchmarks_table())
+    create_table(connection, "benchmarks", pa.Table.from_pylist(benchmark_rows()))
     create_table(connection, "t_quantiles", t_quantiles())
     create_table(connection, "group_outcomes", group_outcomes())
     connection.execute(scalar_macros())
@@ -210,14 +195,11 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
 
 def _fingerprint(results: Results) -> str:
     """Hash of the name of each file, and of the code. A file with a name never changes."""
-    digest = blake3()
-    for module in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(module.read_bytes())
-    for name, sql in definitions().items():
-        digest.update(f"{name}\n{sql}\n".encode())
-    digest.update(scalar_macros().encode())
-    digest.update(repr((benchmark_rows(), facet_types())).encode())
-    for _, list_files in TABLES.values():
-        for path in list_files(results):
-            digest.update(f"{path.relative_to(results.store.root)}\n".encode())
-    return digest.hexdigest(length=12)
+    code = [module.read_text() for module in sorted(Path(__file__).parent.glob("*.py"))]
+    sql = [*definitions().items(), scalar_macros(), benchmark_rows(), facet_types()]
+    files = [
+        str(path.relative_to(results.store.root))
+        for _, list_files in TABLES.values()
+        for path in list_files(results)
+    ]
+    return text_fingerprint(*map(repr, (code, sql, files)))

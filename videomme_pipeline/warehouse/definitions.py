@@ -1,19 +1,15 @@
 """The SQL of views and macros: files in `sql/` and `macros/`, and views by declared facets."""
 
-import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import NormalDist
 from string import Template
-from typing import Any
-
-import duckdb
 
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.errors import StorageError
 from videomme_pipeline.scoring.statistics.estimates import (
     CONFIDENCE,
     FEW_DIFFERENCES,
@@ -24,8 +20,13 @@ from videomme_pipeline.warehouse.quoting import identifier, literal
 _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
 """Table macro that computes each measure."""
 
-GROUP_FACETS_MARK = ", /* facets */"
+_GROUP_FACETS_MARK = ", /* facets */"
 """Mark in `sql/group_scores.sql` for the facets that benchmarks declare."""
+_CHAIN_MARK = "/* chain */"
+"""Mark in `sql/group_scores.sql` for the columns that follow from the rules of benchmarks."""
+_SOURCE = re.compile(r'\b(?:from|join)\s+"?(\w+)')
+"""A table, view or table macro that a statement reads."""
+_COMMENT = re.compile("--.*")
 
 
 @cache
@@ -52,21 +53,14 @@ def definitions() -> Mapping[str, str]:
     A macro takes the facets that it groups by: views of one family differ only in these.
     """
     files = {**sql_files("macros"), **sql_files("sql")}
-    groups = files["group_scores"].replace(GROUP_FACETS_MARK, _group_facets())
-    files["group_scores"] = groups.replace(CHAIN_MARK, _chain_columns())
-    return _ordered(tuple((files | _facet_views() | _headline_views()).items()))
-
-
-@cache
-def _ordered(definitions: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """The definitions by name, each after the ones it reads."""
-    sql_of = dict(definitions)
-    with duckdb.connect() as connection:
-        sources = {name: table_names(connection, sql) & set(sql_of) for name, sql in sql_of.items()}
-    try:
-        return {name: sql_of[name] for name in TopologicalSorter(sources).static_order()}
-    except CycleError as error:
-        raise StorageError(f"views read each other in a circle: {error.args[1]}") from error
+    groups = files["group_scores"].replace(_GROUP_FACETS_MARK, _group_facets())
+    files["group_scores"] = groups.replace(_CHAIN_MARK, _chain_columns())
+    sql_of = files | _facet_views() | _headline_views()
+    sources = {
+        name: set(_SOURCE.findall(_COMMENT.sub("", sql))) & sql_of.keys()
+        for name, sql in sql_of.items()
+    }
+    return {name: sql_of[name] for name in TopologicalSorter(sources).static_order()}
 
 
 def _facet_views() -> dict[str, str]:
@@ -157,35 +151,3 @@ def sql_files(folder: str) -> dict[str, str]:
     """The texts of the files in a folder beside this module, by name."""
     paths = sorted(Path(__file__).with_name(folder).glob("*.sql"))
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
-
-
-def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
-    """Names of the tables, views and table macros that a select statement reads, without binding.
-
-    Raises:
-        ValueError: if `sql` is not one select statement.
-    """
-    row = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
-    tree = json.loads(row[0]) if row else {"error": True}
-    if tree["error"]:
-        raise ValueError(f"not a select statement: {tree.get('error_message')}")
-    nodes = list(_nodes(tree))
-    tables = {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"}
-    macros = {
-        node["function"]["function_name"] for node in nodes if node.get("type") == "TABLE_FUNCTION"
-    }
-    return tables | macros
-
-
-def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(tree, dict):
-        yield tree
-        for value in tree.values():
-            yield from _nodes(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _nodes(value)
-
-
-CHAIN_MARK = "/* chain */"
-"""Mark in `sql/group_scores.sql` for the columns that follow from the rules of benchmarks."""

@@ -37,11 +37,18 @@ def citation_findings(
     It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`. The
     scores of a benchmark whose declaration was removed are blocked, since nothing can be checked.
     """
-    benchmarks = connection.sql(
-        "select distinct benchmark::text from scored_questions order by all"
-    )
-    for (benchmark,) in benchmarks.fetchall():
-        for finding in _findings(connection, results, benchmark):
+    for benchmark, evaluations in _scored(connection).items():
+        if benchmark in known_benchmarks():
+            runs = Runs(runs=stored_runs(connection, results, benchmark))
+            of_benchmark = [finding for run in runs.runs for finding in findings(run, runs)]
+        else:
+            problem = f"no benchmark called {benchmark} is declared"
+            advice = f"restore {benchmark}.yaml in the folder `benchmarks` of the configuration"
+            of_benchmark = [
+                Finding(Status.ERROR, problem, advice, check="release", run=evaluation)
+                for evaluation in evaluations
+            ]
+        for finding in of_benchmark:
             yield CitationFinding(
                 benchmark=benchmark,
                 evaluation=finding.run,
@@ -52,32 +59,15 @@ def citation_findings(
             )
 
 
-def _findings(
-    connection: duckdb.DuckDBPyConnection, results: Results, benchmark: str
-) -> Iterator[Finding]:
-    """Yield the findings about each evaluation of `benchmark`."""
-    if benchmark in known_benchmarks():
-        runs = Runs(runs=stored_runs(connection, results, benchmark))
-        for run in runs.runs:
-            yield from findings(run, runs)
-        return
-    for evaluation in _evaluations(connection, benchmark):
-        yield Finding(
-            Status.ERROR,
-            f"no benchmark called {benchmark} is declared",
-            f"restore {benchmark}.yaml in the folder `benchmarks` of the configuration",
-            check="release",
-            run=evaluation,
-        )
-
-
-def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[str]:
-    """The evaluations of `benchmark` with scores, ordered by name."""
-    evaluations = connection.execute(
-        "select distinct evaluation::text from scored_questions where benchmark = ? order by all",
-        [benchmark],
+def _scored(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    """The evaluations with scores by benchmark, sorted."""
+    evaluations: dict[str, list[str]] = {}
+    rows = connection.sql(
+        "select distinct benchmark::text, evaluation::text from scored_questions order by all"
     )
-    return [name for (name,) in evaluations.fetchall()]
+    for benchmark, evaluation in rows.fetchall():
+        evaluations.setdefault(benchmark, []).append(evaluation)
+    return evaluations
 
 
 def stored_runs(
@@ -89,7 +79,7 @@ def stored_runs(
     media = {video.video_id: video for video in _rows(connection, "videos", Video, benchmark)}
     shown = {scores.evaluation: scores for scores in results.scores(benchmark)}
     runs = []
-    for name in _evaluations(connection, benchmark) if only is None else [only]:
+    for name in _scored(connection).get(benchmark, []) if only is None else [only]:
         specification = stored_settings(shown[name].path) if name in shown else {}
         videos = _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
         selected = Selection.stored_in(specification).of(questions).values()

@@ -1,7 +1,8 @@
 """Tables of the DuckDB file, loaded from the Parquet files of the data folder."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -9,7 +10,6 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
@@ -18,17 +18,13 @@ from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.results import Results
-from videomme_pipeline.storage.tables import read_table, verify
+from videomme_pipeline.storage.tables import read_tables
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse.quoting import identifier, literal
+from videomme_pipeline.warehouse.quoting import identifier
 
 _FILES_AT_A_TIME = 250
-"""Parquet files in one statement. DuckDB needs about 150 kB of memory for each of them."""
-
-_UNREADABLE = (DamagedFileError, FileNotFoundError, StorageError)
-"""Errors of reading one file that do not concern the others."""
+"""The files whose rows are in memory at the same time."""
 
 
 def _questions(results: Results) -> list[UPath]:
@@ -41,7 +37,7 @@ def _videos(results: Results) -> list[UPath]:
 
 
 def _attempts(results: Results) -> list[UPath]:
-    return [path for scores in results.scores() for path in scores.attempts.values()]
+    return [path for scores in results.scores() for path in scores.files("attempts").values()]
 
 
 TABLES: Mapping[str, tuple[type, Callable[[Results], list[UPath]]]] = {
@@ -52,7 +48,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Results], list[UPath]]]] = {
         EvaluatedVideo,
         lambda results: [s.evaluated_videos for s in results.scores()],
     ),
-    "decode_times": (DecodeTime, lambda results: results.store.decode_times_files()),
+    "decode_times": (DecodeTime, lambda results: results.store.files("decode_times")),
     "attempts": (AttemptRow, _attempts),
     "nightly_runs": (ObservedQuestion, lambda results: results.store.observation_files()),
     "checkpoints": (Checkpoint, lambda results: results.store.checkpoint_files()),
@@ -82,70 +78,47 @@ FACETS = "facets"
 def load_table(
     connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
 ) -> list[str]:
-    """Create a table from Parquet files, and return a sentence for each unreadable file."""
+    """Create a table from Parquet files, and return a sentence for each unreadable file.
+
+    A table with the column `facets` also gets a column for each declared facet.
+    """
     schema = arrow_schema(row_class)
-    intact, left_out = verify(paths)  # DuckDB itself verifies no checksums
-    return left_out + _load(connection, name, schema, intact)
-
-
-def _load(
-    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, intact: Sequence[UPath]
-) -> list[str]:
-    if all(map(is_local, intact)):
-        with suppress(duckdb.Error):  # a file without a checksum is damaged: load each file alone
-            _fill(connection, name, schema, [*_batches(intact)])
-            return []
-    left_out = _stage(connection, schema, intact)
-    _fill(connection, name, schema, ["staged"])
-    connection.execute("drop table staged")
+    facets = facet_types() if FACETS in schema.names else {}
+    for column, kind in facets.items():
+        schema = schema.append(pa.field(column, pa.int64() if kind is int else pa.string()))
+    create_table(connection, name, schema.empty_table())
+    left_out: list[str] = []
+    for start in range(0, len(paths), _FILES_AT_A_TIME):
+        tables, problems = read_tables(paths[start : start + _FILES_AT_A_TIME])
+        left_out += problems
+        if tables:
+            rows = pa.concat_tables(tables, promote_options="permissive")
+            rows = _with_facets(rows, facets) if facets else rows
+            columns = [column for column in schema.names if column in rows.schema.names]
+            insert(connection, name, rows.select(columns))
+    if facets:
+        labels = [column for column, kind in facets.items() if kind is str]
+        labels += _LABELS if row_class is ScoredQuestion else ()
+        _number_labels(connection, name, labels)
     return left_out
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Create or replace a table with these rows."""
     connection.register("incoming", table)
-    connection.execute(f"create table {identifier(name)} as select * from incoming")
+    connection.execute(f"create or replace table {identifier(name)} as from incoming")
     connection.unregister("incoming")
 
 
-def _batches(paths: Sequence[UPath]) -> Iterator[str]:
-    """Yield the SQL that reads the next `_FILES_AT_A_TIME` local files."""
-    for start in range(0, len(paths), _FILES_AT_A_TIME):
-        files = ", ".join(literal(path.path) for path in paths[start : start + _FILES_AT_A_TIME])
-        yield f"read_parquet([{files}], union_by_name = true)"
+def insert(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    """Insert rows into a table. Columns that they lack are null."""
+    connection.register("incoming", rows)
+    connection.execute(f"insert into {identifier(name)} by name from incoming")
+    connection.unregister("incoming")
 
 
-def _fill(
-    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, sources: Sequence[str]
-) -> None:
-    """Create a table with the columns of `schema` and the rows of all `sources`.
-
-    Labels of scored questions become enums. Clients see text, but grouping compares numbers, and
-    views over millions of rows take half the time.
-    """
-    connection.execute(f"drop table if exists {identifier(name)}")
-    create_table(connection, name, schema.empty_table())
-    if name == "scored_questions" and sources:
-        _number_labels(connection, name, _LABELS, sources)
-    columns = ", ".join(map(literal, schema.names))
-    if FACETS not in schema.names:
-        for source in sources:
-            connection.execute(
-                f"insert into {identifier(name)} by name "
-                f"select columns(lambda name: name in ({columns})) from {source}"
-            )
-        return
-    facets = _add_facet_columns(connection, name, sources)
-    for source in sources:
-        connection.execute(
-            f"insert into {identifier(name)} by name select source.*, {facets} from "
-            f"(select columns(lambda name: name in ({columns})) from {source}) as source "
-            f"left join facet_values using ({FACETS})"
-        )
-    connection.execute("drop table facet_values")
-
-
-def facet_types() -> dict[str, str]:
-    """SQL type of each declared facet, by column. Text, unless all its benchmarks have numbers."""
+def facet_types() -> dict[str, type]:
+    """The type of each declared facet: text, unless all its benchmarks have numbers."""
     kinds: dict[str, set[type]] = {}
     for benchmark in registered_benchmarks():
         for facet in benchmark.facets:
@@ -153,88 +126,44 @@ def facet_types() -> dict[str, str]:
     tables = [arrow_schema(row_class).names for row_class, _ in TABLES.values()]
     own = {name for names in tables if FACETS in names for name in names}
     return {
-        column: "bigint" if types == {int} else "varchar"
+        column: int if types == {int} else str
         for column, types in kinds.items()
         if column not in own
     }
 
 
-def _add_facet_columns(
-    connection: duckdb.DuckDBPyConnection, table: str, sources: Sequence[str]
-) -> str:
-    """Add a column for each declared facet to `table`, and return the SQL of their values.
-
-    Creates the temporary table `facet_values`, which has the values in each text of the column
-    `facets`. Text columns are enums, like other labels.
-    """
-    none = f"select null::varchar as {FACETS} where false"
-    texts = " union ".join([none, *(f"select {FACETS} from {source}" for source in sources)])
-    types = facet_types()
-    values = "".join(
-        f", try_cast({FACETS} ->> {literal(column)} as {kind}) as {identifier(column)}"
-        for column, kind in types.items()
-    )
-    connection.execute(
-        f"create or replace temp table facet_values as select {FACETS}{values} from ({texts})"
-    )
-    for column, kind in types.items():
-        connection.execute(
-            f"alter table {identifier(table)} add column {identifier(column)} {kind}"
+def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
+    """`rows` with a column for each facet that their column `facets` has."""
+    encoded = rows[FACETS].combine_chunks().dictionary_encode()
+    facets = [json.loads(str(text)) for text in encoded.dictionary.to_pylist()]
+    for column in types.keys() & set().union(*facets):
+        values = [of.get(column) for of in facets]
+        array: pa.Array[Any] = (
+            pa.array([value if isinstance(value, int) else None for value in values], pa.int64())
+            if types[column] is int
+            else pa.array([None if value is None else str(value) for value in values], pa.string())
         )
-    labels = [column for column, kind in types.items() if kind == "varchar"]
-    _number_labels(connection, table, labels, ["facet_values"])
-    return ", ".join(f"facet_values.{identifier(column)}" for column in types)
-
-
-def _stage(
-    connection: duckdb.DuckDBPyConnection, schema: pa.Schema, paths: Sequence[UPath]
-) -> list[str]:
-    """Load the readable files into a temporary table, one by one."""
-    left_out = []
-    connection.register("incoming", schema.empty_table())
-    connection.execute("create or replace temp table staged as from incoming")
-    for path in paths:
-        try:
-            table = read_table(path)
-            columns = [column for column in schema.names if column in table.schema.names]
-            connection.register("incoming", table.select(columns))
-        except _UNREADABLE as error:
-            left_out.append(str(error))
-            continue
-        connection.execute("insert into staged by name from incoming")
-    connection.unregister("incoming")
-    return left_out
+        rows = rows.append_column(column, array.take(encoded.indices))
+    return rows
 
 
 def _number_labels(
-    connection: duckdb.DuckDBPyConnection,
-    table: str,
-    labels: Sequence[str],
-    sources: Sequence[str],
+    connection: duckdb.DuckDBPyConnection, table: str, labels: Sequence[str]
 ) -> None:
-    """Change columns of `table`, which is empty, to enums of their values in `sources`."""
-    if not labels:
-        return
-    values: dict[str, set[str]] = {label: set() for label in labels}
-    # `list(distinct …)` of each label takes 50 ms of CPU time even for a few rows.
-    columns = ", ".join(map(identifier, labels))
-    distinct = " union all ".join(
-        f"select distinct {literal(label)}, {identifier(label)} from labels" for label in labels
-    )
-    for source in sources:
-        pairs = connection.execute(
-            f"with labels as materialized (select {columns} from {source}) {distinct}"
-        ).fetchall()
-        for label, value in pairs:
-            if value is not None:
-                values[label].add(value)
-    for label, distinct_values in values.items():
-        if distinct_values:
-            label_type = identifier(f"{table}_{label}_label")
-            listed = ", ".join(map(literal, sorted(distinct_values)))
-            connection.execute(f"drop type if exists {label_type}")
-            connection.execute(f"create type {label_type} as enum ({listed})")
+    """Change columns of `table` with few values to enums.
+
+    Clients see text, but grouping compares numbers, and views over millions of rows take half the
+    time.
+    """
+    counts = ", ".join(f"count({identifier(label)})" for label in labels)
+    (counted,) = connection.execute(f"select {counts} from {identifier(table)}").fetchall()
+    for label, count in zip(labels, counted, strict=True):
+        if count:  # an enum needs a value
+            column, kind = identifier(label), identifier(f"{table}_{label}_label")
             connection.execute(
-                f"alter table {identifier(table)} alter {identifier(label)} "
-                f"set data type {label_type}"
+                f"create or replace type {kind} as enum (select distinct {column} "
+                f"from {identifier(table)} where {column} is not null order by all)"
+            )
+            connection.execute(
+                f"alter table {identifier(table)} alter {column} set data type {kind}"
             )

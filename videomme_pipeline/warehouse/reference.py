@@ -29,17 +29,6 @@ def benchmark_rows() -> list[dict[str, Any]]:
     ]
 
 
-def benchmarks_table() -> pa.Table:
-    types: dict[str, pa.DataType] = {
-        "benchmark": pa.string(),
-        "title": pa.string(),
-        "headline": pa.string(),
-        "declared_questions": pa.int64(),
-        "group_size": pa.int64(),
-    }
-    return pa.Table.from_pylist(benchmark_rows(), schema=pa.schema(types))
-
-
 def t_quantiles() -> pa.Table:
     degrees = np.arange(1, _MAX_DEGREES + 1)
     quantiles = scipy.special.stdtrit(degrees, 0.975)
@@ -53,15 +42,6 @@ def group_outcomes() -> pa.Table:
     0 incorrect, 1 correct, 2 without a letter.
     """
     digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
-    types: dict[str, pa.DataType] = {
-        "benchmark": pa.string(),
-        "is_chain": pa.bool_(),
-        "structure": pa.string(),
-        "code": pa.int64(),
-        "group_score": pa.float64(),
-        "group_score_official": pa.float64(),
-        "linear_score": pa.float64(),
-    }
     return pa.Table.from_pylist(
         [
             {
@@ -80,6 +60,5 @@ def group_outcomes() -> pa.Table:
             for structure in (None, *(grouping.chain.scores if grouping.chain else ()))
             for code in product(range(3), repeat=grouping.size)
             if (outcomes := [digits[digit] for digit in code])
-        ],
-        schema=pa.schema(types),
+        ]
     )

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.storage.objects import reaching
 from videomme_pipeline.subtitles.cues import read_subtitles
-from videomme_pipeline.warehouse.loading import create_table
+from videomme_pipeline.warehouse.loading import create_table, insert
 from videomme_pipeline.warehouse.quoting import literal
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,14 @@ def add_segments(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
     that is missing, unreadable or changed since its video was read has no segments.
     """
     create_table(connection, "subtitle_segments", to_table([], SubtitleSegment))
-    _copy(connection, previous)
+    if previous.is_file():
+        with suppress(duckdb.Error):  # it is damaged: read the files instead
+            connection.execute(f"attach {literal(str(previous))} as previous (read_only)")
+            connection.execute(
+                "insert into subtitle_segments by name select * from previous.subtitle_segments "
+                "semi join videos using (benchmark, video_id, subtitle_hash)"
+            )
+        connection.execute("detach database if exists previous")
     files = connection.execute(
         "select benchmark, video_id, subtitle_path, subtitle_hash from videos "
         "where subtitle_path is not null and subtitle_hash is not null "
@@ -50,47 +58,23 @@ def add_segments(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
         "semi join subtitle_segments using (benchmark, video_id, subtitle_hash)"
     ).fetchall()
     segments = to_table((row for file in files for row in _segments(*file)), SubtitleSegment)
-    connection.register("incoming", segments)
-    connection.execute("insert into subtitle_segments by name from incoming")
-    connection.unregister("incoming")
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
-    if not previous.is_file():
-        return
-    try:
-        connection.execute(f"attach {literal(str(previous))} as previous (read_only)")
-    except duckdb.Error:  # damaged: read the files instead
-        return
-    try:
-        connection.execute(
-            "insert into subtitle_segments by name select * from previous.subtitle_segments "
-            "semi join videos using (benchmark, video_id, subtitle_hash)"
-        )
-    except duckdb.Error:  # damaged
-        connection.execute("delete from subtitle_segments")
-    finally:
-        connection.execute("detach previous")
+    insert(connection, "subtitle_segments", segments)
 
 
 def _segments(
     benchmark: str, video_id: str, path: str, subtitle_hash: str
 ) -> Iterator[SubtitleSegment]:
     file = UPath(path)
+    problem = ""
     try:
         with reaching(file):
-            digest = blake3(file.read_bytes()).hexdigest()
             cues = read_subtitles(file).in_file_order
+            if blake3(file.read_bytes()).hexdigest() != subtitle_hash:
+                problem = f"{path} changed; materialize the `videos` asset again"
     except (OSError, SubtitleError) as error:
-        _log.warning("no segments of %s, video %s: %s", benchmark, video_id, error)
-        return
-    if digest != subtitle_hash:
-        _log.warning(
-            "no segments of %s, video %s: %s changed; materialize the `videos` asset again",
-            benchmark,
-            video_id,
-            path,
-        )
+        problem = str(error)
+    if problem:
+        _log.warning("no segments of %s, video %s: %s", benchmark, video_id, problem)
         return
     for cue in cues:
         yield SubtitleSegment(

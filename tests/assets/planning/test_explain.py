@@ -145,26 +145,11 @@ def test_a_new_subtitle_file_is_the_reason_of_its_lines(why: Why, copy: Copy) ->
     assert why("videomme/videos 003")[0].endswith(" → none")
 
 
-def test_the_reason_names_changed_questions(why: Why, copy: Copy) -> None:
-    rows = v1_rows()
-    changed = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
-    changed["question"] = "What else?"
-    copy.annotations.write_bytes(parquet_bytes(rows))
-    assert why("videomme/questions") == ["new questions: 003-1 changed"]
-    assert why("videomme/scores blind") == ["upstream: videomme/questions (new questions)"]
-    rows.remove(next(row for row in rows if row["question_id"] == "003-2"))
-    rows.append(changed | {"question_id": "003-4"})
-    copy.annotations.write_bytes(parquet_bytes(rows))
-    assert why("videomme/questions") == ["new questions: 003-1 changed; 003-4 added; 003-2 removed"]
-
-
-def test_questions_that_must_be_fetched_have_versions_only(
-    why: Why, copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_questions_are_the_reason_of_everything_downstream(why: Why, copy: Copy) -> None:
     change_question(copy)
-    monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
     (reason,) = why("videomme/questions")
     assert re.fullmatch(r"new questions: \w{8} → \w{8}", reason)
+    assert why("videomme/scores blind") == ["upstream: videomme/questions (new questions)"]
 
 
 def test_a_changed_code_version_is_shown_with_both_values(
@@ -255,7 +240,7 @@ def test_a_benchmark_without_questions_leaves_the_others_fresh(
 
 def estimates(project: Project) -> dict[str, int | None]:
     """Partitions to build by asset in a dry run."""
-    return {item.asset: item.partitions for item in estimate(plan_project(project))}
+    return estimate(plan_project(project))
 
 
 def test_requests_are_those_of_partitions_that_are_built(

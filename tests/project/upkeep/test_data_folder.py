@@ -150,7 +150,7 @@ def test_frames_beyond_the_disk_budget_are_not_stored(
     project = limited(write_project(few), **limits)
     stopped = refresh_project(project, instance, ["few"])
     reasons = [s.reason for s in stopped.not_fresh if s.name.startswith("videomme/frames")]
-    stored = len(project.store.frame_files())  # with those that were decoded at the same time
+    stored = len(project.store.files("frames"))  # with those that were decoded at the same time
     assert len(reasons) == len(VIDEOS) - stored >= 1
     assert all(message in reason and "videomme cache gc" in reason for reason in reasons)
     warned = limited(write_project(few), **limits, when_exceeded="warn")
@@ -168,16 +168,16 @@ def test_the_cache_commands_list_and_remove_files(
     age(project)
     planned = videomme("cache", "gc", "--forget", "more", "--dry-run")
     assert "Would forget more" in planned.err
-    assert len(project.store.frame_files()) == 6
+    assert len(project.store.files("frames")) == 6
     assert "Freed " in videomme("cache", "gc", "--forget", "more").err
-    assert len(project.store.frame_files()) == 3
+    assert len(project.store.files("frames")) == 3
     command = ("cache", "gc", "--sampling", "uniform_n-4")
     refused = videomme(*command, stdin="n\n")
     assert refused.status == 1
     assert "used by few, few-subtitles" in refused.err
-    assert len(project.store.frame_files()) == 3
+    assert len(project.store.files("frames")) == 3
     assert videomme(*command, "--yes").status == 0
-    assert project.store.frame_files() == []
+    assert project.store.files("frames") == []
 
 
 def test_damaged_files_are_garbage_unless_they_are_results(project: Project) -> None:
