@@ -1,7 +1,4 @@
-"""Stored frames and videos for the question view, and contact sheets of the frames.
-
-A shared page has no frames and no videos.
-"""
+"""Stored frames and videos for the question view, and contact sheets of the frames."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -47,7 +44,7 @@ class Media:
     benchmark: str
     frames: Mapping[tuple[str, str], FramesKey]
     videos: Mapping[str, Path]
-    is_served: bool = False
+    is_served: bool
     """True if the files are beside the page."""
 
     def sheet_beside(self, video_id: str, sampling: str) -> str | None:
@@ -65,13 +62,15 @@ class Media:
 
 def stored_media(
     results: Results,
-    benchmark: str,
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
+    *,
+    is_served: bool,
 ) -> Media:
     """The frames that the models saw and the videos, as far as both are still stored."""
     samplings = {e.rows[0].sampling: e.sampling for e in evaluations if e.sampling}
-    rows, store = results.videos(benchmark), results.store
+    benchmark, store = evaluations[0].shown.benchmark, results.store
+    rows = results.videos(benchmark)
     frames: dict[tuple[str, str], FramesKey] = {}
     videos: dict[str, Path] = {}
     for video_id, question in {question.video_id: question for question in questions}.items():
@@ -85,7 +84,7 @@ def stored_media(
             key = FramesKey(video.content_hash, settings)
             if store.frames(key.video_hash, key.settings).exists():
                 frames[video_id, name] = key
-    return Media(benchmark=benchmark, frames=frames, videos=videos)
+    return Media(benchmark=benchmark, frames=frames, videos=videos, is_served=is_served)
 
 
 def contact_sheet(store: Store, key: FramesKey) -> bytes:

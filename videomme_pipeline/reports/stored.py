@@ -7,11 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.scoring.scored_question import (
-    ScoredQuestion,
-    is_with_audio,
-    is_with_subtitles,
-)
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.results import Results, ShownScores
 from videomme_pipeline.storage.tables import read_rows, stored_settings
 from videomme_pipeline.subtitles.align import Alignment
@@ -51,14 +47,6 @@ class ScoredEvaluation:
         """Name of the folder with the aligned subtitle lines, or None without subtitles."""
         alignment = self.alignment
         return None if alignment is None else f"{self.rows[0].sampling}.{alignment.name}"
-
-    @property
-    def with_subtitles(self) -> bool:
-        return is_with_subtitles(self.rows[0].track)
-
-    @property
-    def with_audio(self) -> bool:
-        return is_with_audio(self.rows[0].track)
 
     @property
     def is_baseline(self) -> bool:
