@@ -10,7 +10,6 @@ from tests.support.builders import write_video
 from tests.support.cli import use, videomme
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks import registry
-from videomme_pipeline.cli.arguments import complete_benchmark
 from videomme_pipeline.evaluation.writing import write_declaration
 
 VIDEOS = 6
@@ -99,7 +98,3 @@ def test_an_export_compared_with_its_evaluation_has_the_same_answers(root: Path)
     assert "+0.0 points" in shown.out
     assert "A and B have the same answers" in shown.out
     assert "the track of the results file is unknown" in shown.err
-
-
-def test_the_shell_completes_the_benchmark() -> None:
-    assert complete_benchmark("mi") == ["mine"]

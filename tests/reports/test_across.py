@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 
 from videomme_pipeline.reports.across import across_rows, with_settings
-from videomme_pipeline.reports.terminal.lists import show_across
+from videomme_pipeline.reports.terminal.runs import show_across
 
 
 def cell(

@@ -233,7 +233,7 @@ def test_a_nightly_run_shows_its_failed_checks(tmp_path: Path) -> None:
 
 
 def test_only_the_named_evaluations_are_shown(store: Store) -> None:
-    page = build_page(store, benchmark="videomme", evaluations=["model-b", "blind"])
+    page = build_page(store, evaluations=["model-b", "blind"])
     [benchmark] = packed(page, "summary")["benchmarks"]
     assert [entry["name"] for entry in benchmark["evaluations"]] == ["blind", "model-b"]
     assert len(benchmark["comparisons"]) == 1

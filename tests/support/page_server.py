@@ -11,10 +11,10 @@ from videomme_pipeline.storage.layout import Store
 
 
 @contextmanager
-def running_page(store: Store, *, benchmark: str | None = None) -> Iterator[PageServer]:
+def running_page(store: Store) -> Iterator[PageServer]:
     """Serve the page of the evaluations in `store` within the block."""
     server = PageServer(store, port=0)
-    server.show(served_page(store, benchmark=benchmark))
+    server.show(served_page(store))
     loop = asyncio.new_event_loop()
     task = loop.create_task(server.serve())
     thread = threading.Thread(target=loop.run_until_complete, args=(asyncio.wait([task]),))

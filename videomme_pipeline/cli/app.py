@@ -25,7 +25,7 @@ def run_command() -> None:
     from rich.markup import escape
 
     from videomme_pipeline.cli.commands import app
-    from videomme_pipeline.cli.context import err
+    from videomme_pipeline.cli.output import err
     from videomme_pipeline.errors import VideoMMEError
 
     _set_encodings()

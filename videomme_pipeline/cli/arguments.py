@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from videomme_pipeline.cli.context import note
+from videomme_pipeline.cli.output import note
 from videomme_pipeline.errors import ConfigurationError, ModelError
 
 if TYPE_CHECKING:
     from videomme_pipeline.evaluation.folder import Configuration
 
 Kind = TypeVar("Kind", bound=StrEnum)
-
-_PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "published"
 
 
 def complete_evaluation(typed: str) -> list[str]:
@@ -26,19 +24,6 @@ def complete_evaluation(typed: str) -> list[str]:
 
     files = (configuration_folder() / "evaluations").glob("*.yaml")
     return sorted(path.stem for path in files if path.stem.startswith(typed))
-
-
-def complete_benchmark(typed: str) -> list[str]:
-    """The benchmarks that begin with `typed`: published ones, and those of the project."""
-    from videomme_pipeline.evaluation.folder import read_configuration
-    from videomme_pipeline.project.project import configuration_folder
-
-    try:
-        own = read_configuration(configuration_folder()).benchmarks
-    except ConfigurationError:  # completion shows no errors
-        own = {}
-    published = {path.stem for path in _PUBLISHED.glob("*.yaml")}
-    return sorted(name for name in published | own.keys() if name.startswith(typed))
 
 
 def evaluation_argument(metavar: str, text: str) -> Any:
@@ -51,12 +36,7 @@ EvaluationNames = Annotated[
 ]
 BenchmarkNames = Annotated[
     list[str] | None,
-    typer.Option(
-        "--benchmark",
-        "-b",
-        help="All evaluations of this benchmark. Repeatable.",
-        autocompletion=complete_benchmark,
-    ),
+    typer.Option("--benchmark", "-b", help="All evaluations of this benchmark. Repeatable."),
 ]
 DEFAULT_BENCHMARK = "videomme"
 """The benchmark of results files, unless an option or an evaluation says another one."""
@@ -68,7 +48,6 @@ BenchmarkName = Annotated[
         "--benchmark",
         "-b",
         help="Benchmark. Default: the benchmark of a named evaluation, else videomme.",
-        autocompletion=complete_benchmark,
         rich_help_panel=FILES,
     ),
 ]
@@ -130,11 +109,7 @@ def chosen_evaluations(
     evaluations: Sequence[str] | None,
     benchmarks: Sequence[str] | None,
 ) -> list[str]:
-    """Names of the selected evaluations, or of all that have a file if nothing is selected.
-
-    Raises:
-        ConfigurationError: if an evaluation or a benchmark does not exist.
-    """
+    """Names of the selected evaluations, or of all that have a file if nothing is selected."""
     from videomme_pipeline.configuration import nearest
 
     for name in benchmarks or ():
@@ -143,11 +118,11 @@ def chosen_evaluations(
                 f"benchmark {name} is not set up in benchmarks.yaml, "
                 f"{nearest(name, configuration.benchmarks)}"
             )
+    files = configuration.files
     if not evaluations and not benchmarks:
-        return list(configuration.files)
+        return list(files)
     names = [configuration.evaluation(name).name for name in evaluations or ()]
-    of_files = configuration.files
-    names += [name for name, e in of_files.items() if e.benchmark in (benchmarks or ())]
+    names += [name for name, e in files.items() if e.benchmark in (benchmarks or ())]
     return list(dict.fromkeys(names))
 
 
@@ -156,15 +131,9 @@ def evaluations_to_run(
     evaluations: Sequence[str] | None,
     benchmarks: Sequence[str] | None = None,
 ) -> list[str]:
-    """The `chosen_evaluations` without those whose model lacks a package, which are printed.
-
-    Raises:
-        ConfigurationError: as `chosen_evaluations` does.
-        ModelError: if the model of a named evaluation lacks a package.
-    """
-    names = chosen_evaluations(configuration, evaluations, benchmarks)
+    """The `chosen_evaluations` without those whose model lacks a package, which are printed."""
     runnable = []
-    for name in names:
+    for name in chosen_evaluations(configuration, evaluations, benchmarks):
         try:
             configuration.evaluation(name).model.check_installed()
         except ModelError as error:
@@ -181,11 +150,7 @@ _SHORT_NAMES = {"id": "question_id", "response": "prediction"}
 
 
 def renamed_columns(columns: Sequence[str] | None) -> dict[str, str]:
-    """Parse `--columns` into {name: column}. One text may contain several pairs.
-
-    Raises:
-        ConfigurationError: if a text is neither NAME=COLUMN nor a YAML file of such pairs.
-    """
+    """Parse `--columns` into {name: column}. One text may contain several pairs."""
     from videomme_pipeline.configuration import read_yaml
 
     named: dict[str, str] = {}
@@ -215,20 +180,12 @@ def check_output(output: Path | None) -> None:
 
 
 def choice(kinds: type[Kind], value: str, what: str) -> Kind:
-    """`value` as a member of `kinds`.
-
-    Raises:
-        ConfigurationError: if there is no such member; the message suggests the nearest one.
-    """
+    """`value` as a member of `kinds`, with the errors of `known_name`."""
     return kinds(known_name([kind.value for kind in kinds], value, what))
 
 
 def known_name(names: list[str], value: str, what: str) -> str:
-    """`value`, which must be one of `names`.
-
-    Raises:
-        ConfigurationError: if `value` is another name; the message suggests the nearest name.
-    """
+    """`value`, which must be one of `names`."""
     from videomme_pipeline.configuration import nearest
 
     if value not in names:

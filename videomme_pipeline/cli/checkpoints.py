@@ -9,9 +9,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson
-from videomme_pipeline.cli.context import note, open_for_run, open_project, print_json, write
+from videomme_pipeline.cli import arguments
+from videomme_pipeline.cli.context import instance_for, open_for_plan, open_project
 from videomme_pipeline.cli.gate import FAILED, NOT_EVALUATED, UNDECIDED
+from videomme_pipeline.cli.output import note, print_json, write
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.errors import ConfigurationError, ModelError, NotReadyError, listed
 
@@ -39,7 +40,7 @@ def watch(
     every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks.")
     ] = 30.0,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Evaluate the checkpoints of training runs as they are written.
 
@@ -54,7 +55,7 @@ def watch(
     unfinished: dict[str, str] = {}
     noted: set[str] = set()
     rows: list[dict[str, Any]] = []
-    with open_for_run(None) as (project, instance):
+    with open_for_plan(None) as project, instance_for(project) as instance:
         for look in count():
             seen, evaluated = watch_once(project.reopened(), instance, unfinished)
             unfinished = seen.unfinished
@@ -118,7 +119,7 @@ def wait(
     every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks.")
     ] = 5.0,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Wait for the verdict on a submitted checkpoint.
 

@@ -5,23 +5,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup, TyperOption
 
-from videomme_pipeline.cli import (
-    audit,
-    cache,
-    checkpoints,
-    doctor,
-    frames,
-    gate,
-    power,
-    race,
-    recipes,
-    results,
-    run,
-    score,
-    setup,
-    sweep,
-)
-from videomme_pipeline.cli.context import write
+from videomme_pipeline.cli import cache, checkpoints, gate, recipes, results, run, score, setup
+from videomme_pipeline.cli.output import write
 
 PANELS = {
     "Start": ("init", "doctor", "ui"),
@@ -71,9 +56,9 @@ app = typer.Typer(
     context_settings={"help_option_names": HELP_OPTIONS},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (setup, doctor, run, sweep, score, audit, gate, race, results, power):
+for group in (setup, run, score, gate, results):
     app.add_typer(group.commands)
-app.add_typer(frames.commands, name="frames")
+app.add_typer(cache.frames, name="frames")
 app.add_typer(recipes.commands, name="recipe")
 app.add_typer(checkpoints.commands, name="checkpoint")
 app.add_typer(cache.commands, name="cache")

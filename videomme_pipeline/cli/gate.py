@@ -1,4 +1,4 @@
-"""The command `gate`: whether a candidate is as good as a baseline, for CI."""
+"""Commands about the differences of two evaluations: gate, race, power."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,36 +8,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import (
-    AllowUndecided,
-    Annotations,
-    AsJson,
-    BenchmarkName,
-    Columns,
-    ColumnsOfSecond,
-    FailIfVerdict,
-    FileReader,
-    JUnitFile,
-    Margin,
-    MaxFailed,
-    choice,
-    evaluation_argument,
-    renamed_columns,
-)
-from videomme_pipeline.cli.context import announce, err, note, own_store, print_json, write
+from videomme_pipeline.cli import arguments
+from videomme_pipeline.cli.context import instance_for, open_for_plan, open_project, own_store
+from videomme_pipeline.cli.output import announce, err, note, print_json, show, write
+from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.cli.stored_scores import (
-    benchmark_of,
+    NamedRun,
     file_options,
-    names_files,
     note_same_answers,
-    rows_and_settings,
+    read_run,
+    stored_scores,
 )
-from videomme_pipeline.errors import ConfigurationError, VideoMMEError, printable
+from videomme_pipeline.errors import (
+    AnnotationError,
+    ConfigurationError,
+    LicenseNotAcceptedError,
+    VideoMMEError,
+    printable,
+)
+from videomme_pipeline.reports.terminal.runs import show_power
 
 if TYPE_CHECKING:
+    from videomme_pipeline.assets.race import RaceLook, RaceRequest
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
-    from videomme_pipeline.storage.layout import Store
+    from videomme_pipeline.scoring.statistics.power import Noise
 
 commands = typer.Typer()
 
@@ -48,37 +43,33 @@ FAILED, WRONG_USAGE, UNDECIDED, NOT_EVALUATED = 1, 2, 3, 4
 @commands.command(epilog="Example: videomme gate main.json candidate.json --margin 2")
 def gate(
     baseline: Annotated[
-        str, evaluation_argument("BASELINE", "An evaluation, or a results file or folder.")
+        str, arguments.evaluation_argument("BASELINE", "An evaluation, or a results file.")
     ],
     candidate: Annotated[
-        str, evaluation_argument("CANDIDATE", "Another one of the same benchmark.")
+        str, arguments.evaluation_argument("CANDIDATE", "Another one of the same benchmark.")
     ],
     baseline_run: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Another run of the baseline, for the mean of all. Repeatable.",
-        ),
+        typer.Option(metavar="FILE", help="Another run of the baseline, for the mean of all."),
     ] = None,
-    margin: Margin = 2.0,
-    fail_if: FailIfVerdict = "worse",
-    allow_undecided: AllowUndecided = False,
+    margin: arguments.Margin = 2.0,
+    fail_if: arguments.FailIfVerdict = "worse",
+    allow_undecided: arguments.AllowUndecided = False,
     facet: Annotated[
         list[str] | None,
         typer.Option(help="Fail if a value of this facet is worse, too. Repeatable."),
     ] = None,
-    max_failed: MaxFailed = 0.1,
+    max_failed: arguments.MaxFailed = 0.1,
     common: Annotated[
-        bool,
-        typer.Option("--common", help="Compare only the questions that all files have."),
+        bool, typer.Option("--common", help="Compare only the questions that all files have.")
     ] = False,
-    junit: JUnitFile = None,
-    benchmark: BenchmarkName = None,
-    reader: FileReader = "careful",
-    annotations: Annotations = None,
-    columns: Columns = None,
-    columns_b: ColumnsOfSecond = None,
-    as_json: AsJson = False,
+    junit: arguments.JUnitFile = None,
+    benchmark: arguments.BenchmarkName = None,
+    reader: arguments.FileReader = "careful",
+    annotations: arguments.Annotations = None,
+    columns: arguments.Columns = None,
+    columns_b: arguments.ColumnsOfSecond = None,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Decide if a candidate is as good as a baseline.
 
@@ -93,25 +84,22 @@ def gate(
     from videomme_pipeline.scoring.statistics.power import as_repeats
 
     try:
-        rule = choice(FailIf, fail_if, "rule for --fail-if")
+        rule = arguments.choice(FailIf, fail_if, "rule for --fail-if")
         store = own_store()
-        names = renamed_columns(columns)
-        benchmark = benchmark or benchmark_of(store, [baseline, candidate])
-        both = [
-            file_options(store, benchmark, reader, annotations, columns=chosen)
-            for chosen in (names, names | renamed_columns(columns_b))
-        ]
-        names_a = [baseline, *(baseline_run or ())]
-        runs = [rows_and_settings(name, store, both[0])[0] for name in names_a]
-        others, _ = rows_and_settings(candidate, store, both[1])
-        sides = [*zip(names_a, runs, strict=True), (candidate, others)]
+        names = [baseline, *(baseline_run or ())]
+        options = file_options(
+            store, benchmark, annotations, columns, runs=[*names, candidate], reader=reader
+        )
+        of_candidate = arguments.renamed_columns(columns_b)
+        runs = [read_run(name, store, options) for name in names]
+        other = read_run(candidate, store, options, of_candidate)
         decision = replace(
             decide(
-                as_repeats(runs),
-                others,
+                as_repeats([run.rows for run in runs]),
+                other.rows,
                 margin=margin,
                 facets=facet or [],
-                asked=_asked(sides, store, common=common),
+                asked=_asked([*runs, other], common=common),
                 max_failed=max_failed,
             ),
             baseline=baseline,
@@ -119,26 +107,20 @@ def gate(
         )
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
-    if any(names_files(name, store) for name, _ in sides):
-        note_same_answers((baseline, candidate), (runs[0], others))
+    note_same_answers(runs[0], other)
     details: dict[str, object] | None = {} if as_json else None
     raise report("Gate", decision, rule, junit, details, allow_undecided=allow_undecided)
 
 
-def _asked(
-    sides: "Sequence[tuple[str, Sequence[ScoredQuestion]]]", store: "Store | None", *, common: bool
-) -> set[str]:
-    """The questions that every run was to answer, with the runs given by name and rows.
+def _asked(runs: Sequence[NamedRun], *, common: bool) -> set[str]:
+    """The questions that every run was to answer.
 
     An evaluation was to answer the questions that it selects. A results file does not say what was
     asked, so it was to answer all questions of the other runs, or those in `common`.
     """
-    ids = [{row.question_id for row in rows} for _, rows in sides]
-    selected = [
-        own for (name, _), own in zip(sides, ids, strict=True) if not names_files(name, store)
-    ]
-    limits = ids if common else selected
-    return set.intersection(*limits) if limits else set.union(*ids)
+    ids = [{row.question_id for row in run.rows} for run in runs]
+    selected = [own for run, own in zip(runs, ids, strict=True) if common or not run.is_file]
+    return set.intersection(*selected) if selected else set.union(*ids)
 
 
 def not_evaluated(
@@ -170,27 +152,28 @@ def report(
     from videomme_pipeline.reports.gate import junit as as_junit
     from videomme_pipeline.reports.gate import markdown, sentence, summary
 
-    is_undecided = decision.verdict == "undecided" and not allow_undecided
-    status = FAILED if decision.fails(rule) else UNDECIDED if is_undecided else 0
-    outcome = {0: "passed", FAILED: "failed", UNDECIDED: "undecided"}[status]
+    status, outcome = 0, "passed"
+    if decision.fails(rule):
+        status, outcome = FAILED, "failed"
+    elif decision.verdict == "undecided" and not allow_undecided:
+        status, outcome = UNDECIDED, "undecided"
+    verdict, sentences = decision.verdict.value, [sentence(check) for check in decision.checks]
     if json_details is not None:
-        verdict = {"verdict": decision.verdict, "outcome": outcome}
-        print_json({**asdict(decision), **verdict, **json_details})
+        print_json(asdict(decision) | {"verdict": verdict, "outcome": outcome} | {**json_details})
     else:
-        lines = [f"{title} {outcome}", *map(sentence, decision.checks), summary(decision)]
-        write("\n".join(lines) + "\n")
+        write("\n".join([f"{title} {outcome}", *sentences, summary(decision)]) + "\n")
     _write_for_ci(junit, "--junit", as_junit(decision))
     headline = decision.checks[0]
     outputs = {
-        "verdict": decision.verdict.value,
+        "verdict": verdict,
         "outcome": outcome,
         "difference": f"{headline.difference:.2f}",
         "low": "" if headline.low is None else f"{headline.low:.2f}",
         "high": "" if headline.high is None else f"{headline.high:.2f}",
         "p_value": f"{headline.p_value:.3g}",
     }
-    failing = "; ".join(sentence(check) for check in decision.checks) if status else None
-    _report_to_github(outputs, markdown(decision, outcome), failing)
+    problem = "; ".join(sentences) if status else None
+    _report_to_github(outputs, markdown(decision, outcome), problem)
     return typer.Exit(status)
 
 
@@ -218,3 +201,204 @@ def _report_to_github(outputs: Mapping[str, str], summary: str, problem: str | N
     if problem is not None and os.environ.get("GITHUB_ACTIONS"):
         escaped = printable(problem).replace("%", "%25").replace("\n", "%0A")
         err.file.write(f"::error title=videomme gate::{escaped}\n")
+
+
+@commands.command(epilog="Example: videomme race smoke-random smoke-embedded --margin 2")
+def race(
+    baseline: Annotated[str, arguments.evaluation_argument("BASELINE", "An evaluation.")],
+    candidate: Annotated[
+        str, arguments.evaluation_argument("CANDIDATE", "Another one with the same questions.")
+    ],
+    margin: arguments.Margin = 2.0,
+    fail_if: arguments.FailIfVerdict = "worse",
+    allow_undecided: arguments.AllowUndecided = False,
+    max_cost: arguments.MaxCost = None,
+    max_questions: Annotated[
+        int | None, typer.Option(min=1, help="Most questions that each evaluation is asked.")
+    ] = None,
+    max_failed: arguments.MaxFailed = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the videos.")] = 0,
+    junit: arguments.JUnitFile = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Ask two evaluations video by video, and stop when their difference is known.
+
+    The videos are asked in a random order. The difference is tested at planned
+    interim looks (group-sequential test), so stopping early does not raise the
+    error rate. Every answer is stored as in `run`, and a race that was stopped continues.
+    Exit status and files for CI are those of `gate`.
+    """
+    from videomme_pipeline.scoring.statistics.gate import FailIf
+
+    try:
+        rule = arguments.choice(FailIf, fail_if, "rule for --fail-if")
+        note(PLANNING)
+        from videomme_pipeline.assets.race import RaceRequest
+
+        request = RaceRequest(
+            margin=margin,
+            seed=seed,
+            max_cost_dollars=max_cost,
+            max_questions=max_questions,
+            max_failed=max_failed,
+        )
+        looks = _race(baseline, candidate, request)
+    except VideoMMEError as error:
+        raise not_evaluated(error, baseline, candidate, junit) from error
+    last = looks[-1]
+    details = {"stop": last.stop, "looks": looks} if as_json else None
+    raise report("Race", last.gate, rule, junit, details, allow_undecided=allow_undecided)
+
+
+def _race(baseline: str, candidate: str, request: "RaceRequest") -> "list[RaceLook]":
+    """Run a race, and show what it can detect, each look, and why it stopped."""
+    from videomme_pipeline.assets.race import plan_race, run_race
+    from videomme_pipeline.reports.gate import detected_differences, sentence
+
+    looks: list[RaceLook] = []
+    with open_for_plan([baseline, candidate]) as project, instance_for(project) as instance:
+        plan = plan_race(project, instance, baseline, candidate, request.seed)
+        note(
+            f"{len(plan.asked[-1]):,} questions about {len(plan.order):,} videos, compared after "
+            f"{', '.join(f'{look.videos:,}' for look in plan.looks)} videos. "
+            f"{detected_differences(plan.detectable, 'races of similar models')}"
+        )
+        for result in run_race(project, instance, plan, request):
+            looks.append(result)
+            done = f"{result.look.videos:,} of {len(plan.order):,} videos"
+            note(f"After {done}: {sentence(result.gate.checks[0])}")
+        note(f"Stopped after {done}: {result.stop}.")
+    return looks
+
+
+@commands.command(epilog="Example: videomme power --benchmark videomme --videos 90")
+def power(
+    evaluation: Annotated[
+        str | None,
+        arguments.evaluation_argument(
+            "EVALUATION", "Name of an evaluation that has scores, for its size and its noise."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Another evaluation: measure the noise between the two.")
+    ] = None,
+    benchmark: arguments.BenchmarkName = None,
+    videos: Annotated[
+        int | None, typer.Option(min=2, help="Number of videos, for a subset.")
+    ] = None,
+    questions: Annotated[
+        int | None, typer.Option(min=2, help="Number of questions. Default: all of the videos.")
+    ] = None,
+    discordance: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of questions that one side answers correctly."),
+    ] = None,
+    correlation: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Correlation of the differences within a video."),
+    ] = None,
+    alpha: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Level of the test.")] = 0.05,
+    power: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Probability of detecting the difference.")
+    ] = 0.8,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Show the smallest difference of accuracies that a comparison detects.
+
+    The size is that of an evaluation, a subset, or a benchmark and its selection in
+    benchmarks.yaml. The noise is stated, or measured between two evaluations or two
+    repeats of one. Otherwise, usual values are shown.
+    """
+    from videomme_pipeline.scoring.statistics import power as analysis
+
+    own_store()  # registers the benchmarks of the project
+    if against is not None and evaluation is None:
+        raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
+    benchmark = benchmark or arguments.DEFAULT_BENCHMARK
+    rows = None if evaluation is None else _answered(evaluation)
+    sizes = [_size(rows, benchmark, videos, questions)]
+    if evaluation is None and videos is None and questions is None:
+        sizes += [size for size in _selected_sizes(benchmark) if size != sizes[0]]
+    noise = None if rows is None or discordance is not None else _noise(rows, against)
+    if correlation is None:
+        correlation = analysis.USUAL_CORRELATION if noise is None else noise.correlation
+    if discordance is not None:
+        discordances: Sequence[float] = [discordance]
+    else:
+        discordances = [noise.discordance] if noise else analysis.USUAL_DISCORDANCES
+    analyses = [
+        analysis.PowerAnalysis(
+            questions=number_of_questions,
+            videos=number_of_videos,
+            discordance=share,
+            correlation=correlation,
+            alpha=alpha,
+            power=power,
+        )
+        for number_of_videos, number_of_questions in sizes
+        for share in discordances
+    ]
+    show(analyses, show_power, as_json=as_json)
+
+
+def _answered(evaluation: str) -> "list[ScoredQuestion]":
+    from videomme_pipeline.scoring.scored_question import Outcome
+
+    rows = stored_scores(open_project().store, evaluation)
+    return [row for row in rows if row.outcome is not Outcome.FAILED]
+
+
+def _size(
+    rows: "Sequence[ScoredQuestion] | None",
+    benchmark: str,
+    videos: int | None,
+    questions: int | None,
+) -> tuple[int, int]:
+    """The numbers of videos and questions: `videos` and `questions`, where they are given.
+
+    The numbers left out are those of the rows, or of the benchmark without rows.
+    """
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+
+    if rows is not None:
+        all_videos: int | None = len({row.video_id for row in rows})
+        asked = len({row.question_id for row in rows})
+        per_video: float | None = asked / all_videos if all_videos else None
+    else:
+        size = find_benchmark(benchmark).size
+        all_videos, per_video = size.videos, size.questions_per_video
+    chosen = videos or all_videos
+    if questions is None and chosen and per_video:
+        questions = round(chosen * per_video)
+    if not chosen or not questions:
+        raise ConfigurationError(
+            "the number of videos or questions is not known; give --videos and --questions"
+        )
+    return chosen, questions
+
+
+def _selected_sizes(benchmark: str) -> list[tuple[int, int]]:
+    """The numbers of videos and questions that benchmarks.yaml selects, as a list of one pair.
+
+    The list is empty without such a file, or if the questions have not been fetched yet.
+    """
+    from videomme_pipeline.project.project import configuration_folder, is_project
+
+    if not is_project(configuration_folder()):
+        return []
+    state = open_project().benchmarks.get(benchmark)
+    try:
+        questions = state.open_source().known_questions() if state else None
+    except (AnnotationError, LicenseNotAcceptedError):
+        return []
+    return [(len({row.video_id for row in questions}), len(questions))] if questions else []
+
+
+def _noise(rows: "Sequence[ScoredQuestion]", against: str | None) -> "Noise | None":
+    """The noise between two evaluations, or between two repeats, or None with neither."""
+    from videomme_pipeline.scoring.statistics.power import first_repeats, measure_noise
+
+    if against is not None:
+        return measure_noise(rows, _answered(against))
+    repeats = first_repeats(rows)
+    return None if repeats is None else measure_noise(*repeats)

@@ -5,25 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from videomme_pipeline.cli.arguments import (
-    DEFAULT_BENCHMARK,
-    Annotations,
-    AsJson,
-    BenchmarkName,
-    Columns,
-    MaxCost,
-    renamed_columns,
-)
-from videomme_pipeline.cli.context import (
-    announce,
-    note,
-    open_project,
-    out,
-    own_store,
-    print_json,
-    write,
-)
+from videomme_pipeline.cli import arguments
+from videomme_pipeline.cli.context import open_project, own_store
 from videomme_pipeline.cli.gate import UNDECIDED
+from videomme_pipeline.cli.output import announce, note, out, print_json, write
+from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, run_evaluations
 from videomme_pipeline.cli.stored_scores import file_options, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
@@ -38,19 +24,13 @@ commands = typer.Typer(
 )
 
 
-def _complete(typed: str) -> list[str]:
-    from videomme_pipeline.recipes.recipe import recipe_names
-
-    return [name for name in recipe_names() if name.startswith(typed)]
-
-
-RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="Name of a recipe.", autocompletion=_complete)
-]
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="Name of a recipe.")]
 
 
 @commands.command("list", epilog="Example: videomme recipe list")
-def recipe_list(benchmark: BenchmarkName = None, as_json: AsJson = False) -> None:
+def recipe_list(
+    benchmark: arguments.BenchmarkName = None, as_json: arguments.AsJson = False
+) -> None:
     """List published numbers.
 
     A grade says where the settings come from: A code and answers of the authors, B
@@ -59,7 +39,7 @@ def recipe_list(benchmark: BenchmarkName = None, as_json: AsJson = False) -> Non
     from videomme_pipeline.recipes.recipe import recipes_of
     from videomme_pipeline.reports.terminal.tables import show_rows
 
-    recipes = recipes_of(benchmark or DEFAULT_BENCHMARK)
+    recipes = recipes_of(benchmark or arguments.DEFAULT_BENCHMARK)
     if as_json:
         print_json({name: _facts(recipe) for name, recipe in recipes.items()})
         return
@@ -79,7 +59,7 @@ def recipe_list(benchmark: BenchmarkName = None, as_json: AsJson = False) -> Non
 
 
 @commands.command("show", epilog="Example: videomme recipe show qwen2.5-vl-7b")
-def recipe_show(name: RecipeName, as_json: AsJson = False) -> None:
+def recipe_show(name: RecipeName, as_json: arguments.AsJson = False) -> None:
     """Show a published number with its sources and settings."""
     import yaml
 
@@ -110,10 +90,10 @@ def recipe_run(
     track: Annotated[
         str | None, typer.Option(help="Track of the value: with_subtitles or without_subtitles.")
     ] = None,
-    max_cost: MaxCost = None,
-    annotations: Annotations = None,
-    columns: Columns = None,
-    as_json: AsJson = False,
+    max_cost: arguments.MaxCost = None,
+    annotations: arguments.Annotations = None,
+    columns: arguments.Columns = None,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Compare answers with a published number, as its recipe says.
 
@@ -136,13 +116,9 @@ def recipe_run(
         announce("Scoring…")
         from videomme_pipeline.formats.score_file import score_file
 
+        reader, benchmark = recipe.reader.value, recipe.benchmark
         options = file_options(
-            own_store(),
-            recipe.benchmark,
-            recipe.reader.value,
-            annotations,
-            track=of_track,
-            columns=renamed_columns(columns),
+            own_store(), benchmark, annotations, columns, reader=reader, track=of_track
         )
         report = score_file(file or Path(), options)
         result = reproduce(name, report.rows, of_track, notes=(*report.notes, *report.remarks))
@@ -158,7 +134,6 @@ def _ask(
     name: str, recipe: "Recipe", model: str, track: str, max_cost: float | None
 ) -> "Sequence[ScoredQuestion]":
     """The answers of a model to the evaluation of the recipe, which is written and run."""
-    from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, run_evaluations
     from videomme_pipeline.evaluation.writing import write_evaluation
 
     configuration = open_project().configuration

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import (
-    AsJson,
-    DryRun,
-    EvaluationNames,
-    Output,
-    check_output,
-    complete_benchmark,
-    evaluation_argument,
-    known_name,
-)
-from videomme_pipeline.cli.context import announce, note, open_project, out, show, write
+from videomme_pipeline.cli import arguments
+from videomme_pipeline.cli.context import open_project
+from videomme_pipeline.cli.output import announce, note, out, show, write
 from videomme_pipeline.cli.stored_scores import (
     open_findings,
     print_findings,
@@ -34,23 +26,19 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 ScoredEvaluation = Annotated[
-    str, evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
+    str, arguments.evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
 ]
 
 
 @commands.command(epilog="Example: videomme report --share --output results.html")
 def report(
-    evaluations: EvaluationNames = None,
-    output: Output = None,
+    evaluations: arguments.EvaluationNames = None,
+    output: arguments.Output = None,
     share: Annotated[
         bool, typer.Option("--share", help="Leave out question text, responses and frames.")
     ] = False,
     serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve",
-            help="Write nothing: serve the page with frames and videos until Ctrl-C.",
-        ),
+        bool, typer.Option("--serve", help="Serve the page with frames and videos until Ctrl-C.")
     ] = False,
     port: Annotated[int, typer.Option(help="Port of --serve; 0 chooses a free one.")] = 8700,
 ) -> None:
@@ -60,14 +48,13 @@ def report(
     """
     announce("Reading the results…")
     from videomme_pipeline.reports.page import served_page, write_page
+    from videomme_pipeline.storage.results import Results
 
     if serve and (share or output):
         raise ConfigurationError(
             f"--serve and --{'share' if share else 'output'} exclude each other: a served page has "
             "frames and videos, and is not written; leave out one of the two"
         )
-    from videomme_pipeline.storage.results import Results
-
     store = open_project().store
     for evaluation in evaluations or ():
         shown_scores(Results(store), evaluation)
@@ -82,7 +69,7 @@ def report(
         note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
         asyncio.run(server.serve())
         return
-    check_output(output)
+    arguments.check_output(output)
     target = output or store.report("share.html" if share else "report.html")
     path = write_page(store, target, evaluations=evaluations or None, share=share)
     note(f"Wrote {path.resolve()}")
@@ -95,27 +82,21 @@ def scores(
         typer.Argument(
             metavar="[BENCHMARK]...",
             help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
-            autocompletion=complete_benchmark,
         ),
     ] = None,
     average: Annotated[
-        bool,
-        typer.Option(
-            "--average", help="Add the mean over the benchmarks, for rows that have all of them."
-        ),
+        bool, typer.Option("--average", help="Add the mean, for rows that have all benchmarks.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Show stored scores. Nothing is built.
 
     For one benchmark, a row is an evaluation. For several, a row is a model with
-    its settings, and a column the headline score of a benchmark with the name of
-    the evaluation. A combination that was not evaluated is empty. A score of only
-    some of the questions shows how many there are.
+    its settings, and a column has the headline scores of a benchmark.
     """
     announce("Reading the results…")
     from videomme_pipeline.reports.across import across_rows, with_settings
-    from videomme_pipeline.reports.terminal.lists import show_across
+    from videomme_pipeline.reports.terminal.runs import show_across
     from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import stored_settings
     from videomme_pipeline.warehouse.database import connect, query
@@ -124,17 +105,14 @@ def scores(
     with connect(store) as connection:
         stored = query(connection, "select * from across_benchmarks order by all")
     results = Results(store)
-    settings = {
-        (shown.benchmark, shown.evaluation): stored_settings(shown.path)
-        for shown in results.scores()
-    }
+    settings = {(s.benchmark, s.evaluation): stored_settings(s.path) for s in results.scores()}
+    keys = [(row["benchmark"], row["evaluation"]) for row in stored]
     cells = [
-        with_settings(row, settings.get((row["benchmark"], row["evaluation"]), {}))
-        for row in stored
+        with_settings(row, settings.get(key, {})) for row, key in zip(stored, keys, strict=True)
     ]
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
-        known_name(names, name, "evaluated benchmark")
+        arguments.known_name(names, name, "evaluated benchmark")
     if benchmarks and len(benchmarks) == 1:
         of_benchmark = [shown.evaluation for shown in results.scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
@@ -147,10 +125,9 @@ def scores(
 def sql(
     select: Annotated[str, typer.Argument(metavar="SELECT", help="Any DuckDB query.")],
     allow_files: Annotated[
-        bool,
-        typer.Option("--allow-files", help="Let the query read and write files, as in read_csv()."),
+        bool, typer.Option("--allow-files", help="Let the query use files, as in read_csv().")
     ] = False,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Query the tables and views of the DuckDB file.
 
@@ -192,7 +169,7 @@ def export(
             "repository, or of the one that is evaluated.",
         ),
     ] = None,
-    dry_run: DryRun = False,
+    dry_run: arguments.DryRun = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="With --to: do not ask for confirmation.")
     ] = False,
@@ -209,7 +186,7 @@ def export(
     from videomme_pipeline.formats.registry import FORMATS, write_results
 
     results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
-    name = known_name([*results, "hugging_face"], form, "format")
+    name = arguments.known_name([*results, "hugging_face"], form, "format")
     store = open_project().store
     scored = _scored(store, evaluation)
     if to is not None:
@@ -247,7 +224,7 @@ def _propose(
     from videomme_pipeline.scoring.scored_question import too_few_answers
 
     site, _, repository = to.partition(":")
-    known_name(["hub"], site, "site")
+    arguments.known_name(["hub"], site, "site")
     repository = model_repository(scored, repository)
     if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
         raise ScoringError(

@@ -1,49 +1,26 @@
-"""Commands that read and score files: score, compare, read."""
+"""Commands that read and score files: score, compare, audit, read."""
 
 import json
 import sys
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from videomme_pipeline.cli.arguments import (
-    DEFAULT_BENCHMARK,
-    FILES,
-    Annotations,
-    AsJson,
-    BenchmarkName,
-    Columns,
-    ColumnsOfSecond,
-    FileReader,
-    JudgeName,
-    Track,
-    choice,
-    evaluation_argument,
-    known_name,
-    renamed_columns,
-)
-from videomme_pipeline.cli.context import (
-    announce,
-    note,
-    open_project,
-    out,
-    own_store,
-    print_json,
-    write,
-)
+from videomme_pipeline.cli import arguments
+from videomme_pipeline.cli.context import open_project, own_store
+from videomme_pipeline.cli.output import announce, note, out, print_json, write
 from videomme_pipeline.cli.stored_scores import (
-    benchmark_of,
+    audited_run,
     file_options,
-    names_files,
     note_same_answers,
     open_findings,
     print_findings,
-    rows_and_settings,
+    read_run,
 )
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, Finding, Status, VideoMMEError
 
 if TYPE_CHECKING:
     from videomme_pipeline.judge.judge import AskJudge
@@ -51,36 +28,10 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-Durations = Annotated[
-    str,
-    typer.Option("--video_duration_type", help="Durations to score, comma-separated.", hidden=True),
-]
-ByDomain = Annotated[
-    bool,
-    typer.Option("--return_categories_accuracy", help="Official report: by domain.", hidden=True),
-]
-BySubCategory = Annotated[
-    bool,
-    typer.Option(
-        "--return_sub_categories_accuracy", help="Official report: by sub-category.", hidden=True
-    ),
-]
-ByTaskType = Annotated[
-    bool,
-    typer.Option(
-        "--return_task_types_accuracy", help="Official report: by task type.", hidden=True
-    ),
-]
-SkipMissing = Annotated[
-    bool,
-    typer.Option(
-        "--skip_missing/--no-skip_missing", help="Leave out videos marked missing.", hidden=True
-    ),
-]
-ResultsFile = Annotated[
-    Path | None,
-    typer.Option("--results_file", help="The same as the argument.", hidden=True),
-]
+
+def _official(name: str, text: str) -> Any:
+    """An option of the official script, which `--help` does not list."""
+    return typer.Option(name, help=text, hidden=True)
 
 
 @commands.command(epilog="Example: videomme score results.json --report official")
@@ -100,27 +51,39 @@ def score(
             "terminal, plain elsewhere."
         ),
     ] = None,
-    judge: JudgeName = None,
+    judge: arguments.JudgeName = None,
     group_rule: Annotated[
         str, typer.Option(help="Video-MME-v2: corrected or official.")
     ] = "corrected",
-    benchmark: BenchmarkName = None,
+    benchmark: arguments.BenchmarkName = None,
     reader: Annotated[
         str | None,
         typer.Option(
             help="Answer reader. Default: careful, or the official one for the official report.",
-            rich_help_panel=FILES,
+            rich_help_panel=arguments.FILES,
         ),
     ] = None,
-    annotations: Annotations = None,
-    columns: Columns = None,
-    video_duration_type: Durations = "short,medium,long",
-    return_categories_accuracy: ByDomain = False,
-    return_sub_categories_accuracy: BySubCategory = False,
-    return_task_types_accuracy: ByTaskType = False,
-    skip_missing: SkipMissing = False,
-    results_file: ResultsFile = None,
-    as_json: AsJson = False,
+    annotations: arguments.Annotations = None,
+    columns: arguments.Columns = None,
+    video_duration_type: Annotated[
+        str, _official("--video_duration_type", "Durations to score, comma-separated.")
+    ] = "short,medium,long",
+    by_domain: Annotated[
+        bool, _official("--return_categories_accuracy", "Official report: by domain.")
+    ] = False,
+    by_sub_category: Annotated[
+        bool, _official("--return_sub_categories_accuracy", "Official report: by sub-category.")
+    ] = False,
+    by_task_type: Annotated[
+        bool, _official("--return_task_types_accuracy", "Official report: by task type.")
+    ] = False,
+    skip_missing: Annotated[
+        bool, _official("--skip_missing/--no-skip_missing", "Leave out videos marked missing.")
+    ] = False,
+    results_file: Annotated[
+        Path | None, _official("--results_file", "The same as the argument.")
+    ] = None,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Score a results file.
 
@@ -134,62 +97,52 @@ def score(
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.scoring.statistics.groups import GroupRule
 
-    file = _one_file(responses, results_file)
-    default = "json" if as_json else "table" if out.is_terminal else "plain"
-    kind = choice(ReportKind, report or default, "report")
-    store = own_store()
-    is_official = kind is ReportKind.OFFICIAL
-    benchmark = benchmark or DEFAULT_BENCHMARK
-    options = file_options(
-        store,
-        benchmark,
-        reader or (find_benchmark(benchmark).reader if is_official else ReaderName.CAREFUL),
-        annotations,
-        judge=judge,
-        group_rule=choice(GroupRule, group_rule, "group rule"),
-        durations=parse_durations(video_duration_type),
-        skip_missing=skip_missing,
-        columns=renamed_columns(columns),
-    )
-    ask_judge = _judge(judge, options.reader, file.stem) if judge else None
-    scored = score_file(file, options, ask_judge)
-    flags = {
-        "domain": return_categories_accuracy,
-        "sub_category": return_sub_categories_accuracy,
-        "task_type": return_task_types_accuracy,
-    }
-    columns = [column for column, is_set in flags.items() if is_set]
-    write(render(scored, kind, columns, width=out.width))
-    if is_official:  # the other formats contain the notes
-        for message in (*scored.notes, *scored.remarks):
-            note(f"Note: {message}")
-
-
-def _one_file(responses: Path | None, results_file: Path | None) -> Path:
-    """The results file, which is the argument or the value of `--results_file`.
-
-    Raises:
-        ConfigurationError: if there is none, or if there are two.
-    """
     if (responses is None) == (results_file is None):
         raise ConfigurationError(
             "name one results file: `videomme score FILE`, or --results_file FILE as for the "
             "official script"
         )
-    return responses or results_file or Path()
+    file = responses or results_file or Path()
+    default = "json" if as_json else "table" if out.is_terminal else "plain"
+    kind = arguments.choice(ReportKind, report or default, "report")
+    is_official = kind is ReportKind.OFFICIAL
+    store = own_store()
+    benchmark = benchmark or arguments.DEFAULT_BENCHMARK
+    official_reader = find_benchmark(benchmark).reader if is_official else ReaderName.CAREFUL
+    options = file_options(
+        store,
+        benchmark,
+        annotations,
+        columns,
+        reader=reader or official_reader,
+        judge=judge,
+        group_rule=arguments.choice(GroupRule, group_rule, "group rule"),
+        durations=parse_durations(video_duration_type),
+        skip_missing=skip_missing,
+    )
+    ask_judge = _judge(judge, options.reader, file.stem) if judge else None
+    scored = score_file(file, options, ask_judge)
+    flags = {"domain": by_domain, "sub_category": by_sub_category, "task_type": by_task_type}
+    facets = [facet for facet, is_set in flags.items() if is_set]
+    write(render(scored, kind, facets, width=out.width))
+    if is_official:  # the other formats contain the notes
+        for message in (*scored.notes, *scored.remarks):
+            note(f"Note: {message}")
 
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
 def compare(
-    a: Annotated[str, evaluation_argument("A", "An evaluation, or a results file or folder.")],
-    b: Annotated[str, evaluation_argument("B", "Another one of the same benchmark.")],
-    benchmark: BenchmarkName = None,
-    reader: FileReader = "careful",
-    track: Track = "unknown",
-    annotations: Annotations = None,
-    columns: Columns = None,
-    columns_b: ColumnsOfSecond = None,
-    as_json: AsJson = False,
+    a: Annotated[
+        str, arguments.evaluation_argument("A", "An evaluation, or a results file or folder.")
+    ],
+    b: Annotated[str, arguments.evaluation_argument("B", "Another one of the same benchmark.")],
+    benchmark: arguments.BenchmarkName = None,
+    reader: arguments.FileReader = "careful",
+    track: arguments.Track = "unknown",
+    annotations: arguments.Annotations = None,
+    columns: arguments.Columns = None,
+    columns_b: arguments.ColumnsOfSecond = None,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Compare B with A question by question.
 
@@ -199,50 +152,102 @@ def compare(
     """
     announce("Comparing…")
     from videomme_pipeline.reports.terminal.comparison import show_comparison
-    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
+    from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
     store = own_store()
     options = file_options(
-        store,
-        benchmark or benchmark_of(store, [a, b]),
-        reader,
-        annotations,
-        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
-        columns=renamed_columns(columns),
+        store, benchmark, annotations, columns, runs=[a, b], reader=reader, track=track
     )
-    of_second = renamed_columns(columns_b)
-    names = [text for text in (a, b) if not names_files(text, store)]
-    rows_a, settings_a = rows_and_settings(a, store, options)
-    options_b = replace(options, columns={**options.columns, **of_second})
-    rows_b, settings_b = rows_and_settings(b, store, options_b)
+    of_second = arguments.renamed_columns(columns_b)
+    runs = [read_run(a, store, options), read_run(b, store, options, of_second)]
+    evaluations = [run.name for run in runs if not run.is_file]
     if of_second:
-        a, b = (", ".join((a, *options.columns.values())), ", ".join((b, *of_second.values())))
-    shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
+        names = ((a, *options.columns.values()), (b, *of_second.values()))
+        runs = [replace(r, name=", ".join(n)) for r, n in zip(runs, names, strict=True)]
+    of_both = runs[0].settings.keys() | runs[1].settings.keys()
+    shared = of_both if len(evaluations) == 2 else {"reader"}
+    settings = [{key: run.settings[key] for key in run.settings if key in shared} for run in runs]
     comparison = replace(
         compare_rows(
-            rows_a,
-            rows_b,
-            specification_a={key: settings_a[key] for key in settings_a if key in shared},
-            specification_b={key: settings_b[key] for key in settings_b if key in shared},
+            *(run.rows for run in runs),
+            specification_a=settings[0],
+            specification_b=settings[1],
         ),
-        evaluation_a=a,
-        evaluation_b=b,
+        evaluation_a=runs[0].name,
+        evaluation_b=runs[1].name,
     )
-    # The requests of results files are not known.
-    same = note_same_answers((a, b), (rows_a, rows_b)) if len(names) < 2 else None
-    if {rows_a[0].track, rows_b[0].track} > {UNKNOWN_TRACK}:
+    same = note_same_answers(*runs)
+    if {run.rows[0].track for run in runs} > {UNKNOWN_TRACK}:
         note(
             "Note: the track of the results file is unknown. State with --track whether the model "
             "had subtitles"
         )
     if as_json:
-        findings = open_findings(store, names) if store else []
+        findings = open_findings(store, evaluations) if store else []
         print_json(asdict(comparison) | {"citation": findings, "same_answers": same})
     else:
         show_comparison(out, comparison)
         if store:
-            print_findings(store, names)
+            print_findings(store, evaluations)
+
+
+@commands.command(epilog="Example: videomme audit results.json")
+def audit(
+    runs: Annotated[
+        list[str], arguments.evaluation_argument("RUN", "Results files or folders, or evaluations.")
+    ],
+    benchmark: arguments.BenchmarkName = None,
+    blind: Annotated[
+        str | None, typer.Option(metavar="RUN", help="A run of the same model without frames.")
+    ] = None,
+    track: arguments.Track = "unknown",
+    annotations: arguments.Annotations = None,
+    columns: arguments.Columns = None,
+    output: arguments.Output = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Check results files, or evaluations, for what makes a score wrong.
+
+    Prints one line per finding: status, check, fact, and how often chance gives
+    it. What a file does not contain cannot be checked, and a finding says so. The
+    output is also written as an HTML page if you name one. Exits with status 1 if a
+    finding is an error.
+    """
+    announce("Checking…")
+    from videomme_pipeline.reports.findings import WORST_FIRST, audit_page, show_audit
+    from videomme_pipeline.reports.published import published_cells
+    from videomme_pipeline.scoring.findings.checks import audit as findings_of
+    from videomme_pipeline.scoring.findings.run import Runs
+
+    arguments.check_output(output)
+    store = own_store()
+    options = file_options(store, benchmark, annotations, columns, runs=runs, track=track)
+    audited, findings = [], list[Finding]()
+    for name in runs:
+        try:
+            audited.append(audited_run(name, store, options))
+        except VideoMMEError as error:
+            if name == runs[-1] and not audited:
+                raise
+            summary = str(error).removeprefix(f"{name}: ")
+            findings.append(Finding(Status.ERROR, summary, check="unreadable", run=name))
+    all_runs = Runs(
+        runs=audited,
+        blind=audited_run(blind, store, options) if blind else None,
+        published=published_cells(audited[0].benchmark.name),
+    )
+    findings += [row for row in findings_of(all_runs) if row.status is not Status.OK]
+    findings.sort(key=lambda row: (runs.index(row.run), WORST_FIRST.index(row.status)))
+    if output is not None:
+        output.write_text(audit_page(findings), encoding="utf-8")
+        note(f"Wrote {output}")
+    if as_json:
+        print_json({"runs": runs, "findings": findings})
+    else:
+        show_audit(out, findings)
+    if any(row.status is Status.ERROR for row in findings):
+        raise typer.Exit(1)
 
 
 @commands.command(epilog="Example: videomme read --reader careful --letters ABCD < responses.jsonl")
@@ -253,7 +258,7 @@ def read(
     letters: Annotated[
         str, typer.Option(help="Letters of the options, for lines without `options`.")
     ] = "ABCD",
-    judge: JudgeName = None,
+    judge: arguments.JudgeName = None,
 ) -> None:
     """Read the chosen letter from responses.
 
@@ -265,7 +270,7 @@ def read(
     from videomme_pipeline.benchmarks.question import Letter
     from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
 
-    kind = choice(ReaderName, reader, "reader")
+    kind = arguments.choice(ReaderName, reader, "reader")
     if set(letters) - set(Letter):
         raise ConfigurationError(f"--letters {letters}: only A to N are letters of options")
     offered = [Letter(letter) for letter in letters]

@@ -1,4 +1,4 @@
-"""Commands that prepare or show a project: init, ui."""
+"""Commands that prepare, check or show a project: init, doctor, ui."""
 
 import json
 import os
@@ -9,20 +9,21 @@ import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import (
-    Annotations,
-    Columns,
-    chosen_evaluations,
-    complete_benchmark,
-    renamed_columns,
-)
-from videomme_pipeline.cli.context import name_programs, note, open_project
+from videomme_pipeline.cli import arguments
+from videomme_pipeline.cli.context import name_programs, open_project, showing_progress
+from videomme_pipeline.cli.output import announce, note, show
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, Finding, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from videomme_pipeline.models.spec import ModelSpec
+    from videomme_pipeline.project.project import Project
 
 commands = typer.Typer()
 
@@ -38,10 +39,7 @@ _MISSED_LOOKS = 2
 def init(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="Name of the new evaluation, or the folder of a new benchmark. Without it, a new "
-            "project is written."
-        ),
+        typer.Argument(help="New evaluation, or folder of a new benchmark. Default: a project."),
     ] = None,
     named_benchmark: Annotated[
         str | None,
@@ -49,11 +47,10 @@ def init(
             "--benchmark",
             "-b",
             help="Benchmark to evaluate on, or name of the new one. Default: smoke.",
-            autocompletion=complete_benchmark,
         ),
     ] = None,
-    annotations: Annotations = None,
-    columns: Columns = None,
+    annotations: arguments.Annotations = None,
+    columns: arguments.Columns = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -70,16 +67,10 @@ def init(
         int | None, typer.Option(min=1, metavar="VIDEOS", help="Evaluate only so many videos.")
     ] = None,
     demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Write the evaluations of the demo into the new project."),
+        bool, typer.Option("--demo", help="Write the evaluations of the demo into the project.")
     ] = False,
     schema: Annotated[
-        bool,
-        typer.Option(
-            "--schema",
-            help="Write JSON Schemas of the YAML files instead, with which editors complete and "
-            "check them.",
-        ),
+        bool, typer.Option("--schema", help="Write JSON Schemas of the YAML files, for editors.")
     ] = False,
 ) -> None:
     """Write a new project, an evaluation file with comments, or the declaration of a benchmark.
@@ -121,7 +112,7 @@ def init(
         _init_project(demo=False)
     configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
-        named = renamed_columns(columns)
+        named = arguments.renamed_columns(columns)
         path = write_declaration(configuration.folder, benchmark, Path(name), annotations, named)
         note(
             f"Wrote {path}. Check it with: videomme doctor\n"
@@ -138,7 +129,7 @@ def init(
             f"{name} is a folder; choose a name for its benchmark: "
             f"videomme init {name} --benchmark my-set"
         )
-    chosen_evaluations(configuration, None, [benchmark])
+    arguments.chosen_evaluations(configuration, None, [benchmark])
     if model is not None and "://" in model:
         model = write_endpoint(configuration, model)
         configuration = open_project().configuration
@@ -184,12 +175,76 @@ def _write_schemas() -> None:
     )
 
 
-def _require_free_port(host: str, port: int) -> None:
-    """Check that the UI can listen. Without its port, it would run a second daemon and no page.
+@commands.command(epilog="Example: videomme doctor")
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="Check only this model, with one small request."),
+    ] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe",
+            help="Send the model six requests, which show if pictures and their times arrive.",
+        ),
+    ] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also run a task on the cluster.")] = False,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Check what a run needs: packages, disk, keys, endpoints, license flag, data and versions.
 
-    Raises:
-        ConfigurationError: if another program listens there.
+    Exits with status 1 if a check fails.
     """
+    announce("Checking…")
+    from videomme_pipeline.project.upkeep.doctor import examine, examine_model
+    from videomme_pipeline.reports.findings import show_findings
+
+    if model is None:
+        from videomme_pipeline.assets.instance import check_instance
+
+        if probe:
+            raise ConfigurationError(
+                "--probe: name the model, as in `videomme doctor MODEL --probe`"
+            )
+        project = open_project()
+        findings = [*examine(project, is_deep=deep), check_instance()]
+    elif probe:
+        findings = _probe(open_project(), model)
+    else:
+        with showing_progress() as show_progress:
+            findings = list(examine_model(open_project(), model, show_progress))
+    show(findings, show_findings, as_json=as_json)
+    if any(finding.status is Status.ERROR for finding in findings):
+        raise typer.Exit(1)
+
+
+def _probe(project: "Project", name: str) -> list[Finding]:
+    """Send the endpoints of a model a few small requests, and report what arrives."""
+    import asyncio
+
+    from videomme_pipeline.models.catalog import build_model
+    from videomme_pipeline.models.endpoint.remote import RemoteSpec
+    from videomme_pipeline.models.endpoint_probe import probe_endpoints, server_finding
+
+    spec = project.configuration.catalog.find(name)
+    with project.servers as servers:
+        with showing_progress() as show_progress:
+            served = servers.start(spec, show_progress)
+        members: Sequence[ModelSpec] = [served]
+        address = name
+        if isinstance(served, RemoteSpec):
+            members, address = served.members, served.endpoint
+        note(f"Sending a few small requests to {address}…")
+        pairs = [(member, build_model(member)) for member in members]
+        samplings = project.configuration.samplings_of_model(name)
+        findings = asyncio.run(probe_endpoints(pairs, samplings))
+        if isinstance(served, RemoteSpec) and served.reports_server:
+            findings.append(server_finding(served))
+    return findings
+
+
+def _require_free_port(host: str, port: int) -> None:
+    """Check that the UI can listen. Without its port, it would run a second daemon and no page."""
     try:
         socket.create_server((host, port)).close()
     except OSError as error:

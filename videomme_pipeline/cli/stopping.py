@@ -1,9 +1,8 @@
 """Ctrl-C and SIGTERM: a command stops at any moment, within seconds, and says what is stored.
 
-A stop cancels the run, says what is stored, and then ends the process as a kill would. Nothing has
-to be unwound, because everything survives a kill: files appear whole or not at all, and an answer
-counts once it is in the journal. Commands run in a second thread, so that the main thread can react
-while they import or run native code.
+A stop ends the process as a kill would. Nothing has to be unwound, because everything survives a
+kill. Commands run in a second thread, so that the main thread can react while they import or run
+native code.
 """
 
 import gc
@@ -97,8 +96,7 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Ha
 def _status(command: Callable[[], None]) -> str | int | None:
     """Run `command`, and return its exit status for `sys.exit`.
 
-    No exception leaves the thread: its frames would live until the interpreter ends, and DuckDB's
-    binding would then report its types as leaked.
+    No exception leaves the thread, or DuckDB's binding would report its types as leaked.
     """
     try:
         command()

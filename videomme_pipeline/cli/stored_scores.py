@@ -1,12 +1,12 @@
 """Scores of an evaluation by its name, or of a results file, and what blocks their citation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice
-from videomme_pipeline.cli.context import err, note
+from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice, known_name, renamed_columns
+from videomme_pipeline.cli.output import err, note
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,41 +17,46 @@ if TYPE_CHECKING:
     from videomme_pipeline.storage.layout import Store
     from videomme_pipeline.storage.results import Results, ShownScores
 
-_SCORE_ORDER = "benchmark, accuracy desc, evaluation"
+
+@dataclass(frozen=True, slots=True)
+class NamedRun:
+    """The scored questions and the settings of an evaluation, or of a results file."""
+
+    name: str
+    rows: "Sequence[ScoredQuestion]"
+    settings: Mapping[str, object]
+    is_file: bool
 
 
-def rows_and_settings(
-    name: str, store: "Store | None", options: "ScoreOptions"
-) -> "tuple[Sequence[ScoredQuestion], Mapping[str, object]]":
-    """The scored questions and the settings of an evaluation, or of a results file.
+def read_run(
+    name: str, store: "Store | None", options: "ScoreOptions", columns: Mapping[str, str] = {}
+) -> NamedRun:
+    """The run of a results file, folder or pattern, or else the evaluation with this name.
 
-    `name` is the name of the evaluation, or the path of a file, a folder or a pattern. Files are
-    scored with `options`, and remarks about them are printed; the reader is their only setting.
-    `store` is None outside of a project.
-
-    Raises:
-        ConfigurationError: if there is neither such a file nor such an evaluation.
+    Files are scored with `options` and further `columns`, and remarks about them are printed; the
+    reader is their only setting. `store` is None outside of a project.
     """
-    if names_files(name, store):
-        from videomme_pipeline.formats.score_file import score_file
-
-        report = score_file(Path(name), options)
-        for remark in report.remarks:
-            note(f"{name}: {remark}")
-        return report.rows, {"reader": options.reader.value}
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows, stored_settings
 
+    if _is_file(name, store):
+        from videomme_pipeline.formats.score_file import score_file
+
+        report = score_file(Path(name), replace(options, columns={**options.columns, **columns}))
+        for remark in report.remarks:
+            note(f"{name}: {remark}")
+        return NamedRun(name, report.rows, {"reader": options.reader.value}, is_file=True)
     results = Results(store) if store else None
-    if results is None or results.find(name) is None:
-        scored = [shown.evaluation for shown in results.scores()] if results else []
+    shown = results.find(name) if results else None
+    if shown is None:
+        scored = [other.evaluation for other in results.scores()] if results else []
         raise ConfigurationError(_not_found(name, scored))
-    shown = shown_scores(results, name)
-    return read_rows(shown.path, ScoredQuestion), stored_settings(shown.path)
+    rows = read_rows(shown.path, ScoredQuestion)
+    return NamedRun(name, rows, stored_settings(shown.path), is_file=False)
 
 
-def names_files(name: str, store: "Store | None") -> bool:
+def _is_file(name: str, store: "Store | None") -> bool:
     """True if `name` is a file, a pattern of files, or a folder that no evaluation is called."""
     from videomme_pipeline.formats.files import files_of_run
     from videomme_pipeline.storage.results import Results
@@ -62,39 +67,27 @@ def names_files(name: str, store: "Store | None") -> bool:
     return files_of_run(path)[0].exists()
 
 
-def benchmark_of(store: "Store | None", runs: Sequence[str]) -> str:
-    """The benchmark of the first evaluation among `runs`, or the default one if all are files."""
-    from videomme_pipeline.storage.results import Results
+def note_same_answers(a: NamedRun, b: NamedRun) -> str | None:
+    """Print a note if two runs, one of them a file, have the same answers, and return its text.
 
-    scores = Results(store).scores() if store else []
-    benchmarks = {shown.evaluation: shown.benchmark for shown in scores}
-    named = (benchmarks.get(run) for run in runs if not names_files(run, store))
-    return next(filter(None, named), DEFAULT_BENCHMARK)
-
-
-def note_same_answers(
-    names: tuple[str, str], runs: "Sequence[Sequence[ScoredQuestion]]"
-) -> str | None:
-    """Print a note if two runs have the same answers, and return its text."""
+    The requests of results files are not known, so equal requests cannot explain equal answers.
+    """
     from videomme_pipeline.scoring.findings.sameness import same_pairs
 
-    for _, _, same in same_pairs(runs, requests_are_stored=[False, False]):
-        fact = (
-            f"{names[0]} and {names[1]} have {same.fact}, so they are probably one run; cite only "
-            "one of these scores"
-        )
-        note(f"Note: {fact}")
-        return fact
-    return None
+    pairs = same_pairs([a.rows, b.rows], requests_are_stored=[False, False])
+    if not (a.is_file or b.is_file) or not (same := next(pairs, None)):
+        return None
+    fact = (
+        f"{a.name} and {b.name} have {same[-1].fact}, so they are probably one run; cite only one "
+        "of these scores"
+    )
+    note(f"Note: {fact}")
+    return fact
 
 
 def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "Run":
-    """The run in a results file, or that of an evaluation.
-
-    Raises:
-        ConfigurationError: if there is neither such a file nor such an evaluation.
-    """
-    if names_files(name, store) or store is None:
+    """The run in a results file, or that of an evaluation."""
+    if store is None or _is_file(name, store):
         from videomme_pipeline.formats.score_file import audited_file
 
         return audited_file(Path(name), options)
@@ -102,7 +95,7 @@ def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "R
     from videomme_pipeline.warehouse.database import connect
     from videomme_pipeline.warehouse.evidence import stored_runs
 
-    rows, _ = rows_and_settings(name, store, options)
+    rows = read_run(name, store, options).rows
     with connect(store) as connection:
         (run,) = stored_runs(connection, Results(store), rows[0].benchmark, name)
     return replace(run, answers=rows)
@@ -124,27 +117,41 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
 
 
 def file_options(
-    store: "Store | None", benchmark: str, reader: str, annotations: Path | None, **others: Any
+    store: "Store | None",
+    benchmark: str | None,
+    annotations: Path | None,
+    columns: Sequence[str] | None,
+    *,
+    runs: Sequence[str] = (),
+    reader: str = "careful",
+    track: str = "unknown",
+    **others: Any,
 ) -> "ScoreOptions":
     """The settings for scoring results files, with the questions that the project stores.
 
-    Raises:
-        ConfigurationError: if there is no such benchmark or reader.
+    Without a benchmark, it is that of the first evaluation among `runs`, or else the default one.
     """
     from videomme_pipeline.benchmarks.question import Question
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
     from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows
 
-    name = find_benchmark(benchmark).name
-    stored = Results(store).questions(name) if store and annotations is None else None
+    results = Results(store) if store else None
+    evaluations = results.scores() if results and not benchmark else []
+    benchmarks = {shown.evaluation: shown.benchmark for shown in evaluations}
+    of_runs = (benchmarks[name] for name in runs if name in benchmarks)
+    name = find_benchmark(benchmark or next(of_runs, DEFAULT_BENCHMARK)).name
+    stored = results.questions(name) if results and annotations is None else None
     return ScoreOptions(
         benchmark=name,
         reader=choice(ReaderName, reader, "reader"),
         annotations=annotations,
         questions=() if stored is None else tuple(read_rows(stored, Question)),
+        columns=renamed_columns(columns),
+        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
         **others,
     )
 
@@ -159,11 +166,7 @@ def stored_scores(store: "Store", evaluation: str) -> "Sequence[ScoredQuestion]"
 
 
 def shown_scores(results: "Results", evaluation: str) -> "ShownScores":
-    """The scores of `evaluation`.
-
-    Raises:
-        ConfigurationError: if the evaluation has no scores.
-    """
+    """The scores of `evaluation`."""
     from videomme_pipeline.configuration import nearest
 
     shown = results.find(evaluation)
@@ -178,17 +181,9 @@ def shown_scores(results: "Results", evaluation: str) -> "ShownScores":
 
 def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, Any]]:
     """The citation findings about `evaluations` that are not ok, the worst ones first."""
-    from videomme_pipeline.warehouse.database import connect, query
-
-    with connect(store) as connection:
-        return query(
-            connection,
-            "select * from citation_findings "
-            "where status <> 'ok' and list_contains(?, evaluation) "
-            "order by list_position(['blocked', 'warning', 'unknown'], status), evaluation, "
-            "check_name",
-            [list(evaluations)],
-        )
+    order = "list_position(['blocked', 'warning', 'unknown'], status), evaluation, check_name"
+    findings = _rows_of(store, "citation_findings", evaluations, order)
+    return [row for row in findings if row["status"] != "ok"]
 
 
 def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
@@ -200,19 +195,22 @@ def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
 
 def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """The scores, repeats and open findings of `evaluations`, as rows of three views."""
+    order = "benchmark, accuracy desc, evaluation"
+    return {
+        "scores": _rows_of(store, "leaderboard", evaluations, order),
+        "repeats": _rows_of(store, "repeats", evaluations, "all"),
+        "citation": open_findings(store, evaluations),
+    }
+
+
+def _rows_of(
+    store: "Store", view: str, evaluations: Sequence[str], order: str
+) -> list[dict[str, Any]]:
     from videomme_pipeline.warehouse.database import connect, query
 
+    select = f"select * from {view} where list_contains(?, evaluation) order by {order}"
     with connect(store) as connection:
-        scores, repeats = (
-            query(
-                connection,
-                f"select * from {view} where list_contains(?, evaluation) order by {order}",
-                [list(evaluations)],
-            )
-            for view, order in (("leaderboard", _SCORE_ORDER), ("repeats", "all"))
-        )
-    findings = open_findings(store, evaluations)
-    return {"scores": scores, "repeats": repeats, "citation": findings}
+        return query(connection, select, [list(evaluations)])
 
 
 def show_score_tables(console: "PlainConsole", tables: dict[str, list[dict[str, Any]]]) -> None:

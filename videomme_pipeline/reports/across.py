@@ -41,10 +41,10 @@ def across_rows(
 ) -> list[dict[str, Any]]:
     """The evaluations by their settings, those of the most complete settings first.
 
-    `cells` are results of `with_settings`. `scores` of a row has a cell for each of `benchmarks`,
-    or None where nothing was evaluated. Several evaluations of one benchmark with the same settings
-    are in further rows, the most complete and newest one first. With `average`, a row has the mean
-    of its scores, or None unless each of `benchmarks` was evaluated completely.
+    `cells` are results of `with_settings`. `scores` of a row has a cell or None for each of
+    `benchmarks`. Several evaluations of one benchmark with the same settings are in further rows,
+    the most complete and newest one first. With `average`, a row has the mean of its scores, or
+    None unless each of `benchmarks` was evaluated completely.
     """
     evaluated: dict[tuple[str, ...], dict[str, list[Mapping[str, Any]]]] = {}
     for cell in cells:
@@ -76,10 +76,7 @@ def _without_settings(cell: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _average(cells: Sequence[Mapping[str, Any] | None]) -> float | None:
-    """The mean over all benchmarks, or None if one is missing or incomplete.
-
-    An accuracy and a group score have no mean.
-    """
+    """The mean, or None if a cell is missing or incomplete, or if metrics are mixed."""
     complete = [cell for cell in cells if cell is not None and cell["complete"]]
     scores = [cell["score"] for cell in complete]
     are_alike = len({cell["metric"] == "group_score" for cell in complete}) == 1

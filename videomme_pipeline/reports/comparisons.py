@@ -6,12 +6,7 @@ from itertools import combinations
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.statistics.compare import (
-    FALSE_DISCOVERY_RATE,
-    Comparison,
-    Marginal,
-    compare,
-)
+from videomme_pipeline.scoring.statistics.compare import FALSE_DISCOVERY_RATE, Comparison, compare
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 MAX_EVALUATIONS = 20
@@ -71,19 +66,19 @@ def _comparison(comparison: Comparison, titles: Mapping[str, str] | None) -> Jso
 
 def _marginals(comparison: Comparison, titles: Mapping[str, str]) -> list[Json]:
     scale = 1 if comparison.group_score is None else 100
-    columns = list(titles)
-    marginals = sorted(comparison.marginals, key=lambda marginal: columns.index(marginal.column))
-    return [_marginal(marginal, scale, titles) for marginal in marginals]
-
-
-def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json:
-    return _difference(marginal.difference, scale) | {
-        "by": titles[marginal.column],
-        "value": marginal.value,
-        "n": marginal.n,
-        "p": _significant_digits(marginal.adjusted_p_value),
-        "significant": marginal.significant,
-    }
+    return [
+        _difference(marginal.difference, scale)
+        | {
+            "by": title,
+            "value": marginal.value,
+            "n": marginal.n,
+            "p": _significant_digits(marginal.adjusted_p_value),
+            "significant": marginal.significant,
+        }
+        for column, title in titles.items()
+        for marginal in comparison.marginals
+        if marginal.column == column
+    ]
 
 
 def _difference(paired: PairedDifference, scale: int) -> Json:

@@ -1,8 +1,7 @@
 """One HTML document from the template, the style, the script and the packed data.
 
-`page` collects the numbers and texts as JSON values. This module does not use stores, tables or
-scores. The document needs no network: the Content-Security-Policy allows only the document's style
-and script, by hash, and the images and videos of its server.
+The document needs no network: the Content-Security-Policy allows only the document's style and
+script, by hash, and the images and videos of its server.
 """
 
 import gzip
@@ -27,6 +26,7 @@ TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 1
 
 Json = dict[str, Any]
 
+_TEMPLATES = files("videomme_pipeline.reports").joinpath("templates")
 # The scripts are ES modules for the linter and one inline script in the page.
 _IMPORT = re.compile(r'^import [^;]*"\./([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=async |const |function |let )", re.MULTILINE)
@@ -35,10 +35,7 @@ _EXPORT = re.compile(r"^export (?=async |const |function |let )", re.MULTILINE)
 def render(
     summary: Mapping[str, Any], details: Mapping[str, Any], *, is_served: bool = False
 ) -> str:
-    """HTML document that shows `summary` (numbers) and `details` (texts).
-
-    `is_served` allows images and videos of the same server.
-    """
+    """HTML document that shows `summary` (numbers) and `details` (texts)."""
     benchmarks = summary["benchmarks"]
     style, script = _style(), _script()
     template = _environment().get_template("page.html")
@@ -67,10 +64,9 @@ def render_within(
     render_at: Callable[[int | None], str],
     limits: tuple[int | None, ...] = TEXT_LIMITS,
 ) -> str:
-    """The document with the longest texts that is not larger than `limit_bytes`.
+    """The first document of at most `limit_bytes`, or else the one with the shortest texts.
 
-    `render_at` renders it with a limit of characters per text. If the document with the shortest
-    texts is still too large, it is returned anyway, because nothing else can be shortened.
+    `render_at` renders a document with a limit of characters per text.
     """
     document = ""
     for limit in limits:
@@ -101,8 +97,7 @@ def shorten(
     """
     if limit is None or len(text) <= limit:
         return text
-    head, tail = limit // 2, limit // 4
-    kept = [(0, head), (len(text) - tail, len(text))]
+    kept = [(0, limit // 2), (len(text) - limit // 4, len(text))]
     if span is not None:
         margin = limit // 8
         kept.append((max(0, span[0] - margin), min(len(text), span[1] + margin)))
@@ -160,13 +155,13 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @cache
 def _style() -> str:
-    return _template_text("style.css")
+    return _TEMPLATES.joinpath("style.css").read_text(encoding="utf-8")
 
 
 @cache
 def _script() -> str:
     """All scripts as one, each after the scripts that it imports."""
-    folder = files("videomme_pipeline.reports").joinpath("templates", "script")
+    folder = _TEMPLATES.joinpath("script")
     scripts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
     imports = {name: _IMPORT.findall(scripts[name]) for name in sorted(scripts)}
     parts = [
@@ -174,12 +169,6 @@ def _script() -> str:
         for name in TopologicalSorter(imports).static_order()
     ]
     return '"use strict";\n{\n' + "\n".join(parts) + "}\n"
-
-
-def _template_text(*parts: str) -> str:
-    return (
-        files("videomme_pipeline.reports").joinpath("templates", *parts).read_text(encoding="utf-8")
-    )
 
 
 @cache

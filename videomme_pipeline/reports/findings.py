@@ -26,18 +26,17 @@ _CITATION = {
 
 
 def show_findings(console: Console, findings: Iterable[Finding]) -> None:
-    """Print one line per finding: status, check and summary."""
+    """Print one line per finding: status, check, run, summary, probability and advice."""
     for row in findings:
-        show_line(console, f"{row.check}: {row.summary}", f"{row.status:7}", _STYLES[row.status])
+        chance = "" if row.chance is None else f"by chance: {_probability(row.chance)}"
+        subject = f"{row.check}  {row.run}" if row.run else row.check
+        text = "; ".join(filter(None, [f"{subject}: {row.summary}", chance, row.advice]))
+        show_line(console, text, f"{row.status:7}", _STYLES[row.status])
 
 
 def show_audit(console: Console, findings: Sequence[Finding]) -> None:
-    """Print one line per finding, run by run, and the numbers of findings."""
-    for row in findings:
-        chance = _probability(row.chance)
-        text = f"{row.check}  {row.run}: {row.summary}"
-        text += (chance and f"; by chance: {chance}") + (row.advice and f"; {row.advice}")
-        show_line(console, text, f"{row.status:7}", _STYLES[row.status])
+    """Print the findings, and how many there are of each status."""
+    show_findings(console, findings)
     show_line(console, _counts(findings))
 
 

@@ -1,5 +1,6 @@
 """The decision of a gate as Markdown and as JUnit XML."""
 
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from videomme_pipeline.errors import one_line, printable
@@ -7,6 +8,8 @@ from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.scoring.statistics.gate import Gate, GateCheck, Verdict
 from videomme_pipeline.scoring.statistics.power import LEVEL
+
+_RESULTS = {Verdict.WORSE: "failure", Verdict.UNDECIDED: "skipped"}
 
 
 def markdown(gate: Gate, outcome: str) -> str:
@@ -30,16 +33,19 @@ def markdown(gate: Gate, outcome: str) -> str:
 
 def summary(gate: Gate) -> str:
     """Sentences with the margin, the compared questions and the detectable difference."""
-    detectable = (
-        "With so few videos, no difference can be significant."
-        if gate.detectable is None
-        else f"Differences of {gate.detectable:.1f} points or more are detected in 80% of cases."
-    )
     same = " All answers are the same." if gate.same_answers else ""
     return (
         f"Margin {gate.margin:g} points. {gate.compared:,} questions were compared; "
-        f"{gate.failed:,} of {gate.questions:,} have no answer on one side.{same} {detectable}"
+        f"{gate.failed:,} of {gate.questions:,} have no answer on one side.{same} "
+        f"{detected_differences(gate.detectable, 'cases')}"
     )
+
+
+def detected_differences(points: float | None, cases: str) -> str:
+    """A sentence with the smallest difference that is detected with 80% power, if there is any."""
+    if points is None:
+        return "With so few videos, no difference can be significant."
+    return f"Differences of {points:.1f} points or more are detected in 80% of {cases}."
 
 
 def sentence(check: GateCheck) -> str:
@@ -55,8 +61,7 @@ def tested(check: GateCheck) -> str:
     )
     if check.low is None or check.high is None:
         return text
-    is_outside = check.low > 0 or check.high < 0
-    if is_outside == (check.p_value <= LEVEL):
+    if (check.low > 0 or check.high < 0) == (check.p_value <= LEVEL):
         return text
     return f"{text}; the test (p) decides, because the interval is an approximation"
 
@@ -70,35 +75,29 @@ def interval(check: GateCheck) -> str:
 
 def junit(gate: Gate) -> str:
     """One suite with a case per check: `worse` is a failure, and `undecided` is skipped."""
-    suite = _suite(gate.baseline, gate.candidate, len(gate.checks))
-    elements = {Verdict.WORSE: "failure", Verdict.UNDECIDED: "skipped"}
-    for check in gate.checks:
-        case = ElementTree.SubElement(suite, "testcase", name=check.name, classname=gate.candidate)
-        if check.verdict in elements:
-            ElementTree.SubElement(case, elements[check.verdict], message=sentence(check))
-        ElementTree.SubElement(case, "system-out").text = sentence(check)
-    for attribute, verdict in (("failures", Verdict.WORSE), ("skipped", Verdict.UNDECIDED)):
-        suite.set(attribute, str(sum(check.verdict is verdict for check in gate.checks)))
-    return _document(suite)
+    cases = [(check.name, _RESULTS.get(check.verdict), sentence(check)) for check in gate.checks]
+    return _suite(gate.baseline, gate.candidate, cases)
 
 
 def junit_error(baseline: str, candidate: str, reason: str) -> str:
     """One suite with a case that was not evaluated."""
-    suite = _suite(baseline, candidate, 1)
-    suite.set("errors", "1")
-    case = ElementTree.SubElement(suite, "testcase", name="comparison", classname=candidate)
-    ElementTree.SubElement(case, "error", message=reason)
-    return _document(suite)
+    return _suite(baseline, candidate, [("comparison", "error", reason)])
 
 
-def _suite(baseline: str, candidate: str, tests: int) -> ElementTree.Element:
-    name = f"{candidate} against {baseline}"
-    return ElementTree.Element("testsuite", name=name, tests=str(tests))
-
-
-def _document(suite: ElementTree.Element) -> str:
+def _suite(baseline: str, candidate: str, cases: Sequence[tuple[str, str | None, str]]) -> str:
+    """The XML of cases: name, element of the result (None if passed) and message."""
     root = ElementTree.Element("testsuites")
-    root.append(suite)
+    suite = ElementTree.SubElement(root, "testsuite", name=f"{candidate} against {baseline}")
+    suite.set("tests", str(len(cases)))
+    results = [result for _, result, _ in cases]
+    suite.set("failures", str(results.count("failure")))
+    suite.set("errors", str(results.count("error")))
+    suite.set("skipped", str(results.count("skipped")))
+    for name, result, message in cases:
+        case = ElementTree.SubElement(suite, "testcase", name=name, classname=candidate)
+        if result is not None:
+            ElementTree.SubElement(case, result, message=message)
+        ElementTree.SubElement(case, "system-out").text = message
     ElementTree.indent(root)
     # XML cannot contain control characters, even escaped ones.
     return printable(ElementTree.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"

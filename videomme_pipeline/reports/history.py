@@ -56,13 +56,13 @@ def checkpoint_points(
     names = ("run", "step", "template", "outcome", "reason", "failed")
     indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
     return [
-        {name: row[name] for name in names}
-        | {
+        {
+            **{name: row[name] for name in names},
             "evaluation": indexes[row["evaluation"]],
             "n": row["responses"],
             **interval(row, "score"),
+            "difference": _fraction(row["difference"]),
         }
-        | {"difference": None if row["difference"] is None else row["difference"] / 100}
         for row in sorted(checkpoints, key=lambda row: (row["run"], row["template"], row["step"]))
     ]
 
@@ -70,21 +70,21 @@ def checkpoint_points(
 def race_looks(looks: Sequence[Mapping[str, Any]]) -> list[Json]:
     """One entry per row of the table `races`, by race and videos. Differences are fractions."""
     names = ("baseline", "candidate", "videos", "all_videos", "questions", "failed", "p_value")
-    shares = {
-        "difference": "difference",
-        "low": "difference_low",
-        "high": "difference_high",
-        "boundary": "boundary",
-        "margin": "margin",
-    }
     return [
-        {name: row[name] for name in (*names, "verdict", "stop")}
-        | {
-            name: None if row[column] is None else row[column] / 100
-            for name, column in shares.items()
+        {
+            **{name: row[name] for name in (*names, "verdict", "stop")},
+            "difference": _fraction(row["difference"]),
+            "low": _fraction(row["difference_low"]),
+            "high": _fraction(row["difference_high"]),
+            "boundary": _fraction(row["boundary"]),
+            "margin": _fraction(row["margin"]),
         }
         for row in sorted(looks, key=lambda r: (r["baseline"], r["candidate"], r["videos"]))
     ]
+
+
+def _fraction(points: float | None) -> float | None:
+    return None if points is None else points / 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,15 +146,16 @@ def last_runs(
         findings = read_findings(store, benchmark, evaluation.name, record_of(last)) or []
         summaries = {finding.check: finding.summary for finding in findings}
         accuracy = summaries.get(NightlyCheck.ACCURACY)
-        run = LastRun(
-            evaluation=index,
-            date=record_of(last),
-            before_date=record_of(previous) if previous else None,
-            before=read_rows(previous, ScoredQuestion) if previous else evaluation.rows,
-            after=read_rows(last, ScoredQuestion),
-            assessment=summaries.get(NightlyCheck.GROUP_SCORE, accuracy),
+        runs.append(
+            LastRun(
+                evaluation=index,
+                date=record_of(last),
+                before_date=record_of(previous) if previous else None,
+                before=read_rows(previous, ScoredQuestion) if previous else evaluation.rows,
+                after=read_rows(last, ScoredQuestion),
+                assessment=summaries.get(NightlyCheck.GROUP_SCORE, accuracy),
+            )
         )
-        runs.append(run)
     return runs
 
 

@@ -9,9 +9,5 @@ _SPECIAL = re.compile(r"[\\`*|<\[\]!&~]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def in_markdown(text: str) -> str:
-    r"""`text` as one line that Markdown shows as it is, also in a cell of a table.
-
-    A name that a file contains must not become HTML, an image, a link or another column. So
-    characters with a meaning get a backslash.
-    """
+    r"""`text` as one line that Markdown shows as it is, also in a cell of a table."""
     return _SPECIAL.sub(lambda match: f"\\{match[0]}", one_line(text))

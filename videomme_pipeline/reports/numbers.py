@@ -24,7 +24,12 @@ from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.published import published_beside
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import (
+    Outcome,
+    ScoredQuestion,
+    is_with_audio,
+    is_with_subtitles,
+)
 from videomme_pipeline.scoring.statistics.groups import group_score, question_order
 from videomme_pipeline.warehouse.database import query
 
@@ -51,28 +56,21 @@ class Numbers:
     def evaluations(self) -> list[Json]:
         """One entry per evaluation, ordered by `index`."""
         board = {row["evaluation"]: row for row in self.view("leaderboard")}
-        parts, means = self._parts(), self._means()
-        findings, repeats = self._open_findings(), self._repeats()
+        parts, means, repeats = self._parts(), self._means(), self._repeats()
+        findings = [row for row in self.view("citation_findings") if row["status"] != "ok"]
+        findings.sort(key=lambda row: (CITATION_STATUSES.index(row["status"]), row["check_name"]))
         return [
             _scores(board[evaluation.name])
             | _about(index, evaluation)
             | {
                 "parts": parts[evaluation.name],
                 "mean": means.get(evaluation.name),
-                "findings": findings[evaluation.name],
+                "findings": [row for row in findings if row["evaluation"] == evaluation.name],
                 "repeats": repeats.get(evaluation.name),
                 "recipes": published_beside(evaluation),
             }
             for index, evaluation in enumerate(self._evaluations)
         ]
-
-    def _open_findings(self) -> dict[str, list[Json]]:
-        """The citation findings of each evaluation that are not ok, the worst ones first."""
-        findings: dict[str, list[Json]] = defaultdict(list)
-        for row in sorted(self.view("citation_findings"), key=_badness):
-            if row["status"] != "ok":
-                findings[row["evaluation"]].append(row)
-        return findings
 
     def mean_title(self) -> str | None:
         """Title of the headline metric if it is a mean over the values of a facet."""
@@ -88,11 +86,10 @@ class Numbers:
 
     def _repeats(self) -> dict[str, Json]:
         """Number of repeats, flip rate, majority vote and every pass@k of repeated evaluations."""
-        passed: dict[str, list[Json]] = {}
+        passed: dict[str, list[Json]] = defaultdict(list)
         for row in self.view("pass_at_k"):
             counts = {key: row[key] for key in ("k", "questions", "all_questions")}
-            estimate = counts | interval(row, "pass_at_k")
-            passed.setdefault(row["evaluation"], []).append(estimate)
+            passed[row["evaluation"]].append(counts | interval(row, "pass_at_k"))
         return {
             row["evaluation"]: {
                 "count": row["repeats"],
@@ -146,13 +143,16 @@ class Numbers:
         for row in sorted(rows, key=lambda row: order.index(row["duration"])):
             pair = row["with_subtitles"], row["without_subtitles"]
             if self._index.keys() >= {*pair}:
-                by, value = "Duration", row["duration"]
-                if value == "all":
-                    by, value = "", "All questions"
+                of_all = row["duration"] == "all"
                 difference = interval(row, "difference")
                 pairs[self._index[pair[0]], self._index[pair[1]]].append(
-                    {"by": by, "value": value, "n": row["responses"]}
-                    | {"difference": difference.pop("value"), **difference}
+                    {
+                        "by": "" if of_all else "Duration",
+                        "value": "All questions" if of_all else row["duration"],
+                        "n": row["responses"],
+                        "difference": difference.pop("value"),
+                        **difference,
+                    }
                 )
         return [
             {"with": with_, "without": without, "rows": differences}
@@ -184,7 +184,6 @@ class Numbers:
         return shown
 
     def _short_facets(self) -> list[Facet]:
-        """Facets with few declared values."""
         return [
             facet
             for facet in self._benchmark.shown_facets
@@ -231,10 +230,7 @@ class Numbers:
 def cells_table(
     benchmark: str, names: Sequence[str], breakdowns: Sequence[Json], crossed: Sequence[Json]
 ) -> pa.Table:
-    """The cells of all breakdowns as one table with a row per evaluation and cell.
-
-    `names` are the evaluations, in the order of the cells.
-    """
+    """The cells of all breakdowns as one table with a row per evaluation and cell."""
     return pa.Table.from_pylist(
         [
             {
@@ -272,10 +268,11 @@ def answer_cells(questions: Sequence[Question], rows: Iterable[ScoredQuestion]) 
 
     Repeats are separated by spaces. A question that was not asked is "".
     """
-    words: dict[str, list[str]] = {}
+    words: dict[str, list[str]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.repeat):
-        words.setdefault(row.question_id, []).append(_word(row))
-    return [" ".join(words.get(question.question_id, ())) for question in questions]
+        letter = row.extracted_answer.value if row.extracted_answer else ""
+        words[row.question_id].append(f"{row.outcome.value[0]}{letter}")
+    return [" ".join(words[question.question_id]) for question in questions]
 
 
 def chance(questions: Sequence[Question]) -> float | None:
@@ -299,18 +296,15 @@ def chance_group_score(questions: Sequence[Question]) -> float | None:
     return sum(complete) / len(complete) / 100 if complete else None
 
 
-def specification_of(specification: Mapping[str, Any]) -> Json:
-    """`specification` as a flat mapping with keys such as `sampling.frames`.
-
-    Limits of local models are left out, because limits cannot change an answer.
-    """
-    settings = _flat(specification)
-    return {key: value for key, value in settings if not key.startswith("model.limits.")}
-
-
-def _badness(finding: Mapping[str, Any]) -> tuple[int, str]:
-    """Sort key of a finding: the worst status first."""
-    return CITATION_STATUSES.index(finding["status"]), finding["check_name"]
+def _flat(specification: Mapping[str, Any], path: str = "") -> Json:
+    """`specification` with keys such as `sampling.frames`, without limits of local models."""
+    flat: Json = {}
+    for key, value in specification.items():
+        if isinstance(value, Mapping) and value:
+            flat |= _flat(value, f"{path}{key}.")
+        elif not path.startswith("model.limits."):
+            flat[f"{path}{key}"] = value
+    return flat
 
 
 def _about(index: int, evaluation: ScoredEvaluation) -> Json:
@@ -321,22 +315,24 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     """
     specification = evaluation.specification
     template = specification.get("template") or {}
-    plain = "with" if evaluation.with_subtitles else "none"
+    has_subtitles = is_with_subtitles(evaluation.rows[0].track)
+    has_audio = is_with_audio(evaluation.rows[0].track)
+    plain = "with" if has_subtitles else "none"
     track = evaluation.alignment.name if evaluation.alignment else plain
     return {
         "index": index,
         "name": evaluation.name,
         "fingerprint": evaluation.fingerprint,
-        "subtitles": evaluation.with_subtitles,
-        "audio": evaluation.with_audio,
-        "track": f"{track}, audio" if evaluation.with_audio else track,
+        "subtitles": has_subtitles,
+        "audio": has_audio,
+        "track": f"{track}, audio" if has_audio else track,
         "template": template.get("name"),
         "baseline": evaluation.is_baseline,
         "input_key": evaluation.input_key,
         "pairing": _family(evaluation, "alignment"),
         "frames_family": _family(evaluation, "sampling"),
-        "spec": specification_of(evaluation.specification),
-        "public_spec": specification_of(public_settings(evaluation.specification)),
+        "spec": _flat(specification),
+        "public_spec": _flat(public_settings(specification)),
     }
 
 
@@ -381,10 +377,6 @@ def _fraction(column: str, value: float | None) -> float | None:
     return rounded(value, 100 if column.startswith("group_score") else 1)
 
 
-def _word(row: ScoredQuestion) -> str:
-    return row.outcome.value[0] + (row.extracted_answer.value if row.extracted_answer else "")
-
-
 def _expected_group_score(group: Sequence[Question], grouping: Grouping) -> float | None:
     """Expected score of a group of the right size, or None if a chain has no declared structure."""
     facets = group[0].facets
@@ -392,23 +384,15 @@ def _expected_group_score(group: Sequence[Question], grouping: Grouping) -> floa
     if grouping.is_chain(facets) and structure is None:
         return None
     ordered = sorted(group, key=lambda question: question_order(question.question_id))
-    chances = [
-        {Outcome.CORRECT: 1 / count, Outcome.INCORRECT: 1 - 1 / count}
-        for count in (len(question.options) for question in ordered)
-    ]
+    chances = [1 / len(question.options) for question in ordered]
     return sum(
-        prod(chance[outcome] for chance, outcome in zip(chances, outcomes, strict=True))
+        prod(
+            chance if outcome is Outcome.CORRECT else 1 - chance
+            for chance, outcome in zip(chances, outcomes, strict=True)
+        )
         * group_score(grouping, structure, outcomes)
-        for outcomes in product(*chances)
+        for outcomes in product((Outcome.CORRECT, Outcome.INCORRECT), repeat=len(chances))
     )
-
-
-def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _flat(item, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
 
 
 def _part_key(facet: Facet, value: FacetValue) -> str:

@@ -1,8 +1,6 @@
-"""The results page: one HTML file that works offline, or a document with the files that a local
-server needs.
+"""The results page: one HTML file that works offline, or a document and files for a local server.
 
-This module chooses benchmarks and evaluations and combines `numbers` and `texts`. `document`
-renders the HTML from the files in `templates`.
+`numbers` and `texts` collect its data, and `document` renders it.
 """
 
 from base64 import b64encode
@@ -21,7 +19,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.reports.comparisons import comparisons
-from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
+from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, Json, render, render_within
 from videomme_pipeline.reports.history import (
     LastRun,
     checkpoint_points,
@@ -29,7 +27,6 @@ from videomme_pipeline.reports.history import (
     last_runs,
     race_looks,
 )
-from videomme_pipeline.reports.media import FramesKey, Media, stored_media
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,
@@ -39,8 +36,14 @@ from videomme_pipeline.reports.numbers import (
     question_columns,
 )
 from videomme_pipeline.reports.published import published_results
-from videomme_pipeline.reports.stored import ScoredEvaluation, evaluations_of
-from videomme_pipeline.reports.texts import Texts
+from videomme_pipeline.reports.stored import (
+    FramesKey,
+    Media,
+    ScoredEvaluation,
+    evaluations_of,
+    stored_media,
+)
+from videomme_pipeline.reports.texts import read_texts, shorten_texts
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.parquet import encode
 from videomme_pipeline.storage.publish import publish
@@ -53,39 +56,31 @@ RELEASE_YEAR = 2026
 
 
 def build_page(
-    store: Store,
-    *,
-    benchmark: str | None = None,
-    evaluations: Sequence[str] | None = None,
-    share: bool = False,
+    store: Store, *, evaluations: Sequence[str] | None = None, share: bool = False
 ) -> str:
     """The page as one self-contained HTML document of at most `SIZE_LIMIT_BYTES`, if possible.
 
     Shows all scored evaluations of all benchmarks in `store`, or only those named. `share`
     leaves out everything of the dataset that must not be published: question text, options,
     prompts, responses, subtitles and frames. If the document would be too large, long texts are
-    shortened in the middle, with a note. The document depends only on the data.
+    shortened in the middle. The document depends only on the data.
 
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    pages = _collect(store, benchmark, evaluations)
+    pages = _collect(store, evaluations)
     if share:
         return render(_summary(pages, share=True), {})
-    texts = [(page, page.texts(page.media)) for page in pages]
-
-    def render_at(limit: int | None) -> str:
-        details = {page.benchmark: page.details(text, limit) for page, text in texts}
-        return render(_summary(pages), details)
-
-    return render_within(SIZE_LIMIT_BYTES, render_at)
+    texts = [page.texts(page.media()) for page in pages]
+    return render_within(
+        SIZE_LIMIT_BYTES, lambda limit: render(_summary(pages), _details(pages, texts, limit))
+    )
 
 
 def write_page(
     store: Store,
     path: Path,
     *,
-    benchmark: str | None = None,
     evaluations: Sequence[str] | None = None,
     share: bool = False,
 ) -> Path:
@@ -94,7 +89,7 @@ def write_page(
     Raises:
         StorageError: if the file cannot be written.
     """
-    html = build_page(store, benchmark=benchmark, evaluations=evaluations, share=share)
+    html = build_page(store, evaluations=evaluations, share=share)
     publish(UPath(path), html.encode())
     return path
 
@@ -108,22 +103,17 @@ class ServedPage:
     videos: Mapping[str, Path]
 
 
-def served_page(
-    store: Store, *, benchmark: str | None = None, evaluations: Sequence[str] | None = None
-) -> ServedPage:
+def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> ServedPage:
     """The page for a server on this machine, with pictures of the frames and local videos.
 
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    pages = _collect(store, benchmark, evaluations)
-    media = [replace(page.media, is_served=True) for page in pages]
-    details = {
-        page.benchmark: page.details(page.texts(served), None)
-        for page, served in zip(pages, media, strict=True)
-    }
+    pages = _collect(store, evaluations)
+    media = [page.media(is_served=True) for page in pages]
+    texts = [page.texts(served) for page, served in zip(pages, media, strict=True)]
     return ServedPage(
-        document=render(_summary(pages), details, is_served=True),
+        document=render(_summary(pages), _details(pages, texts, None), is_served=True),
         sheets={key.sheet: key for served in media for key in served.frames.values()},
         videos={
             served.video_url(name): path for served in media for name, path in served.videos.items()
@@ -144,30 +134,32 @@ class _BenchmarkPage:
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
 
-    @property
-    def media(self) -> Media:
+    def media(self, *, is_served: bool = False) -> Media:
         results = self.evaluations[0].shown.results
-        return stored_media(results, self.benchmark, self.questions, self.evaluations)
+        return stored_media(results, self.questions, self.evaluations, is_served=is_served)
 
-    def texts(self, media: Media) -> Texts:
-        return Texts(self.store, self.questions, self.evaluations, media)
-
-    def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
-        """All texts of the benchmark, none longer than about `limit` characters."""
-        runs = [run.texts(limit) for run in self.last_runs]
-        return {"videos": texts.shortened(limit), "runs": runs}
+    def texts(self, media: Media) -> Json:
+        return read_texts(self.store, self.questions, self.evaluations, media)
 
 
-def _collect(
-    store: Store, benchmark: str | None, names: Sequence[str] | None
-) -> list[_BenchmarkPage]:
-    """The chosen benchmarks that have scored evaluations, by default all that are declared."""
+def _details(pages: Sequence[_BenchmarkPage], texts: Sequence[Json], limit: int | None) -> Json:
+    """All texts of each benchmark, none longer than about `limit` characters."""
+    return {
+        page.benchmark: {
+            "videos": shorten_texts(text, limit),
+            "runs": [run.texts(limit) for run in page.last_runs],
+        }
+        for page, text in zip(pages, texts, strict=True)
+    }
+
+
+def _collect(store: Store, names: Sequence[str] | None) -> list[_BenchmarkPage]:
+    """The declared benchmarks with scored evaluations, or with some of those in `names`."""
     results = Results(store)
-    declared = [name for name in results.benchmarks if name in known_benchmarks()]
     scored = [
         (name, evaluations)
-        for name in (declared if benchmark is None else [benchmark])
-        if (evaluations := evaluations_of(results, name, names))
+        for name in results.benchmarks
+        if name in known_benchmarks() and (evaluations := evaluations_of(results, name, names))
     ]
     if not scored:
         return []
@@ -257,21 +249,12 @@ def _ranking(entries: Sequence[dict[str, Any]]) -> list[int]:
 def _sentence(
     evaluations: Sequence[ScoredEvaluation], questions: Sequence[Question], videos: int
 ) -> str:
-    parts = [
-        _counted(len(evaluations), "evaluation"),
-        _counted(len(questions), "question"),
-        _counted(videos, "video"),
-    ]
+    counts = {"evaluation": len(evaluations), "question": len(questions), "video": videos}
+    parts = [f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items()]
     answered = (row.served.answered_at for e in evaluations for row in e.rows)
-    times = [time for time in answered if time is not None]
-    if times:
-        last = max(times)
-        parts.append(f"last answer {last:%Y-%m-%d}")
+    if times := [time for time in answered if time is not None]:
+        parts.append(f"last answer {max(times):%Y-%m-%d}")
     return " · ".join(parts)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _own_bibtex() -> str:
@@ -289,20 +272,18 @@ def _own_bibtex() -> str:
     return "\n".join(lines)
 
 
-def _shared(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """`summary` with the settings that other people may see."""
-    evaluations = [
-        evaluation | {"spec": evaluation["public_spec"]} for evaluation in summary["evaluations"]
-    ]
-    return {**summary, "evaluations": evaluations}
-
-
 def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
+    """The numbers of all benchmarks, with the settings that other people may see if `share`."""
     cells = [cell for page in pages for cell in page.across]
     names = [page.benchmark for page in pages]
-    summaries = [page.summary for page in pages]
+    summaries = [dict(page.summary) for page in pages]
+    if share:
+        for summary in summaries:
+            summary["evaluations"] = [
+                e | {"spec": e["public_spec"]} for e in summary["evaluations"]
+            ]
     return {
         "share": share,
-        "benchmarks": [_shared(summary) for summary in summaries] if share else summaries,
+        "benchmarks": summaries,
         "across": across_rows(cells, names, average=False) if len(pages) > 1 else [],
     }

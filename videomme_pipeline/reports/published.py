@@ -1,8 +1,4 @@
-"""Published results of the benchmarks, which the page shows as reference rows.
-
-The files `published_results/*.json` have percentages as published, with sources. No computation
-uses published results.
-"""
+"""Published results of the benchmarks, which the page shows as reference rows."""
 
 import json
 from collections.abc import Iterator

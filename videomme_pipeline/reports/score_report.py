@@ -5,7 +5,7 @@ The numbers come from `formats.score_file`, and the official report from `format
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from io import StringIO
@@ -24,10 +24,6 @@ from videomme_pipeline.reports.terminal.tables import at_least, show_rows
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow
 
-_ACCURACY_HEADINGS = (
-    "accuracy", "95% CI", "error", "of answered", "n", "videos", "unreadable", "failed",
-)  # fmt: skip
-_GROUP_HEADINGS = ("group score", "95% CI", "error", "linear", "groups", "incomplete")
 _ABSENT = "–"
 
 
@@ -65,14 +61,17 @@ def render(
 
 
 def as_json(report: ScoreReport) -> dict[str, Any]:
-    """Everything in `report` except its rows.
-
-    For Video-MME-v2 the JSON starts with the three keys of the official rating file.
-    """
+    """Everything in `report` except its rows, after the keys of the official rating file of v2."""
     benchmark = find_benchmark(report.options.benchmark)
     columns = {
         name: names for kind in Measure for name, names in benchmark.breakdowns(kind).items()
     }
+
+    def named(breakdowns: Mapping[str, Sequence[AccuracyRow | GroupScoreRow]]) -> dict[str, Any]:
+        return {
+            name: [_named(columns[name], row) for row in rows] for name, rows in breakdowns.items()
+        }
+
     return {
         **(report.rating or {}),
         "benchmark": report.options.benchmark,
@@ -85,14 +84,8 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
         "publishable": not report.notes,
         "notes": list(report.notes),
         "remarks": list(report.remarks),
-        "breakdowns": {
-            name: [_named(columns[name], row) for row in rows]
-            for name, rows in report.breakdowns.items()
-        },
-        "group_breakdowns": {
-            name: [_named(columns[name], row) for row in rows]
-            for name, rows in report.group_breakdowns.items()
-        },
+        "breakdowns": named(report.breakdowns),
+        "group_breakdowns": named(report.group_breakdowns),
         "unscored_groups": [asdict(group) for group in report.unscored_groups],
     }
 
@@ -100,9 +93,8 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
 def _as_table(report: ScoreReport, width: int) -> str:
     text = StringIO()
     console = PlainConsole(file=text, width=width, color_system=None, force_terminal=True)
-    for title, headings, rows in _tables(report):
-        columns = (title, *headings[1:])
-        show_rows(console, [dict(zip(columns, row, strict=True)) for row in rows])
+    for title, rows in _tables(report):
+        show_rows(console, rows, {"": title})
         console.print()
     for line in _closing_lines(report):
         console.print(line, markup=False, soft_wrap=True)
@@ -111,59 +103,62 @@ def _as_table(report: ScoreReport, width: int) -> str:
 
 def _as_plain(report: ScoreReport) -> str:
     """One tab-separated line per row, for other programs. The breakdown is the first column."""
-    tables = _tables(report)
-    lines = ["\t".join((title, *row)) for title, names, rows in tables for row in (names, *rows)]
+    lines = [
+        "\t".join((title, *cells))
+        for title, rows in _tables(report)
+        for cells in (rows[0], *(row.values() for row in rows))
+    ]
     return "\n".join([*lines, *_closing_lines(report)]) + "\n"
 
 
 def _as_markdown(report: ScoreReport) -> str:
     parts = []
-    for title, headings, rows in _tables(report):
-        head = f"| {' | '.join(headings)} |"
-        rule = f"|---|{'---:|' * (len(headings) - 1)}"
-        body = [f"| {' | '.join(map(in_markdown, row))} |" for row in rows]
-        parts.append("\n".join([f"### {title}", "", head, rule, *body]))
+    for title, rows in _tables(report):
+        rule = f"|---|{'---:|' * (len(rows[0]) - 1)}"
+        body = [f"| {' | '.join(map(in_markdown, row.values()))} |" for row in rows]
+        parts.append("\n".join([f"### {title}", "", f"| {' | '.join(rows[0])} |", rule, *body]))
     parts += map(in_markdown, _closing_lines(report))
     return "\n\n".join(parts) + "\n"
 
 
-def _tables(report: ScoreReport) -> Iterable[tuple[str, tuple[str, ...], list[list[str]]]]:
+def _tables(report: ScoreReport) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yield the title and the rows of each table. The first column has no title."""
     benchmark = find_benchmark(report.options.benchmark)
     columns = benchmark.breakdowns(Measure.GROUP_SCORE)
     for name, groups in report.group_breakdowns.items():
         if groups:
             title = f"{_title(benchmark, columns[name])} (group score)"
-            yield title, ("", *_GROUP_HEADINGS), [_group_row(row) for row in groups]
+            yield title, [_group_row(row) for row in groups]
     columns = benchmark.breakdowns(Measure.ACCURACY)
     for name, rows in report.breakdowns.items():
-        title = _title(benchmark, columns[name])
-        yield title, ("", *_ACCURACY_HEADINGS), [_row(row) for row in rows]
+        if rows:
+            yield _title(benchmark, columns[name]), [_row(row) for row in rows]
 
 
-def _row(row: AccuracyRow) -> list[str]:
-    return [
-        _label(row.values),
-        at_least(row.failed, _percent(row.accuracy)),
-        _interval(_percent(row.accuracy_low), _percent(row.accuracy_high)),
-        _percent(row.standard_error),
-        _percent(row.accuracy_of_answered),
-        f"{row.questions}",
-        f"{row.videos}",
-        f"{row.unreadable}",
-        f"{row.failed}",
-    ]
+def _row(row: AccuracyRow) -> dict[str, str]:
+    return {
+        "": _label(row.values),
+        "accuracy": at_least(row.failed, _percent(row.accuracy)),
+        "95% CI": _interval(_percent(row.accuracy_low), _percent(row.accuracy_high)),
+        "error": _percent(row.standard_error),
+        "of answered": _percent(row.accuracy_of_answered),
+        "n": f"{row.questions}",
+        "videos": f"{row.videos}",
+        "unreadable": f"{row.unreadable}",
+        "failed": f"{row.failed}",
+    }
 
 
-def _group_row(row: GroupScoreRow) -> list[str]:
-    return [
-        _label(row.values),
-        at_least(row.failed, _points(row.group_score)),
-        _interval(_points(row.group_score_low), _points(row.group_score_high)),
-        _points(row.standard_error),
-        _points(row.linear_score),
-        f"{row.groups}",
-        f"{row.incomplete_groups}",
-    ]
+def _group_row(row: GroupScoreRow) -> dict[str, str]:
+    return {
+        "": _label(row.values),
+        "group score": at_least(row.failed, _points(row.group_score)),
+        "95% CI": _interval(_points(row.group_score_low), _points(row.group_score_high)),
+        "error": _points(row.standard_error),
+        "linear": _points(row.linear_score),
+        "groups": f"{row.groups}",
+        "incomplete": f"{row.incomplete_groups}",
+    }
 
 
 def _closing_lines(report: ScoreReport) -> list[str]:

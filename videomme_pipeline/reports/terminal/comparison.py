@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from videomme_pipeline.errors import one_line
-from videomme_pipeline.reports.gate import tested
+from videomme_pipeline.reports.gate import interval, tested
 from videomme_pipeline.reports.terminal.tables import percent, show_rows
 from videomme_pipeline.scoring.statistics.estimates import p_value_text
 from videomme_pipeline.scoring.statistics.gate import check_difference
@@ -13,7 +13,7 @@ from videomme_pipeline.scoring.statistics.power import LEVEL
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.statistics.compare import Comparison
-    from videomme_pipeline.scoring.statistics.estimates import Estimate, PairedDifference
+    from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 _TITLES = {
     "a": "A",
@@ -30,7 +30,6 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
 
     Differences are in points of accuracy, or of the group score if the benchmark has groups.
     """
-    difference, flips = comparison.accuracy.difference, comparison.flip_rate
     part = " of the questions that both answered" if comparison.unanswered else ""
     lines = [
         f"A  {one_line(comparison.evaluation_a)}  {percent(comparison.accuracy_a.mean)}{part}",
@@ -42,9 +41,10 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
     if comparison.mean_over is not None:
         lines.append(f"Headline B − A  {_conclusion(comparison.mean_over, 100)}")
     lines.append(
-        f"{difference.values:,} questions answered by both: {len(comparison.lost):,} correct only "
-        f"in A, {len(comparison.won):,} correct only in B, {percent(flips.mean)} with different "
-        f"letters; {len(comparison.failed):,} failed in A or B"
+        f"{comparison.accuracy.difference.values:,} questions answered by both: "
+        f"{len(comparison.lost):,} correct only in A, {len(comparison.won):,} correct only in B, "
+        f"{percent(comparison.flip_rate.mean)} with different letters; "
+        f"{len(comparison.failed):,} failed in A or B"
     )
     if comparison.same_answers:
         lines.append("A and B have the same answers")
@@ -72,20 +72,21 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
         comparison.marginals,
         key=lambda m: (columns.index(m.column), -abs(m.difference.difference.mean)),
     )
+    checks = [check_difference(m.value, m.difference, None, scale=unit) for m in ordered]
     return [
         {
             "by": m.column,
             "value": m.value,
             "a": f"{unit * m.accuracy_a:.1f}",
             "b": f"{unit * m.accuracy_b:.1f}",
-            "difference": f"{unit * m.difference.difference.mean:+.1f}",
-            "interval": _signed_interval(m.difference.difference, unit),
+            "difference": f"{check.difference:+.1f}",
+            "interval": "" if check.low is None else interval(check),
             "n": m.n,
-            "p_value": p_value_text(m.difference.p_value),
+            "p_value": p_value_text(check.p_value),
             "adjusted_p_value": p_value_text(m.adjusted_p_value),
             "significant": "yes" if m.significant else "",
         }
-        for m in ordered
+        for m, check in zip(ordered, checks, strict=True)
     ]
 
 
@@ -93,9 +94,3 @@ def _conclusion(paired: "PairedDifference", unit: int) -> str:
     """A text: "significant: +9.7 points (95% CI +3.1 to +16.2, p 0.0031, 90 videos)"."""
     significant = "significant" if paired.p_value <= LEVEL else "not significant"
     return f"{significant}: {tested(check_difference('', paired, None, scale=unit))}"
-
-
-def _signed_interval(estimate: "Estimate", unit: int) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"{unit * estimate.low:+.1f} to {unit * estimate.high:+.1f}"

@@ -11,17 +11,16 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
 from videomme_pipeline.reports.terminal.runs import time_span
 
+_SECONDS = 10.0
+"""Time between two lines."""
 _LINES_OF_THE_RATE = 6
 """The time left is estimated from this many lines, so that a changing speed shows."""
 
@@ -29,20 +28,18 @@ _LINES_OF_THE_RATE = 6
 class PlainLines:
     """Progress as lines of text, with the number of failures, the rate and the time left.
 
-    A line is written when work starts, waits and ends, and at most every `every_seconds` between.
-    `notes` returns further parts of a line.
+    A line is written when work starts, waits and ends, and every ten seconds between. `notes`
+    returns further parts of a line.
     """
 
     def __init__(
         self,
         write: Callable[[str], None],
-        every_seconds: float = 10.0,
         clock: Callable[[], float] = monotonic,
         notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._write = write
         self._notes = notes
-        self._every_seconds = every_seconds
         self._clock = clock
         self._written: dict[str, deque[tuple[float, int]]] = defaultdict(
             lambda: deque(maxlen=_LINES_OF_THE_RATE)
@@ -52,30 +49,27 @@ class PlainLines:
     def show(self, what: str, done: int, total: int, *, failed: int = 0, wait: str = "") -> None:
         """Write a line if one is due. The arguments are those of `ProgressLines.show`."""
         now, written = self._clock(), self._written[what]
-        is_due = done >= total or now - (written[-1][0] if written else -inf) >= self._every_seconds
-        is_news = wait != "" and wait != self._waits.get(what)
+        is_due = done >= total or now - (written[-1][0] if written else -inf) >= _SECONDS
+        is_news = wait not in ("", self._waits.get(what))
         self._waits[what] = wait
         if is_due or is_news:
             written.append((now, done))
-            left = _time_left(written, total) if now - written[0][0] >= self._every_seconds else []
+            left = _time_left(written, total) if now - written[0][0] >= _SECONDS else []
             counts = [f"{what}: {done:,} of {total:,}", *_counts(done, failed)]
-            self._write(", ".join([*counts, *self._notes(), *left, *_waits(wait)]))
+            self._write(", ".join(filter(None, [*counts, *self._notes(), *left, wait])))
 
 
 class ProgressLines:
     """Progress with the number of failures and the time left: bars on a terminal, else lines."""
 
-    def __init__(
-        self, console: Console, every_seconds: float = 10.0, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
         self._console = console
-        self._lines = PlainLines(self._print, every_seconds, clock)
+        self._lines = PlainLines(self._print, clock=clock)
         self._tasks: dict[str, TaskID] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            _RateColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -102,31 +96,15 @@ class ProgressLines:
             return
         if what not in self._tasks:
             self._tasks[what] = self._bars.add_task(what, total=total)
-        description = escape(", ".join([what, *_counts(done, failed), *_waits(wait)]))
+        description = escape(", ".join(filter(None, [what, *_counts(done, failed), wait])))
         self._bars.update(self._tasks[what], completed=done, total=total, description=description)
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-class _RateColumn(ProgressColumn):
-    """Number of items that are finished per second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(_per_second(speed) if speed else "", style="progress.data.speed")
-
-
-def _per_second(rate: float) -> str:
-    return f"{rate:.2g} per second"
-
-
 def _counts(done: int, failed: int) -> list[str]:
     return [f"{done - failed:,} answered, {failed:,} failed"] if failed else []
-
-
-def _waits(wait: str) -> list[str]:
-    return [wait] if wait else []
 
 
 def _time_left(written: Sequence[tuple[float, int]], total: int) -> list[str]:
@@ -135,4 +113,4 @@ def _time_left(written: Sequence[tuple[float, int]], total: int) -> list[str]:
     if done <= done_before or done >= total:
         return []
     rate = (done - done_before) / (now - began)
-    return [_per_second(rate), f"about {time_span((total - done) / rate)} left"]
+    return [f"{rate:.2g} per second", f"about {time_span((total - done) / rate)} left"]

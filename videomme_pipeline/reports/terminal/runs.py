@@ -1,8 +1,9 @@
-"""Output of `videomme run`, `status`, `nightly` and `doctor`."""
+"""Tables and lines of `videomme run`, `status`, `nightly`, `scores`, `power` and `cache ls`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich import filesize
 from rich.console import Console
 from rich.markup import escape
 
@@ -18,6 +19,7 @@ from videomme_pipeline.reports.terminal.tables import (
 if TYPE_CHECKING:
     from videomme_pipeline.responses.estimate import CostEstimate
     from videomme_pipeline.scoring.nightly.assess import Assessment
+    from videomme_pipeline.scoring.statistics.power import PowerAnalysis
 
 LISTED_FAILURES = 10
 
@@ -33,34 +35,26 @@ _REPEAT_TITLES = {
     "flip_rate": "flip rate",
     "interval": "95% CI",
 }
-
-_MARKS = {
-    "ok": ("ok     ", "green"),
-    "warning": ("warning", "yellow"),
-    "failed": ("failed ", "bold red"),
-}
-_MARK_OF_SEVERITY = {"error": "failed", "warn": "warning"}
+_POWER_TITLES = {"alpha": "level", "effect": "detectable difference (points)"}
+_MARKS = {"error": ("failed ", "bold red"), "warn": ("warning", "yellow")}
+"""The mark of a failed check by its severity."""
 
 
 def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
-    """Print rows of the `leaderboard` view. A score without any answer is left out."""
+    """Print rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
     rows = [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
-            "questions": _coverage(row["questions"], row["benchmark_questions"]),
-            **_accuracy(row),
-            "unreadable": row["unreadable"],
-            "failed": row["failed"],
-            "citation": row["citation"],
+            "questions": _part(row["questions"], row["benchmark_questions"]),
+            "accuracy": at_least(row["failed"], percent(row["accuracy"])),
+            "interval": interval(row["accuracy_low"], row["accuracy_high"]),
+            "accuracy_of_answered": percent(row["accuracy_of_answered"]),
+            "group_score": at_least(row["failed"], _known(row["group_score"], ".1f", "")),
+            **{name: row[name] for name in ("unreadable", "failed", "citation")},
         }
         for row in leaderboard
     ]
     show_rows(console, rows, _SCORE_TITLES)
-
-
-def _coverage(asked: int, questions: int | None) -> str:
-    """The number of questions: "2,700", or "900 of 2,700" for a part of them."""
-    return f"{asked:,}" if questions in (None, asked) else f"{asked:,} of {questions:,}"
 
 
 def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
@@ -79,6 +73,30 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
         show_rows(console, rows, _REPEAT_TITLES)
 
 
+def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
+    shown = [
+        {name: value for name, value in row.items() if name not in ("scores", "average")}
+        | {name: _cell(cell) for name, cell in row["scores"].items()}
+        | ({"average": percent(row["average"])} if "average" in row else {})
+        for row in rows
+    ]
+    show_rows(console, shown)
+
+
+def _cell(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "–"
+    part = f" ({_part(cell['questions'], cell['benchmark_questions'])})"
+    score = at_least(cell["failed"], percent(cell["score"]))
+    return f"{score}{'' if cell['complete'] else part} {cell['evaluation']}"
+
+
+def _part(asked: int, questions: int | None) -> str:
+    """The number of questions: "2,700", or "900 of 2,700" for a part of them."""
+    return f"{asked:,}" if questions in (None, asked) else f"{asked:,} of {questions:,}"
+
+
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
     """Print the number of partitions of each asset that a run would build."""
     show_rows(console, estimate_rows(estimates), {"build": "to build"})
@@ -86,10 +104,7 @@ def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
 
 def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
     """One row for each asset. A number that is not known yet is shown as "unknown"."""
-    return [
-        {"asset": row["asset"], "build": _known(row["partitions"], "{:,}".format)}
-        for row in estimates
-    ]
+    return [{"asset": row["asset"], "build": _known(row["partitions"], ",")} for row in estimates]
 
 
 def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
@@ -100,7 +115,12 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
         show_rows(console, cost_rows(estimates), titles)
     for estimate in estimates:
         if estimate.too_long:
-            show_line(console, _too_long(estimate), "Warning", "yellow")
+            text = (
+                f"{estimate.evaluation}: {estimate.too_long:,} of {estimate.requests:,} requests "
+                f"do not fit into the context of {estimate.model}; with at most "
+                f"{estimate.fitting_frames:,} frames of their size, all would"
+            )
+            show_line(console, text, "Warning", "yellow")
 
 
 def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
@@ -111,19 +131,29 @@ def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
             "model": estimate.model,
             "questions": estimate.questions,
             "requests": _range(estimate.requests_low, estimate.requests),
-            "prompt_tokens": _known(estimate.prompt_tokens, lambda tokens: f"{tokens:,}"),
+            "prompt_tokens": _known(estimate.prompt_tokens, ","),
             "dollars": _dollars(estimate),
         }
         for estimate in estimates
     ]
 
 
-def _too_long(estimate: "CostEstimate") -> str:
-    return (
-        f"{estimate.evaluation}: {estimate.too_long:,} of {estimate.requests:,} requests do not "
-        f"fit into the context of {estimate.model}; with at most {estimate.fitting_frames:,} "
-        "frames of their size, all would"
-    )
+def _range(low: int, high: int) -> str:
+    if low == high:
+        return f"{high:,}"
+    return f"at most {high:,}" if low == 0 else f"{low:,} to {high:,}"
+
+
+def _dollars(estimate: "CostEstimate") -> str:
+    if not estimate.costs_money:
+        return "free"
+    if estimate.dollars_low is None or estimate.dollars_high is None:
+        return "unknown" if estimate.prompt_tokens is None else "unknown price"
+    return f"{estimate.dollars_low:.2f} to {estimate.dollars_high:.2f}"
+
+
+def _known(value: float | None, form: str, unknown: str = "unknown") -> str:
+    return unknown if value is None else f"{value:{form}}"
 
 
 def show_counts(
@@ -144,7 +174,12 @@ def show_counts(
     show_rows(console, rows)
 
 
-def show_reasons(console: Console, partition: str, reasons: Sequence[str]) -> None:
+def _causes(counted: Mapping[Any, int]) -> str:
+    ordered = sorted(counted.items(), key=lambda item: item[1], reverse=True)
+    return ", ".join(f"{cause} ({number:,})" for cause, number in ordered)
+
+
+def show_reasons(console: Console, partition: str, reasons: Iterable[str]) -> None:
     """Print one partition with its state, and the reasons on indented lines."""
     console.print("\n  ".join([partition, *reasons]), markup=False, highlight=False, soft_wrap=True)
 
@@ -165,8 +200,43 @@ def show_nightly_runs(console: Console, reports: Sequence["Assessment"]) -> None
         detectable = "" if drop is None else f", detectable drop at the 5% level {percent(drop)}"
         console.print(f"[bold]{escape(report.evaluation)}[/], {report.date}{detectable}")
         for finding in report.findings:
-            mark = _MARKS["ok" if finding.passed else _MARK_OF_SEVERITY[finding.severity.value]]
+            mark = ("ok     ", "green") if finding.passed else _MARKS[finding.severity.value]
             show_line(console, f"{finding.check.value}: {finding.summary}", *mark)
+
+
+def show_power(console: Console, analyses: Sequence["PowerAnalysis"]) -> None:
+    """Print one row per analysis; the last column has points of accuracy."""
+    rows = [
+        {
+            "videos": f"{analysis.videos:,}",
+            "questions": f"{analysis.questions:,}",
+            "discordance": percent(analysis.discordance),
+            "correlation": f"{analysis.correlation:.2f}",
+            "alpha": percent(analysis.alpha),
+            "power": percent(analysis.power),
+            "effect": f"{100 * analysis.effect:.1f}",
+        }
+        for analysis in analyses
+    ]
+    show_rows(console, rows, _POWER_TITLES)
+
+
+def show_shelves(console: Console, shelves: Sequence[Row]) -> None:
+    """Print the stored files of each kind and name, and a last row with the totals."""
+    rows = [
+        {
+            "kind": shelf["kind"],
+            "name": shelf["name"],
+            "videos": shelf["videos"] or "",
+            "files": shelf["files"],
+            "size": filesize.decimal(shelf["bytes"]),
+            "used_by": ", ".join(shelf["named_by"]) or ("samplings.yaml" * shelf["offered"]),
+        }
+        for shelf in shelves
+    ]
+    files, size = (sum(shelf[column] for shelf in shelves) for column in ("files", "bytes"))
+    total = {"kind": "all", "files": files, "size": filesize.decimal(size)}
+    show_rows(console, [*rows, total], {"used_by": "used by"})
 
 
 def time_span(seconds: float) -> str:
@@ -175,37 +245,3 @@ def time_span(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 1 else "< 1 s"
-
-
-def _accuracy(row: Row) -> dict[str, str]:
-    """The scores of one row. If questions failed, they are lower bounds."""
-    group_score = row["group_score"]
-    return {
-        "accuracy": at_least(row["failed"], percent(row["accuracy"])),
-        "interval": interval(row["accuracy_low"], row["accuracy_high"]),
-        "accuracy_of_answered": percent(row["accuracy_of_answered"]),
-        "group_score": at_least(row["failed"], "" if group_score is None else f"{group_score:.1f}"),
-    }
-
-
-def _causes(counted: Mapping[Any, int]) -> str:
-    ordered = sorted(counted.items(), key=lambda item: item[1], reverse=True)
-    return ", ".join(f"{cause} ({number:,})" for cause, number in ordered)
-
-
-def _range(low: int, high: int) -> str:
-    if low == high:
-        return f"{high:,}"
-    return f"at most {high:,}" if low == 0 else f"{low:,} to {high:,}"
-
-
-def _dollars(estimate: "CostEstimate") -> str:
-    if not estimate.costs_money:
-        return "free"
-    if estimate.dollars_low is None or estimate.dollars_high is None:
-        return "unknown" if estimate.prompt_tokens is None else "unknown price"
-    return f"{estimate.dollars_low:.2f} to {estimate.dollars_high:.2f}"
-
-
-def _known(value: Any, formatted: Callable[[Any], str]) -> str:
-    return "unknown" if value is None else formatted(value)

@@ -23,12 +23,11 @@ _ENDLESS = 100_000
 
 
 def show_rows(console: Console, rows: Sequence[Row], titles: Mapping[str, str] = {}) -> None:
-    """Print `rows`, one column per key of the first row.
+    """Print `rows`, one column per key of the first row, with its title in `titles` if it has one.
 
-    A column has its title in `titles`, or else its key as title. On a terminal that is too narrow,
-    values that all rows share are printed once, below the table, texts are wrapped at spaces, and
-    the columns that still do not fit follow in further tables that name the rows again. Without a
-    terminal: one line with the keys and one line per row, tab-separated, not shortened.
+    On a terminal that is too narrow, values that all rows share are printed once, below the table,
+    texts are wrapped at spaces, and the columns that still do not fit follow in further tables that
+    name the rows again. Without a terminal: tab-separated lines, with the keys in the first one.
     """
     if not rows:
         return
