@@ -102,11 +102,11 @@ def _shorten_answer(answer: Json, limit: int | None) -> Json:
 def _answers(evaluation: ScoredEvaluation) -> dict[str, list[Json]]:
     """The answers to each question in the order of the repeats."""
     prompts = {
-        row.question_id: row for row in read_files(evaluation.shown.prompts.values(), Prompt)
+        row.question_id: row for row in read_files(evaluation.shown.files("prompts").values(), Prompt)
     }
     responses = {
         (row.question_id, row.repeat): row
-        for row in read_files(evaluation.shown.responses.values(), _ServedText)
+        for row in read_files(evaluation.shown.files("responses").values(), _ServedText)
     }
     answers: dict[str, list[Json]] = defaultdict(list)
     for row in sorted(evaluation.rows, key=lambda row: row.repeat):
