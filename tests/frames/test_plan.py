@@ -18,7 +18,7 @@ def index_of(shown_at: list[int], keys: set[int]) -> PacketIndex:
     return PacketIndex(
         pts=np.array(shown_at, np.int64),
         dts=np.arange(count),
-        sizes=np.full(count, 100),
+        size=np.full(count, 100),
         is_keyframe=np.array([i in keys for i in range(count)]),
         is_hidden=np.zeros(count, np.bool_),
         precedes_loss=np.zeros(count, np.bool_),
