@@ -91,7 +91,7 @@ def test_only_the_needed_part_of_a_large_file_is_read(tmp_path: Path) -> None:
     for number in index.keyframes.tolist():
         bytes_before = bytes_read()
         decoded(path, index, [number], PYAV)
-        assert bytes_read() - bytes_before < 0.2 * index.sizes[:20].sum()
+        assert bytes_read() - bytes_before < 0.2 * index.size[:20].sum()
 
 
 @pytest.mark.skipif(find_spec("decord") is None, reason="decord is not installed")

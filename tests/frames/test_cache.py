@@ -10,7 +10,7 @@ import pytest
 from blake3 import blake3
 from PIL import Image
 
-from tests.support.builders import draw_frame, read_barcode
+from tests.support.builders import draw_frame, pixels_of, read_barcode
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError
@@ -190,7 +190,7 @@ def test_equal_frame_counts_of_different_budgets_have_equal_fingerprints() -> No
 
 def test_a_frame_set_has_arrays_and_a_contact_sheet(tmp_path: Path) -> None:
     frame_set = stored(Store.at(tmp_path), 5)
-    arrays = [frame.array() for frame in frame_set.frames]
+    arrays = [pixels_of(frame) for frame in frame_set.frames]
     assert {array.shape for array in arrays} == {(120, 160, 3)}
     assert [read_barcode(array) for array in arrays] == [0, 1, 2, 3, 4]
     sheet = frame_set.contact_sheet(columns=2, width=80)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.builders import (
     damage,
+    pixels_of,
     read_barcode,
     rotate_mp4,
     truncate,
@@ -19,10 +20,9 @@ from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.frames import extract as extract_module
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
-from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, extract_here
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, show_frames
 from videomme_pipeline.frames.sampling import Limit, Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.frames.show import show_frames
 from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.processes.tasks import LocalWorkers, run_tasks
 from videomme_pipeline.storage.layout import Store
@@ -68,7 +68,7 @@ def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: 
         frames = stored(store, video_job, sampling)
         assert tuple(f.index for f in frames.frames) == sampling.choose(index.times).frames
         for frame in frames.frames:
-            assert read_barcode(frame.array()) == frame.index
+            assert read_barcode(pixels_of(frame)) == frame.index
             assert frame.pts_seconds == pytest.approx(frame.index / 10)
 
 
@@ -143,29 +143,14 @@ def test_use_what_decodes_records_the_missing_frames(tmp_path: Path, store: Stor
     assert frames.missing_seconds == frame_set.missing_seconds
     assert frames.damage == frame_set.damage
     for frame in frames.frames:
-        assert read_barcode(frame.array()) == frame.index
-
-
-def test_a_long_video_is_split_and_joined(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(extract_module, "MIN_PACKETS_TO_SPLIT", 10)
-    video_job = job(write_video(tmp_path / "a.mp4", frames=200))
-    index_packets(video_job.file).save(store.packets(video_job.video_hash))
-    unsplit = Store.at(tmp_path / "unsplit")
-    assert extract_here(video_job, store=unsplit).error is None
-    assert len(extract_module._tasks([video_job], store, 3, tmp_path)) == 3
-    result = run(store, video_job, workers=3)["a"]
-    assert result.error is None
-    for sampling in SAMPLINGS:
-        assert stored(store, video_job, sampling) == stored(unsplit, video_job, sampling)
+        assert read_barcode(pixels_of(frame)) == frame.index
 
 
 def test_rotation_is_applied(tmp_path: Path, store: Store) -> None:
     video_job = job(rotate_mp4(write_video(tmp_path / "a.mp4"), 90), SAMPLINGS[0])
     run(store, video_job)
     frame = stored(store, video_job, SAMPLINGS[0]).frames[0]
-    assert (frame.width, frame.height) == frame.array().shape[1::-1] == (120, 160)
+    assert (frame.width, frame.height) == pixels_of(frame).shape[1::-1] == (120, 160)
 
 
 def test_pyav_replaces_a_backend_that_would_return_wrong_frames(
@@ -207,16 +192,17 @@ def test_children_do_not_load_dagster() -> None:
 
 def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
     video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    task = extract_module._Task(job=video_job)
     function = partial(modules_loaded_by, store)
-    (result,) = run_tasks(function, [task], workers=LocalWorkers(1), limits=TaskLimits(seconds=60))
+    (result,) = run_tasks(
+        function, [video_job], workers=LocalWorkers(1), limits=TaskLimits(seconds=60)
+    )
     assert result.value is not None
     assert {"pyarrow", "av"} <= result.value
     assert "pandas" not in result.value
 
 
-def modules_loaded_by(store: Store, task: extract_module._Task) -> set[str]:
-    assert extract_module._run(store, task).frame_sets
+def modules_loaded_by(store: Store, video_job: FrameJob) -> set[str]:
+    assert extract_module._extract_in_child(store, video_job).frame_sets
     return set(sys.modules)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.builders import read_barcode, write_video
+from tests.support.builders import pixels_of, read_barcode, write_video
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
@@ -42,7 +42,7 @@ def test_frames_of_a_clip_are_inside_it_and_count_from_its_start(
     path = write_video(tmp_path / "a.mp4", frames=60)  # 10 frames per second
     clip = Clip(start_seconds=2.05, end_seconds=4.0)
     frames = extracted(store, path, clip).frames
-    shown = [read_barcode(frame.array()) for frame in frames]
+    shown = [read_barcode(pixels_of(frame)) for frame in frames]
     assert 20 <= min(shown) < max(shown) < 40
     assert [frame.index for frame in frames] == [number - 20 for number in shown]
     assert [frame.pts_seconds for frame in frames] == pytest.approx(
@@ -89,7 +89,7 @@ def pictures(folder: Path, count: int = 12) -> Path:
 def test_a_folder_of_pictures_is_a_video(tmp_path: Path, store: Store) -> None:
     folder = FrameFolder(pictures(tmp_path / "show [s01] {1}"), frames_per_second=3)
     frames = extracted(store, folder, Clip(start_seconds=1.0, end_seconds=3.0)).frames
-    shown = [round(float(frame.array().mean()) / 20) for frame in frames]
+    shown = [round(float(pixels_of(frame).mean()) / 20) for frame in frames]
     assert shown == [frame.index + 3 for frame in frames]
     assert 3 <= min(shown) < max(shown) < 9
     job = ProbeJob(benchmark="b", video_id="v", path=folder, content_hash="")

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames, start_earlier
+from videomme_pipeline.frames.plan import Span, plan, start_earlier
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 
@@ -18,7 +18,7 @@ def index_of(shown_at: list[int], keys: set[int]) -> PacketIndex:
     return PacketIndex(
         pts=np.array(shown_at, np.int64),
         dts=np.arange(count),
-        sizes=np.full(count, 100),
+        size=np.full(count, 100),
         is_keyframe=np.array([i in keys for i in range(count)]),
         is_hidden=np.zeros(count, np.bool_),
         precedes_loss=np.zeros(count, np.bool_),
@@ -91,15 +91,6 @@ def test_every_wanted_frame_is_in_one_span_that_starts_at_a_keyframe(
     for span in spans:
         assert index.is_keyframe[span.first]
         assert all(span.first <= index.shown[frame] <= span.last for frame in span.frames)
-    assert packets_needed(spans) <= count
-
-
-@given(st.lists(st.integers(0, 999), min_size=1, unique=True), st.integers(1, 8))
-def test_parts_contain_every_frame_once_and_in_order(frames: list[int], parts: int) -> None:
-    index = index_of(list(range(1000)), set(range(0, 1000, 50)))
-    split = split_frames(plan(index, frames), parts)
-    assert 1 <= len(split) <= parts
-    assert [frame for part in split for frame in part] == sorted(frames)
 
 
 def test_an_index_from_decoding_is_decoded_from_its_first_packet() -> None:
@@ -135,14 +126,3 @@ def test_starting_earlier_keeps_the_end_and_the_frames() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
     (span,) = plan(index, [25])
     assert start_earlier(index, span) == Span(first=10, last=25, frames=(25,))
-
-
-def test_frames_are_split_where_half_of_the_packets_are_needed() -> None:
-    index = index_of(list(range(40)), {0, 10, 20, 30})
-    spans = plan(index, [9, 15, 25, 39])
-    assert [span.packet_count for span in spans] == [16, 6, 10]
-    assert split_frames(spans, 2) == [(9, 15), (25, 39)]
-    assert split_frames(spans, 3) == [(9, 15), (25,), (39,)]
-    assert split_frames(spans, 1) == [(9, 15, 25, 39)]
-    assert split_frames(plan(index, [0, 10, 20, 30]), 2) == [(0, 10), (20, 30)]
-    assert split_frames(plan(index, [0, 29]), 2) == [(0,), (29,)]

@@ -114,7 +114,7 @@ def _index(path: UPath) -> object:
     index = PacketIndex.load(path)
     if index is None:
         return None
-    arrays = (index.pts, index.dts, index.sizes, index.is_keyframe, index.is_hidden)
+    arrays = (index.pts, index.dts, index.size, index.is_keyframe, index.is_hidden)
     facts = (index.time_base, index.last_duration, index.claimed_seconds, index.source)
     return ([array.tolist() for array in arrays], facts)
 

@@ -5,6 +5,7 @@ any decoder. Files that are odd on purpose (rotation, edit lists, damage) are pa
 ones.
 """
 
+import io
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
+
+from videomme_pipeline.frames.cache import Frame
 
 Picture = NDArray[np.uint8]
 
@@ -36,6 +40,12 @@ def draw_frame(number: int, width: int = 160, height: int = 120) -> Picture:
         on = number >> (BARCODE_BITS - 1 - bit) & 1
         picture[:BARCODE_ROWS, edges[bit] : edges[bit + 1]] = 235 if on else 20
     return picture
+
+
+def pixels_of(frame: Frame) -> NDArray[np.uint8]:
+    """The picture of a frame as RGB, (height, width, 3)."""
+    with Image.open(io.BytesIO(frame.picture)) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def read_barcode(picture: Picture) -> int:

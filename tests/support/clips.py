@@ -103,11 +103,11 @@ def facts(path: Path) -> Facts:
     gops = np.diff(np.append(np.flatnonzero(index.is_keyframe), len(index.pts)))
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
-        bits_per_pixel = index.sizes * 8 / (stream.width * stream.height)
+        bits_per_pixel = index.size * 8 / (stream.width * stream.height)
         unused = np.array([_is_non_reference(bytes(p)) for p in container.demux(stream) if p.size])
     others = ~index.is_keyframe & ~unused
     return Facts(
-        megabits_per_second=float(index.sizes.sum()) * 8 / index.duration_seconds / 1e6,
+        megabits_per_second=float(index.size.sum()) * 8 / index.duration_seconds / 1e6,
         mean_gop=float(gops.mean()),
         longest_gop=int(gops.max()),
         non_reference_share=float(unused.mean()),

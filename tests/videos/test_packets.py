@@ -14,7 +14,7 @@ from videomme_pipeline.videos.container import demux_packets, index_packets
 from videomme_pipeline.videos.mp4 import read_moov
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
-ARRAYS = ("pts", "dts", "sizes", "is_keyframe", "is_hidden", "precedes_loss")
+ARRAYS = ("pts", "dts", "size", "is_keyframe", "is_hidden", "precedes_loss")
 
 
 def test_index_lists_the_frames_of_a_full_decode(odd_video: Path) -> None:

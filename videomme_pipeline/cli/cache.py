@@ -143,7 +143,7 @@ def frames_show(
     """
     from videomme_pipeline.frames.sampling import FromFile
     from videomme_pipeline.frames.sampling_names import configured_sampling
-    from videomme_pipeline.frames.show import show_frames
+    from videomme_pipeline.frames.extract import show_frames
     from videomme_pipeline.project.project import configuration_folder
     from videomme_pipeline.storage.layout import Store
 

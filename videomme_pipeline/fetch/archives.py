@@ -11,7 +11,6 @@ import stat
 import struct
 import tarfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ MAX_COMPRESSION_RATIO = 200
 _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _CHANGED = "the archive changed while it was read: size or CRC differ from its directory"
+_NO_FILE = "it is a link or a device, not a file"
 _ENCRYPTED = 0x1
 _MAX_TAR_BYTES = 1 << 33
 """Larger sizes are not in the header of a member but in an extension before it."""
@@ -82,13 +82,13 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def is_tar(archive: str) -> bool:
-    return archive.endswith((".tar", ".tar.gz", ".tgz"))
-
-
 def is_compressed_tar(archive: str) -> bool:
     """True if reading a member needs all bytes before the member, so that ranges are useless."""
     return archive.endswith((".tar.gz", ".tgz"))
+
+
+def _is_tar(archive: str) -> bool:
+    return archive.endswith(".tar") or is_compressed_tar(archive)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
     """
     file.seek(0)
     try:
-        opened = _open_tar(file, archive) if is_tar(archive) else ZipFile(file)
+        opened = _open_tar(file, archive) if _is_tar(archive) else ZipFile(file)
     except _DAMAGE as error:
         raise _unreadable(archive, error) from error
     with opened:
@@ -113,7 +113,7 @@ def _open_tar(file: BinaryFile, archive: str) -> tarfile.TarFile:
 
 
 def _unreadable(archive: str, error: Exception) -> ArchiveError:
-    kind = "tar" if is_tar(archive) else "zip"
+    kind = "tar" if _is_tar(archive) else "zip"
     return ArchiveError(
         f"{archive}: not a readable {kind} archive ({error}); delete it and download it again"
     )
@@ -124,67 +124,74 @@ def read_directory(
 ) -> tuple[Member, ...]:
     """List the files in an archive. Only its directory is read.
 
-    `keeps_folders` allows the same file name in several folders.
-
-    Every member is checked before any is used. The whole archive is rejected if a member could be
-    written outside the target folder, is not a plain file or declares an absurd size. Folders,
-    hidden files and the files that macOS adds are left out.
+    The whole archive is rejected if a member could be written outside the target folder, is not a
+    plain file or declares an absurd size. Folders, hidden files and the files that macOS adds are
+    left out. `keeps_folders` allows the same file name in several folders.
 
     Raises:
         ArchiveError: if the archive is rejected. The message names the member and the problem.
     """
     with open_archive(file, archive) as opened:
-        if isinstance(opened, ZipFile):
-            members = tuple(
-                _member(info, archive)
-                for info in opened.infolist()
-                if not info.is_dir() and not _is_hidden(info.filename)
-            )
-        else:
-            members = tuple(_tar_members(opened, archive))
-    counts = Counter(
-        (member.name if keeps_folders else member.file_name).casefold() for member in members
-    )
-    repeated = [name for name, count in counts.items() if count > 1]
-    if repeated:
-        raise ArchiveError(
-            f"{archive}: more than one member is called {repeated[0]}; nothing was unzipped"
-        )
-    return members
-
-
-def _tar_members(opened: tarfile.TarFile, archive: str) -> Iterator[Member]:
-    try:
-        infos = [info for info in opened if not info.isdir()]
-    except _DAMAGE as error:
-        raise _unreadable(archive, error) from error
-    for info in infos:
-        if _is_hidden(info.name):
+        try:
+            if isinstance(opened, ZipFile):
+                listed = list(_zip_members(opened, archive))
+            else:
+                listed = list(_tar_members(opened, archive))
+        except _DAMAGE as error:
+            raise _unreadable(archive, error) from error
+    members: dict[str, Member] = {}
+    for name, problem, member in listed:
+        if _is_hidden(member.name):
             continue
-        problem = _problem_of_name(info.name)
-        if problem is None and not info.isfile():
-            problem = "it is a link or a device, not a file"
-        if problem:
-            raise ArchiveError(f"{archive}, member {info.name!r}: {problem}; nothing was unzipped")
-        yield Member(
-            archive=archive,
-            name=str(PurePosixPath(info.name)),
-            size_bytes=info.size,
-            stored_bytes=info.size,
-            crc32=None,
-            offset=info.offset_data,
-        )
+        if problem := _problem_of_name(name) or problem:
+            raise ArchiveError(
+                f"{archive}, member {name!r}: {problem}; nothing was unzipped. "
+                "Compare the archive's sha256 with the one on the hub."
+            )
+        key = (member.name if keeps_folders else member.file_name).casefold()
+        if key in members:
+            raise ArchiveError(
+                f"{archive}: more than one member is called {key}; nothing was unzipped"
+            )
+        members[key] = member
+    return tuple(members.values())
 
 
-def extract(
-    opened: OpenArchive,
-    member: Member,
-    folder: Path,
-) -> Path:
+_Listed = tuple[str, str | None, Member]
+"""The name of a member as it is written, the reason not to extract it, and the member."""
+
+
+def _zip_members(opened: ZipFile, archive: str) -> Iterator[_Listed]:
+    for info in opened.infolist():
+        if not info.is_dir():
+            member = Member(
+                archive=archive,
+                name=info.filename,
+                size_bytes=info.file_size,
+                stored_bytes=info.compress_size,
+                crc32=info.CRC,
+            )
+            yield info.orig_filename, _problem(info), member
+
+
+def _tar_members(opened: tarfile.TarFile, archive: str) -> Iterator[_Listed]:
+    for info in opened:
+        if not info.isdir():
+            member = Member(
+                archive=archive,
+                name=str(PurePosixPath(info.name)),
+                size_bytes=info.size,
+                stored_bytes=info.size,
+                crc32=None,
+                offset=info.offset_data,
+            )
+            yield info.name, None if info.isfile() else _NO_FILE, member
+
+
+def extract(opened: OpenArchive, member: Member, folder: Path) -> Path:
     """Extract one member to `folder`, under its name without folders, and return the path.
 
-    The file is written in a scratch folder and renamed once its size and CRC are correct (a tar
-    archive has no CRC), so a file with the final name is complete.
+    A file with the final name is complete: its size and, in a zip archive, its CRC are correct.
 
     Raises:
         ArchiveError: if the member is damaged, or not the one in the directory.
@@ -194,7 +201,12 @@ def extract(
     try:
         with scratch_folder(target) as scratch:
             new = scratch / "member"
-            _copy(opened, member, new)
+            with _content(opened, member) as source, new.open("wb") as copy:
+                # zipfile stops at the declared size and compares the CRC there.
+                shutil.copyfileobj(source, copy, _CHUNK_BYTES)
+                written = copy.tell()
+            if written != member.size_bytes:
+                raise BadZipFile(f"{written:,} of {member.size_bytes:,} declared bytes")
             put_in_place(new, target)
     except _DAMAGE as error:
         raise ArchiveError(
@@ -202,15 +214,6 @@ def extract(
             "is still damaged, delete the stored archive"
         ) from error
     return target
-
-
-def _copy(opened: OpenArchive, member: Member, path: Path) -> None:
-    with _content(opened, member) as source, path.open("wb") as target:
-        # zipfile stops at the declared size and compares the CRC there.
-        shutil.copyfileobj(source, target, _CHUNK_BYTES)
-        written = target.tell()
-    if written != member.size_bytes:
-        raise BadZipFile(f"{written:,} bytes were extracted, {member.size_bytes:,} were declared")
 
 
 def _content(opened: OpenArchive, member: Member) -> IO[bytes]:
@@ -236,29 +239,10 @@ def _is_hidden(name: str) -> bool:
     )
 
 
-def _member(info: ZipInfo, archive: str) -> Member:
-    problem = _problem(info)
-    if problem:
-        raise ArchiveError(
-            f"{archive}, member {info.orig_filename!r}: {problem}; nothing was unzipped. "
-            "Compare the archive's sha256 with the one on the hub."
-        )
-    return Member(
-        archive=archive,
-        name=info.filename,
-        size_bytes=info.file_size,
-        stored_bytes=info.compress_size,
-        crc32=info.CRC,
-    )
-
-
 def _problem(info: ZipInfo) -> str | None:
-    """The reason not to extract a member, or None if it is safe."""
+    """The reason not to extract a member, or None if there is none but perhaps its name."""
     reasons = {
-        _problem_of_name(info.orig_filename): True,
-        "it is a link or a device, not a file": (
-            stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG)
-        ),
+        _NO_FILE: stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG),
         "it is encrypted": bool(info.flag_bits & _ENCRYPTED),
         f"it is compressed by method {info.compress_type}, which no published archive is": (
             info.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
@@ -267,7 +251,7 @@ def _problem(info: ZipInfo) -> str | None:
             info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO)
         ),
     }
-    return next((reason for reason, applies in reasons.items() if reason and applies), None)
+    return next((reason for reason, applies in reasons.items() if applies), None)
 
 
 def _problem_of_name(name: str) -> str | None:
@@ -289,13 +273,13 @@ class JoinedFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
         self._parts = parts
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        read, first = [], 0
+        content, first = b"", 0
         for file, size in self._parts:
             if start < first + size and first < end:
                 file.seek(max(start - first, 0))
-                read.append(file.read(min(end, first + size) - max(start, first)) or b"")
+                content += file.read(min(end, first + size) - max(start, first)) or b""
             first += size
-        return b"".join(read)
+        return content
 
     def close(self) -> None:
         for file, _ in self._parts:

@@ -1,11 +1,10 @@
 """Fetch a published benchmark from the Hugging Face Hub: annotations, subtitles and videos.
 
 All files are of one commit. A file gets its final name only when it is complete and verified, so
-the next run repairs an interrupted one. Videos are in zip archives of about 5 GB (v1) and 2 GB
-(v2). The directories of the archives (some kilobytes at the end of each) list the videos. The
-directories are read by HTTP ranges and kept. If more than half of an archive is needed, the archive
-is downloaded whole and compared with its sha256. Otherwise only the needed members are read by
-ranges and compared with their CRC.
+the next run repairs an interrupted one. Videos are in archives of gigabytes, whose directories
+(some kilobytes) are read by HTTP ranges and kept. If more than half of an archive is needed, it is
+downloaded whole and compared with its sha256. Otherwise only the needed members are read by ranges
+and compared with their CRC.
 """
 
 import shutil
@@ -89,10 +88,10 @@ def fetch_videos(
     *,
     keep_archives: bool = True,
 ) -> dict[str, str]:
-    """Unzip `videos` to `release.video_folder` under `folder`.
+    """Unzip `videos` to `release.video_folder` under `folder`, unless they exist.
 
-    Return the problems by id of the videos that cannot be fetched. Existing files are kept.
-    `keep_archives` is true if archives that were downloaded whole stay on disk.
+    Return the problems by id of the videos that cannot be fetched. With `keep_archives`, archives
+    that were downloaded whole stay on disk.
 
     Raises:
         DownloadError: if the repository cannot be read at all (missing, gated, offline).
@@ -175,33 +174,27 @@ class _Directory:
 
     def __init__(self, members: Iterable[Member]) -> None:
         self._by_stem: dict[str, Member] = {}
-        self._by_name: defaultdict[str, list[Member]] = defaultdict(list)
-        self._by_folder: defaultdict[str, list[Member]] = defaultdict(list)
+        self._by_ending: dict[PurePosixPath, Member] = {}
+        self._by_folder: defaultdict[PurePosixPath, list[Member]] = defaultdict(list)
         for member in members:
             self._by_stem[member.stem] = member
-            self._by_name[member.file_name].append(member)
-            self._by_folder[PurePosixPath(member.name).parent.name].append(member)
+            parts = PurePosixPath(member.name).parts
+            for first in range(len(parts)):
+                ending = PurePosixPath(*parts[first:])
+                self._by_ending.setdefault(ending, member)
+                self._by_folder[ending.parent].append(member)
 
     def with_stem(self, stem: str) -> list[Member]:
         return [self._by_stem[stem]] if stem in self._by_stem else []
 
     def at(self, path: PurePosixPath, suffixes: Sequence[str] = ("",)) -> list[Member]:
         """The member whose path ends in `path` and one of `suffixes`."""
-        for suffix in suffixes:
-            ending = f"/{path}{suffix}"
-            for member in self._by_name.get(f"{path.name}{suffix}", ()):
-                if f"/{member.name}".endswith(ending):
-                    return [member]
-        return []
+        members = (self._by_ending.get(PurePosixPath(f"{path}{suffix}")) for suffix in suffixes)
+        return next(([member] for member in members if member is not None), [])
 
     def inside(self, path: PurePosixPath) -> list[Member]:
         """The members in a folder whose path ends in `path`."""
-        members = self._by_folder.get(path.name, ())
-        return [
-            member
-            for member in members
-            if f"/{PurePosixPath(member.name).parent}".endswith(f"/{path}")
-        ]
+        return self._by_folder[path]
 
 
 def _unzip_subtitle(
@@ -213,9 +206,8 @@ def _unzip_subtitle(
 ) -> None:
     footage, inside = video.footage, PurePosixPath(release.subtitle_folder)
     if footage.subtitle_file is not None:
-        path = PurePosixPath(footage.subtitle_file)
-        inner = path.relative_to(inside) if path.is_relative_to(inside) else path
-        members, inside = directory.at(inner), path.parent
+        members = directory.at(_inside(inside, footage.subtitle_file))
+        inside = PurePosixPath(footage.subtitle_file).parent
     else:
         stem = PurePosixPath(footage.video_file).stem if footage.video_file else video.file_stem
         members = directory.with_stem(stem)
@@ -232,11 +224,16 @@ def _members_of(
     footage, folder = video.footage, PurePosixPath(release.video_folder)
     if footage.video_file is None:
         return directory.with_stem(video.file_stem), folder
-    path = PurePosixPath(footage.video_file)
-    inner = path.relative_to(folder) if path.is_relative_to(folder) else path
+    path, inner = PurePosixPath(footage.video_file), _inside(folder, footage.video_file)
     if footage.frames_per_second is not None:
         return directory.inside(inner), path
     return directory.at(inner, OPTIONAL_SUFFIXES), path.parent
+
+
+def _inside(folder: PurePosixPath, file: str) -> PurePosixPath:
+    """The path of `file` inside `folder`, which an archive need not contain."""
+    path = PurePosixPath(file)
+    return path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
 def _find_files(
@@ -254,25 +251,22 @@ def _find_files(
     files: list[_MediaFile] = []
     problems: dict[str, str] = {}
     for video, possible in candidates.items():
-        for archive in possible:
-            if archive in directories:
-                members, inside = _members_of(video, directories[archive], release)
-                if members:
-                    files += [
-                        _MediaFile(video_id=video.video_id, member=member, folder=folder / inside)
-                        for member in members
-                    ]
-                    break
-        else:
-            reasons = [unread[archive] for archive in possible if archive in unread]
+        readable = (directories[archive] for archive in possible if archive in directories)
+        listings = (_members_of(video, directory, release) for directory in readable)
+        empty = list[Member](), folder
+        members, inside = next((listing for listing in listings if listing[0]), empty)
+        files += [
+            _MediaFile(video_id=video.video_id, member=member, folder=folder / inside)
+            for member in members
+        ]
+        if not members:
             name = video.footage.video_file or f"{video.file_stem}.mp4"
-            problems[video.video_id] = "; ".join(
-                [
-                    f"video {video.video_id}: no archive of {mirror.hub} that could be read "
-                    f"contains {name}",
-                    *reasons,
-                ]
-            )
+            reasons = [
+                f"video {video.video_id}: no archive of {mirror.hub} that could be read contains "
+                f"{name}",
+                *(unread[archive] for archive in possible if archive in unread),
+            ]
+            problems[video.video_id] = "; ".join(reasons)
     return files, problems
 
 

@@ -1,8 +1,8 @@
 """Verified files of a dataset repository on the Hugging Face Hub at one commit.
 
 `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` work as in `huggingface_hub`, which sends the
-requests. Its `hf_hub_download` is not used: since version 2 that function restarts a file after the
-process was killed, and compares sizes but not checksums.
+requests. Its `hf_hub_download` restarts a file after its process was killed, and compares no
+checksums.
 """
 
 import errno
@@ -34,11 +34,7 @@ from videomme_pipeline.processes.secrets import Redaction
 _PARTIAL_CONTENT = 206
 _BLOCK_BYTES = 64 << 10
 _MAX_PROBLEM_CHARACTERS = 200
-_UNWRITABLE = frozenset(
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EEXIST", "ENOTDIR")
-    if hasattr(errno, name)  # Windows has no EDQUOT
-)
+_UNWRITABLE = {"ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EEXIST", "ENOTDIR"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +120,18 @@ class HubRepository:
         )
 
 
+_REASONS: dict[type[Exception], str] = {
+    OfflineModeIsEnabled: "HF_HUB_OFFLINE is set and the file is not on disk yet; unset it, or use "
+    "`source: folder` with your own copy",
+    GatedRepoError: "the repository is gated; ask for access on its page on the hub, then set "
+    "HF_TOKEN to a token of that account",
+    RevisionNotFoundError: "the hub has no such revision; remove `revision` to use the pinned one",
+    RepositoryNotFoundError: "the repository does not exist, or your token cannot access it; check "
+    "HF_ENDPOINT and HF_TOKEN",
+}
+"""Specific errors come before general ones."""
+
+
 @contextmanager
 def explained(item: str) -> Iterator[None]:
     """Convert errors of `huggingface_hub`, the network and the disk.
@@ -136,25 +144,9 @@ def explained(item: str) -> Iterator[None]:
         yield
     except VideoMMEError:
         raise
-    except OfflineModeIsEnabled as error:
-        raise DownloadError(
-            f"{item}: HF_HUB_OFFLINE is set and the file is not on disk yet; unset it, or use "
-            "`source: folder` with your own copy"
-        ) from error
-    except GatedRepoError as error:
-        raise DownloadError(
-            f"{item}: the repository is gated; ask for access on its page on the hub, then set "
-            "HF_TOKEN to a token of that account"
-        ) from error
-    except RevisionNotFoundError as error:
-        raise DownloadError(
-            f"{item}: the hub has no such revision; remove `revision` to use the pinned one"
-        ) from error
-    except RepositoryNotFoundError as error:
-        raise DownloadError(
-            f"{item}: the repository does not exist, or your token cannot access it; check "
-            "HF_ENDPOINT and HF_TOKEN"
-        ) from error
+    except tuple(_REASONS) as error:
+        reason = next(reason for kind, reason in _REASONS.items() if isinstance(error, kind))
+        raise DownloadError(f"{item}: {reason}") from error
     except HfHubHTTPError as error:
         raise DownloadError(
             f"{item}: the hub answered {error.response.status_code} "
@@ -168,7 +160,7 @@ def explained(item: str) -> Iterator[None]:
             "run again: complete files are kept, and a download resumes where it stopped"
         ) from error
     except OSError as error:
-        if error.errno in _UNWRITABLE:
+        if errno.errorcode.get(error.errno or 0) in _UNWRITABLE:
             raise StorageError(
                 f"{item}: cannot be written ({error}); free some space or choose another data "
                 "folder, then run again: complete files are kept"
@@ -206,11 +198,9 @@ def _advice(status: int) -> str:
 
 
 class HubStream(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
-    """A file on the hub that is read by HTTP ranges.
+    """A file on the hub that is read by HTTP ranges of at least a block, which is kept.
 
-    A request is as long as the read, but at least one block. The block is kept, so that adjacent
-    small reads need one request. `HfFileSystem` is not used: it lists the repository first, and
-    it does not notice when a server ignores the range and sends the whole file.
+    `HfFileSystem` does not notice when a server ignores the range and sends the whole file.
     """
 
     def __init__(self, url: str, size_bytes: int) -> None:

@@ -95,8 +95,7 @@ class HubSpec(Spec):
     subtitles: str | None = None
     """The archive with the subtitles."""
     sha256: Mapping[str, str] = Field(default_factory=dict)
-    """Published checksums, which are verified even if the hub is a mirror. The others are those
-    that the hub reports for the commit."""
+    """Published checksums, which are verified even if the hub is a mirror."""
     has_videos: bool = True
     """False if the repository has only the annotations, so that videos come from a folder."""
 
@@ -110,10 +109,7 @@ class HubSpec(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The files on the hub of one benchmark, at the commit that the user or the declaration names.
-
-    `video_folder` and `subtitle_folder` are those that the archives are unzipped into.
-    """
+    """The files on the hub of one benchmark, at a commit, and the folders to unzip them into."""
 
     benchmark: str
     hub: HubSpec

@@ -1,8 +1,7 @@
 """Decoder backends: they decode the chosen frames of a video with the help of its packet index.
 
-A backend returns exactly the frames of a sequential decode of the whole stream. On videos where it
-would not, `refusal_reason` returns the reason. Backends run in one thread and have few frames in
-memory.
+A backend returns exactly the frames of a sequential decode of the whole stream, or
+`refusal_reason` returns why it would not. Backends run in one thread with few frames in memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -81,16 +80,12 @@ class Backend:
 def decode_frames(
     path: VideoFile, index: PacketIndex, frames: Sequence[int], backend: str = PYAV
 ) -> Iterator[DecodedFrame | Missing]:
-    """Yield each of `frames` once. See `Backend.decode` for the order and the errors."""
+    """Yield each of `frames` as `Backend.decode` of the named backend does."""
     return _backend(backend).decode(path, index, frames)
 
 
 def refusal_reason(backend: str, path: VideoFile, index: PacketIndex) -> str | None:
-    """Reason why `backend` would return wrong frames of this video, or None if it would not.
-
-    The faults were found by comparing each backend with a full sequential decode on files of
-    every kind (`tests/frames/test_backends.py`).
-    """
+    """Reason why `backend` would return wrong frames of this video, or None if it would not."""
     if backend == PYAV:
         return None
     decoder = _backend(backend)

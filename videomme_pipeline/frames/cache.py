@@ -1,8 +1,7 @@
 """The frames of one video under one sampling, and the files that store them.
 
-There is one Parquet file per video content and settings. The settings contain everything that
-changes a pixel. So the frames of a moved or renamed video are used again, and frames with different
-settings are never mixed up.
+There is one Parquet file per video content and settings, which contain everything that changes a
+pixel. So the frames of a moved video are used again, and different settings are never mixed up.
 """
 
 import io
@@ -12,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import numpy as np
 import pyarrow.parquet as pq
 from blake3 import blake3
-from numpy.typing import NDArray
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Duration
@@ -72,27 +69,15 @@ class Frame:
     picture: bytes
     """Encoded image."""
 
-    def array(self) -> NDArray[np.uint8]:
-        """The picture as RGB, (height, width, 3)."""
-        from PIL import Image  # noqa: PLC0415
-
-        with Image.open(io.BytesIO(self.picture)) as image:
-            return np.asarray(image.convert("RGB"))
-
     @property
     def shown(self) -> "ShownFrame":
-        """This frame with the digest of its picture instead of the picture."""
         digest = blake3(self.picture).hexdigest(length=FINGERPRINT_BYTES)
         return ShownFrame(digest, self.pts_seconds, self.index)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFrame:
-    """A frame with the digest of its picture instead of the picture.
-
-    `digest` is the BLAKE3 of the encoded bytes as 24 hexadecimal digits. `pts_seconds` and `index`
-    are as in `Frame`.
-    """
+    """A frame with the BLAKE3 of its encoded picture (24 hexadecimal digits) instead of it."""
 
     digest: str
     pts_seconds: float
@@ -106,10 +91,9 @@ AnyFrame = TypeVar("AnyFrame", Frame, ShownFrame)
 class FrameFacts:
     """The facts about a frame set that are stored with its frames.
 
-    `asked` is the number of frames that the sampling requests, and `limit` the reason if there
-    are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
-    `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
-    backend that was used: PyAV if the sampling's backend would return wrong frames.
+    `asked` and `limit` are as in `Choice`. `missing_seconds` are the times of chosen frames that do
+    not decode, and `damage` describes the damage; both are empty for an undamaged video.
+    `decoded_by` is the backend that was used: PyAV if the sampling's would return wrong frames.
     """
 
     video_hash: str
@@ -127,8 +111,8 @@ class FrameFacts:
 class StoredFrames(FrameFacts):
     """A cached frame set without its pictures: `count` frames in a file of `bytes` bytes.
 
-    `reused` is True if the frame set was in the cache before the job that asks for it.
-    `wrong_backend` is the reason why the sampling's backend was not used, or None if it was used.
+    `reused` is True if it was in the cache before. `wrong_backend` is the reason why the sampling's
+    backend was not used, or None.
     """
 
     count: int
@@ -169,9 +153,8 @@ class WholeVideo:
 class FrameSet(FrameFacts):
     """All frames of one video under one sampling, in order of time.
 
-    `video` is for a model that takes the frames itself, and `sound` is the WAV file for a model
-    that hears the video. `length` is the length of the video, for a model that gets frames as a
-    video. These are not stored.
+    The rest is not stored: the `video` for a model that takes the frames itself, its `sound` (WAV)
+    for a model that hears it, and its `length` for a model that gets frames as a video.
     """
 
     frames: tuple[Frame, ...]
@@ -191,7 +174,7 @@ class FrameSet(FrameFacts):
 
     def contact_sheet(self, columns: int = 8, width: int = 240) -> "Image":
         """One image of all pictures and times: `columns` per row, each `width` pixels wide."""
-        from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415
+        from PIL import Image, ImageDraw, ImageFont, ImageOps  # noqa: PLC0415
 
         if not self.frames:
             raise VideoUnreadableError(self.video_hash, "it has no frames to show")
@@ -205,10 +188,7 @@ class FrameSet(FrameFacts):
             x, y = number % columns * width, number // columns * (height + caption)
             with Image.open(io.BytesIO(frame.picture)) as image:
                 image.draft("RGB", (width, height))
-                small = image.convert("RGB").resize(
-                    (width, round(width * frame.height / frame.width)), reducing_gap=2.0
-                )
-            sheet.paste(small, (x, y))
+                sheet.paste(ImageOps.contain(image.convert("RGB"), (width, height)), (x, y))
             key = " · key" if frame.is_keyframe else ""
             text = f"{frame.pts_seconds:.3f} s · {frame.index}{key}"
             draw.text((x + 3, y + height + 1), text, fill="black", font=font)
@@ -238,19 +218,15 @@ def frame_settings(
 def frames_fingerprint(
     sampling: Sampling, duration: Duration | None = None, clip: Clip | None = None
 ) -> str:
-    """Fingerprint of the settings of the frames of `clip`, or of the whole video.
-
-    `duration` selects the sampling's frame count.
-    """
+    """Hash of `frame_settings`. `duration` selects the sampling's frame count."""
     return fingerprint(frame_settings(sampling, duration, clip))
 
 
 class FrameWriter:
-    """Write one frame set as it is decoded, with few frames in memory, and publish it at the end.
+    """Write one frame set as it is decoded, with few frames in memory.
 
     `with FrameWriter(...) as writer`: `add` each frame in order of time, then `publish` once.
-    Without `publish`, or after an exception, no file remains. `sampling` must have no
-    `frames_by_duration` (see `Strategy.for_duration`).
+    Otherwise no file remains. `sampling` must have no `frames_by_duration`.
     """
 
     def __init__(
@@ -261,7 +237,7 @@ class FrameWriter:
         self.fingerprint = fingerprint(self._settings)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
-        self._shown: list[ShownFrame] = []
+        self.shown: list[ShownFrame] = []
         self._sizes: dict[int, int] = {}
         self._pending: list[Frame] = []
         self._scratch = ExitStack()
@@ -276,7 +252,7 @@ class FrameWriter:
             store_schema=False,  # else Arrow's copy would hide the metadata added at the end
         )
 
-    def __enter__(self) -> "FrameWriter":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -285,14 +261,10 @@ class FrameWriter:
 
     def add(self, frame: Frame) -> None:
         self._pending.append(frame)
-        self._shown.append(frame.shown)
+        self.shown.append(frame.shown)
         self._sizes[frame.index] = len(frame.picture)
         if len(self._pending) >= ROW_GROUP_FRAMES:
             self._flush()
-
-    @property
-    def frame_count(self) -> int:
-        return len(self._shown)
 
     def publish(
         self,
@@ -318,8 +290,8 @@ class FrameWriter:
         metadata = {
             "fingerprint": self.fingerprint,
             "settings": json.dumps(self._settings, sort_keys=True),
-            "facts": json.dumps(to_values(facts) | {"count": self.frame_count}),
-            "shown": json.dumps([astuple(frame) for frame in self._shown]),
+            "facts": json.dumps(to_values(facts) | {"count": len(self.shown)}),
+            "shown": json.dumps([astuple(frame) for frame in self.shown]),
             "questions": json.dumps(choice.by_question),
             "sizes": json.dumps(self._sizes if choice.by_question else {}),
         }
@@ -332,7 +304,7 @@ class FrameWriter:
                 put_in_place(self._path, Path(self.target.path))
             else:
                 put_file(self.target, self._path)
-        return StoredFrames(**asdict(facts), count=self.frame_count, bytes=size)
+        return StoredFrames(**asdict(facts), count=len(self.shown), bytes=size)
 
     def _flush(self) -> None:
         if self._pending:
@@ -372,10 +344,9 @@ def read_frames(
 def read_stored(
     store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
 ) -> StoredFrames:
-    """The stored frame set without its pictures. Only the file's footer is read.
+    """The frame set of `read_frames` without its pictures.
 
-    With `question_id`, only the frames named for that question are counted. Raises the errors of
-    `read_frames`. Damage outside the footer is not detected.
+    Only the file's footer is read, so damage outside of it is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
@@ -391,10 +362,9 @@ def read_stored(
 def read_shown(
     store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
 ) -> tuple[ShownFrame, ...]:
-    """The stored frames without their pictures, in order. Only the file's footer is read.
+    """The frames of `read_frames` without their pictures.
 
-    With `question_id`, only the frames named for that question are returned, in the order in which
-    they are sent. Raises the errors of `read_frames`. Damage outside the footer is not detected.
+    Only the file's footer is read, so damage outside of it is not detected.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):

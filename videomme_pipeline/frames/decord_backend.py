@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 class DecordBackend(Backend):
     """Decode one frame at a time, since a batch would need memory for all frames.
 
-    On files without a fault, decord counts frames as the packet index does. Version 0.6 may never
-    return, so run it in a child process with a time limit, as `frames.extract` does.
+    Version 0.6 may never return, so run it in a child process with a time limit.
     """
 
     package = "decord"

@@ -53,7 +53,7 @@ def encode(
     coded = (height, width) if sideways else (width, height)
     if spec.patches is not None or spec.resize is Resize.SQUARE:
         upright = _turn(rgb(frame, frame.width, frame.height), turns)
-        resize = resize_as_pillow if spec.patches is None else resize_as_torchvision
+        resize = _resize_as_pillow if spec.patches is None else _resize_as_torchvision
         data = _encode_rgb(resize(upright, width, height), spec)
     elif spec.encoding is Encoding.JPEG and _is_jpeg_ready(frame):
         planes = [_turn(plane, turns) for plane in _yuv_planes(frame, *coded)]
@@ -76,25 +76,21 @@ def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
     return np.asarray(scaled.to_ndarray(), np.uint8)
 
 
-def resize_as_pillow(picture: Plane, width: int, height: int) -> Plane:
-    """The RGB `picture` (height, width, 3) in another size, by the bicubic filter of Pillow."""
+def _resize_as_pillow(picture: Plane, width: int, height: int) -> Plane:
+    """The array in another size, by the bicubic filter of Pillow."""
     from PIL import Image  # noqa: PLC0415
 
-    size, filter_ = (width, height), Image.Resampling.BICUBIC
-    return np.asarray(Image.fromarray(picture).resize(size, filter_))
+    return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC))
 
 
-def resize_as_torchvision(picture: Plane, width: int, height: int) -> Plane:
+def _resize_as_torchvision(picture: Plane, width: int, height: int) -> Plane:
     """The RGB `picture` (height, width, 3) resized as by torchvision (bicubic, antialiased).
 
     torchvision rounds once, at the end, and Pillow after each of two passes unless the numbers are
     floats. 0.1% of the values differ by 1 from torchvision.
     """
-    from PIL import Image  # noqa: PLC0415
-
-    size, filter_ = (width, height), Image.Resampling.BICUBIC
     channels = np.moveaxis(picture, 2, 0).astype(np.float32)
-    resized = [np.asarray(Image.fromarray(channel).resize(size, filter_)) for channel in channels]
+    resized = [_resize_as_pillow(channel, width, height) for channel in channels]
     return np.stack(resized, axis=2).round().clip(0, 255).astype(np.uint8)
 
 
@@ -108,25 +104,18 @@ def _yuv_planes(frame: "VideoFrame", width: int, height: int) -> list[Plane]:
     """Y, U and V at full range, each (height, width). U and V have half the size, rounded up."""
     from av.video.reformatter import Interpolation  # noqa: PLC0415
 
-    scaled = frame.reformat(
-        width,
-        height,
-        "yuv420p",
-        interpolation=Interpolation.AREA,
-        dst_color_range=_FULL_RANGE,
-        threads=1,
+    area, full = Interpolation.AREA, _FULL_RANGE
+    return planes_of(
+        frame.reformat(
+            width, height, "yuv420p", interpolation=area, dst_color_range=full, threads=1
+        )
     )
-    return planes_of(scaled)
 
 
 def planes_of(frame: "VideoFrame") -> list[Plane]:
     """The planes of a YUV frame as views of its memory, without the padding of their rows."""
-    return [
-        np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[
-            :, : plane.width
-        ]
-        for plane in frame.planes
-    ]
+    rows = ((p, np.frombuffer(memoryview(p), np.uint8).reshape(p.height, -1)) for p in frame.planes)
+    return [pixels[:, : plane.width] for plane, pixels in rows]
 
 
 def _turn(picture: Plane, turns: int) -> Plane:
@@ -149,19 +138,13 @@ def _encode_planes(planes: list[Plane], quality: int) -> bytes:
 
 
 def _encode_rgb(picture: Plane, spec: PictureSpec) -> bytes:
-    if spec.encoding is not Encoding.JPEG:
-        from PIL import Image  # noqa: PLC0415
+    if spec.encoding is Encoding.JPEG:
+        import simplejpeg  # noqa: PLC0415
 
-        sink = io.BytesIO()
-        Image.fromarray(picture).save(sink, spec.encoding.name, **_LOSSLESS[spec.encoding])
-        return sink.getvalue()
-    import simplejpeg  # noqa: PLC0415
+        pixels, quality = np.ascontiguousarray(picture), spec.jpeg_quality
+        return bytes(simplejpeg.encode_jpeg(pixels, quality, "RGB", "420"))
+    from PIL import Image  # noqa: PLC0415
 
-    return bytes(
-        simplejpeg.encode_jpeg(
-            np.ascontiguousarray(picture),
-            quality=spec.jpeg_quality,
-            colorspace="RGB",
-            colorsubsampling="420",
-        )
-    )
+    sink = io.BytesIO()
+    Image.fromarray(picture).save(sink, spec.encoding.name, **_LOSSLESS[spec.encoding])
+    return sink.getvalue()

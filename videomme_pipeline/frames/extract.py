@@ -1,25 +1,20 @@
 """Extraction of frames from videos to the cache, on workers.
 
-Each worker extracts whole videos. The videos that need the most decoding start first. If there are
-fewer videos than cores of this machine, long videos are split at keyframes. The frames of several
-samplings are extracted in one pass over the video, and each is decoded once. Cached frames are not
-decoded again.
+Each worker extracts whole videos, the largest file first. The frames of several samplings are
+extracted in one pass over the video, and each is decoded once. Cached frames are not decoded again.
 """
 
-import pickle
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.abc import MetaPathFinder
-from itertools import chain
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
-from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.backends import (
@@ -31,6 +26,7 @@ from videomme_pipeline.frames.backends import (
 )
 from videomme_pipeline.frames.cache import (
     Frame,
+    FrameSet,
     FrameWriter,
     StoredFrames,
     frames_fingerprint,
@@ -38,19 +34,16 @@ from videomme_pipeline.frames.cache import (
     read_stored,
 )
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
-from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Choice, OnDamage, Sampling
 from videomme_pipeline.processes.children import TaskLimits
-from videomme_pipeline.processes.tasks import LocalWorkers, TaskResult, Workers, run_tasks
+from videomme_pipeline.processes.tasks import LocalWorkers, Workers, run_tasks
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
-from videomme_pipeline.storage.publish import scratch_folder
 from videomme_pipeline.videos.container import VIDEO_LIMITS, index_packets
 from videomme_pipeline.videos.files import local_video
+from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex, clip_of
-
-MIN_PACKETS_TO_SPLIT = 3_000
-"""A video that needs fewer packets than this (a few seconds of work) is not split."""
+from videomme_pipeline.videos.probe import video_hash
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +68,7 @@ class FrameJob:
 
     @property
     def file(self) -> VideoFile:
-        """The local file. `_fetched` yields a job that has one."""
+        """The path of a job whose file is local."""
         assert not isinstance(self.path, RemoteFile)
         return self.path
 
@@ -105,28 +98,23 @@ def extract(
     A video that cannot be read, crashes its decoder or exceeds a limit yields a result with an
     error, and the others continue. Closing the iterator ends all tasks.
     """
-    workers = workers or LocalWorkers()
-    pending: list[FrameJob] = []
     reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
         cached = {name: _cached(store, job.video_hash, name) for name in job.frame_sets}
         frame_sets = tuple(stored for stored in cached.values() if stored is not None)
         missing = tuple(job.frame_sets[name] for name, stored in cached.items() if stored is None)
-        todo = replace(job, samplings=missing)
-        if todo.samplings:
-            pending.append(todo)
-            reused[todo] = frame_sets
+        if missing:
+            reused[replace(job, samplings=missing)] = frame_sets
         else:
             yield FrameResult(job=job, frame_sets=frame_sets)
-    if len(pending) > 1:
-        pending.sort(key=lambda job: _decoded_bytes(job, store), reverse=True)
-    # Only this machine can read the scratch folder with the parts of a split video.
-    processes = workers.count if isinstance(workers, LocalWorkers) else 1
-    with scratch_folder(store.local("frames")) as scratch:
-        tasks = _tasks(pending, store, processes, scratch)
-        results = run_tasks(partial(_run, store), tasks, workers=workers, limits=limits)
-        for result in _gather(results, store):
-            yield replace(result, frame_sets=(*reused[result.job], *result.frame_sets))
+    pending = sorted(reused, key=lambda job: _size(job.path), reverse=True)
+    task = partial(_extract_in_child, store)
+    for finished in run_tasks(task, pending, workers=workers or LocalWorkers(), limits=limits):
+        job = finished.task
+        result = finished.value or FrameResult(
+            job=job, error=VideoError.from_child(job.video_id, job.path, finished.error)
+        )
+        yield replace(result, frame_sets=(*reused[job], *result.frame_sets))
 
 
 def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
@@ -140,9 +128,9 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
     started = time.process_time()
     with ExitStack() as stack:
         try:
-            local = stack.enter_context(_fetched(job))
+            local = replace(job, path=stack.enter_context(local_video(job.path, job.video_id)))
             index = packet_index(store, local)
-            selections = _selections(local, index)
+            selections = [_select(local, index, name) for name in local.frame_sets]
         except VideoError as error:
             return FrameResult(job=job, error=error)
         result = _publish(store, local, index, selections, _pictures(local, index, selections))
@@ -164,22 +152,14 @@ def packet_index(store: Store, job: FrameJob) -> PacketIndex:
     return clip_of(index, job.clip, job.video_id, job.file)
 
 
-# One video, in one pass.
-
-
-@contextmanager
-def _fetched(job: FrameJob) -> Iterator[FrameJob]:
-    """Yield the job with a local file, which is kept during the block."""
-    with local_video(job.path, job.video_id) as file:
-        yield replace(job, path=file)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Selection:
     """One sampling of one video: the frames to take, and the backend that decodes them."""
 
     sampling: Sampling
     choice: Choice
+    requested: Mapping[int, float]
+    """The time at which each frame of the choice was requested."""
     backend: str
     wrong_backend: str | None
     fingerprint: str
@@ -189,67 +169,48 @@ _Extracted = tuple[str, Frame]
 """The fingerprint of a frame set, and a frame of the set."""
 
 
-def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
-    selections: list[_Selection] = []
-    for name, sampling in job.frame_sets.items():
-        wrong_backend = refusal_reason(sampling.backend, job.file, index)
-        selections.append(
-            _Selection(
-                sampling=sampling,
-                choice=sampling.choose(index.times),
-                backend=PYAV if wrong_backend else sampling.backend,
-                wrong_backend=wrong_backend,
-                fingerprint=name,
-            )
-        )
-    return selections
+def _select(job: FrameJob, index: PacketIndex, name: str) -> _Selection:
+    sampling = job.frame_sets[name]
+    wrong_backend = refusal_reason(sampling.backend, job.file, index)
+    choice = sampling.choose(index.times)
+    return _Selection(
+        sampling=sampling,
+        choice=choice,
+        requested=dict(zip(choice.frames, choice.requested_seconds, strict=True)),
+        backend=PYAV if wrong_backend else sampling.backend,
+        wrong_backend=wrong_backend,
+        fingerprint=name,
+    )
 
 
 def _pictures(
-    job: FrameJob,
-    index: PacketIndex,
-    selections: Sequence[_Selection],
-    only: Iterable[int] | None = None,
+    job: FrameJob, index: PacketIndex, selections: Sequence[_Selection]
 ) -> Iterator[_Extracted | Missing]:
-    """The frames of all selections in order of time, each decoded once.
-
-    With `only`, frames with other numbers are left out.
-    """
+    """The frames of all selections in order of time, each decoded once."""
     for backend in dict.fromkeys(selection.backend for selection in selections):
         group = [selection for selection in selections if selection.backend == backend]
-        requested = [
-            dict(zip(selection.choice.frames, selection.choice.requested_seconds, strict=True))
-            for selection in group
-        ]
-        chosen = set[int]().union(*requested)
-        numbers = sorted(chosen if only is None else chosen & set(only))
-        requests = list(zip(group, requested, strict=True))
+        numbers = sorted(set[int]().union(*(selection.requested for selection in group)))
         decoded = decode_frames(job.file, index, numbers, backend)
-        yield from _in_order(numbers, (_encode(item, index, requests) for item in decoded))
+        yield from _in_order(numbers, (_encode(item, index, group) for item in decoded))
 
 
 def _encode(
-    item: DecodedFrame | Missing,
-    index: PacketIndex,
-    requests: Sequence[tuple[_Selection, dict[int, float]]],
+    item: DecodedFrame | Missing, index: PacketIndex, selections: Sequence[_Selection]
 ) -> tuple[int, list[_Extracted | Missing]]:
-    """Encode a frame for every selection that contains it, once per picture spec and size.
-
-    `requests` are the selections with the requested time of each of their frames.
-    """
+    """Encode a frame for every selection that contains it, once per picture spec and size."""
     if isinstance(item, Missing):
         return item.number, [item]
     pictures: dict[object, EncodedPicture] = {}
     extracted: list[_Extracted | Missing] = []
-    for selection, requested in requests:
-        if item.number not in requested:
+    for selection in selections:
+        if item.number not in selection.requested:
             continue
         spec, count = selection.sampling.picture, selection.choice.count
         key = spec, spec.size(item.frame.width, item.frame.height, count)
         if key not in pictures:
             pictures[key] = encode(item.frame, item.rotation, spec, count)
         frame = Frame(
-            requested_seconds=requested[item.number],
+            requested_seconds=selection.requested[item.number],
             pts_seconds=float(index.seconds[item.number]),
             index=item.number,
             is_keyframe=bool(index.is_keyframe[index.shown[item.number]]),
@@ -303,16 +264,8 @@ def _publish(
             lost = [missing[number] for number in choice.frames if number in missing]
             damage = _damage(index, choice, lost)
             fails = bool(damage) and selection.sampling.on_damage is OnDamage.FAIL
-            if writer.frame_count == 0 or fails:
-                problem = damage or "the sampling selects none of its frames"
-                advice = "get the file again, or set `on_damage: use_what_decodes`"
-                error: VideoError = VideoUnreadableError(
-                    job.video_id, f"{job.path}: {problem}; {advice}"
-                )
-                if not choice.count and choice.by_question:
-                    question, reason = next(iter(choice.by_question.items()))
-                    error = VideoError(job.video_id, f"question {question}: {reason}")
-                errors.append(error)
+            if not writer.shown or fails:
+                errors.append(_error(job, choice, damage))
                 continue
             stored = writer.publish(
                 choice,
@@ -322,6 +275,15 @@ def _publish(
             )
             frame_sets.append(replace(stored, wrong_backend=selection.wrong_backend))
     return FrameResult(job=job, frame_sets=tuple(frame_sets), error=errors[0] if errors else None)
+
+
+def _error(job: FrameJob, choice: Choice, damage: str | None) -> VideoError:
+    if not choice.count and choice.by_question:
+        question, reason = next(iter(choice.by_question.items()))
+        return VideoError(job.video_id, f"question {question}: {reason}")
+    problem = damage or "the sampling selects none of its frames"
+    advice = "get the file again, or set `on_damage: use_what_decodes`"
+    return VideoUnreadableError(job.video_id, f"{job.path}: {problem}; {advice}")
 
 
 def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str | None:
@@ -342,138 +304,60 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
     return "; ".join(sentences) or None
 
 
-# Many videos, in child processes.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Task:
-    """A whole video, or with `frames` a part of it whose pictures are written to `file`."""
-
-    job: FrameJob
-    frames: tuple[int, ...] | None = None
-    file: Path | None = None
-    parts: int = 1
-
-
-def _tasks(jobs: Sequence[FrameJob], store: Store, workers: int, scratch: Path) -> list[_Task]:
-    """One task per video, or several per long video if there are fewer videos than workers."""
-    tasks: list[_Task] = []
-    for number, job in enumerate(jobs):
-        parts = _split(job, store, workers // len(jobs))
-        if len(parts) < 2:
-            tasks.append(_Task(job=job))
-            continue
-        tasks.extend(
-            _Task(job=job, frames=frames, file=scratch / f"{number}-{part:03}", parts=len(parts))
-            for part, frames in enumerate(parts)
-        )
-    return tasks
-
-
-def _decoded_bytes(job: FrameJob, store: Store) -> int:
-    """The size of the packets to decode, or of the file if its packet index is not stored."""
-    index = _stored_index(job, store)
-    if index is None:
-        return _size(job.path)
-    return sum(int(index.sizes[span.first : span.last + 1].sum()) for span in _spans(job, index))
-
-
-def _stored_index(job: FrameJob, store: Store) -> PacketIndex | None:
-    """The packet index of the job's video or clip, or None if no index of the file is stored."""
-    index = PacketIndex.load(store.packets(job.video_hash))
-    return None if index is None else index.within(job.clip)
-
-
-def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
-    """The packets that all samplings of a job need."""
-    choices = [sampling.choose(index.times) for sampling in job.frame_sets.values()]
-    return plan(index, chain.from_iterable(choice.frames for choice in choices))
-
-
-def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
-    """The chosen frames of a video in parts, or an empty list if it should not be split.
-
-    Only a video whose packet index is stored is split, since this process opens no video.
-    """
-    index = _stored_index(job, store) if parts > 1 else None
-    if index is None:
-        return []
-    spans = _spans(job, index)
-    if packets_needed(spans) < MIN_PACKETS_TO_SPLIT:
-        return []
-    return split_frames(spans, parts)
-
-
-def _run(store: Store, task: _Task) -> FrameResult:
-    """Run a task in a child process."""
-    block_pandas()
-    if task.frames is None or task.file is None:
-        return extract_here(task.job, store=store)
-    started = time.process_time()
-    with _fetched(task.job) as job, task.file.open("wb") as file:
-        index = packet_index(store, job)
-        for item in _pictures(job, index, _selections(job, index), task.frames):
-            pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
-    return FrameResult(job=task.job, cpu_seconds=time.process_time() - started)
-
-
 def block_pandas() -> None:
     """Prevent pyarrow from importing pandas with the first array that it builds.
 
     A process that needs no pandas saves 60 MB and a third of a second.
     """
-    if _PANDAS_BLOCKER not in sys.meta_path:
-        sys.meta_path.insert(0, _PANDAS_BLOCKER)
+    if _PandasBlocker not in sys.meta_path:
+        sys.meta_path.insert(0, _PandasBlocker)
 
 
 class _PandasBlocker(MetaPathFinder):
-    def find_spec(self, name: str, *_: object) -> None:
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name)
 
 
-_PANDAS_BLOCKER = _PandasBlocker()
+def show_frames(
+    video: VideoSource,
+    sampling: Sampling,
+    output: Path,
+    *,
+    store: Store,
+    question: Question | None = None,
+) -> FrameSet:
+    """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
+
+    With a `question`, its clip is shown, and its duration selects the frame count. The frames are
+    read from the cache or stored there, as in an evaluation.
+
+    Raises:
+        VideoError: if there is no such video, or it cannot be used.
+    """
+    with HashCache(store.hashes) as hashes:
+        content = video_hash(video, video.stem, hashes)
+    job = FrameJob(
+        video_id=video.stem,
+        path=video,
+        video_hash=content,
+        samplings=(sampling,),
+        duration=question.duration if question else None,
+        clip=question.footage.clip if question else None,
+    )
+    for result in extract([job], store=store):
+        if result.error is not None:
+            raise result.error
+    frames = read_frames(store, content, *job.frame_sets)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    frames.contact_sheet().save(output)
+    return frames
 
 
-def _gather(
-    results: Iterable[TaskResult[_Task, FrameResult]], store: Store
-) -> Iterator[FrameResult]:
-    """Yield a result per job. The result of a split video follows its last part."""
-    split: dict[FrameJob, list[tuple[Path, FrameResult]]] = defaultdict(list)
-    for finished in results:
-        task, job = finished.task, finished.task.job
-        result = finished.value or FrameResult(
-            job=job, error=VideoError.from_child(job.video_id, job.path, finished.error)
-        )
-        if task.file is None:
-            yield result
-            continue
-        split[job].append((task.file, result))
-        if len(split[job]) == task.parts:
-            yield _join(split.pop(job), job, store)
-
-
-def _join(parts: Sequence[tuple[Path, FrameResult]], job: FrameJob, store: Store) -> FrameResult:
-    """Publish the frames of a video from the files of its parts."""
-    files, errors = sorted(file for file, _ in parts), [part.error for _, part in parts]
-    result = FrameResult(job=job, error=next(filter(None, errors), None))
-    if result.error is None:
-        with _fetched(job) as local:
-            index = packet_index(store, local)
-            items = chain.from_iterable(map(_unpickle, files))
-            result = _publish(store, local, index, _selections(local, index), items)
-    for file in files:
-        file.unlink(missing_ok=True)
-    return replace(result, job=job, cpu_seconds=sum(part.cpu_seconds for _, part in parts))
-
-
-def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:
-    with file.open("rb") as source:
-        while True:
-            try:
-                yield pickle.load(source)
-            except EOFError:
-                return
+def _extract_in_child(store: Store, job: FrameJob) -> FrameResult:
+    block_pandas()
+    return extract_here(job, store=store)
 
 
 def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | None:

@@ -6,7 +6,7 @@ one object with a list per id. A list contains frame numbers, or times in second
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -81,13 +81,11 @@ def _read(path: Path, _state: tuple[int, int]) -> FrameFile:
         rows = list(_rows(path))
     except (AnnotationError, ValueError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    videos = defaultdict[str, set[str | None]](set)
-    for question, video, _ in rows:
-        videos[question].add(video)
+    videos_per_id = Counter(question for question, _ in {row[:2] for row in rows})
     entries: dict[str, QuestionFrames] = {}
     for question, video, entry in rows:
         # A number within a video is the id of a question on each of several videos.
-        key = question if len(videos[question]) == 1 else f"{video}-{question}"
+        key = question if videos_per_id[question] == 1 else f"{video}-{question}"
         repeated = QuestionFrames(error=f"{path.name} has more than one entry for {key}")
         entries[key] = repeated if key in entries else entry
     errors = [entry.error for entry in entries.values() if entry.error]

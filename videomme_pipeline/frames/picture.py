@@ -40,13 +40,12 @@ class Encoding(StrEnum):
 class Patches(Spec):
     """Sizes in whole patches, as Qwen's models see them. Small pictures are enlarged.
 
-    Both sides are multiples of `side`. A picture has at least `min_pixels` and at most
-    `max_pixels`. All pictures of a video together have at most 2 · `total_pixels`, because the
-    models merge them in pairs, but each may have 1.05 · `min_pixels`. This is the rule of
-    qwen-vl-utils 0.0.14, including its upper limit of 768 patches for a picture.
+    Both sides are multiples of `side`, within the limits of a picture. All pictures of a video
+    together have at most 2 · `total_pixels`, because the models merge them in pairs, but each may
+    have 1.05 · `min_pixels`. This is the rule of qwen-vl-utils 0.0.14, with at most 768 patches.
 
-    With `per_video`, `min_pixels` and `max_pixels` limit all pictures of a video together, as in
-    transformers' `Qwen3VLVideoProcessor`. A limit that is not set has the default of the package.
+    With `per_video`, the limits are for all pictures of a video together, as in transformers'
+    `Qwen3VLVideoProcessor`. A limit that is not set has the default of the package.
     """
 
     side: Literal[28, 32]
@@ -125,13 +124,9 @@ class PictureSpec(Spec):
     patches: Patches | None = None
 
     @model_validator(mode="after")
-    def _limit_the_side(self) -> Self:
+    def _check_values(self) -> Self:
         if self.resize is not Resize.AREA and self.pixels > MAX_SIDE_PIXELS:
             raise ValueError(f"a side of {self.pixels} pixels is above {MAX_SIDE_PIXELS}")
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_unused_values(self) -> Self:
         if self.patches and not self._has_default("resize", "pixels"):
             raise ValueError("`resize` and `pixels` have no meaning with `patches`; remove them")
         if self.resize is Resize.NATIVE and not self._has_default("pixels"):

@@ -5,7 +5,7 @@ starts at the last keyframe that is not shown later than the frame. All chosen f
 keyframe are decoded together, in decoding order.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +23,6 @@ class Span:
     first: int
     last: int
     frames: tuple[int, ...]
-
-    @property
-    def packet_count(self) -> int:
-        return self.last - self.first + 1
 
 
 def plan(index: PacketIndex, frames: Iterable[int]) -> list[Span]:
@@ -46,13 +42,11 @@ def plan(index: PacketIndex, frames: Iterable[int]) -> list[Span]:
     firsts = [_key_before(index, keys, position) for position in positions]
     spans: list[Span] = []
     for first, position, number in sorted(zip(firsts, positions, numbers.tolist(), strict=True)):
-        previous = spans[-1] if spans else None
-        if previous is not None and first <= previous.last + 1:
-            spans[-1] = Span(
-                first=previous.first,
-                last=max(previous.last, position),
-                frames=(*previous.frames, number),
-            )
+        if spans and first <= spans[-1].last + 1:
+            previous = spans.pop()
+            frames = (*previous.frames, number)
+            last = max(previous.last, position)
+            spans.append(Span(first=previous.first, last=last, frames=frames))
         else:
             spans.append(Span(first=first, last=position, frames=(number,)))
     return spans
@@ -67,28 +61,8 @@ def start_earlier(index: PacketIndex, span: Span) -> Span | None:
     return Span(first=first, last=span.last, frames=span.frames)
 
 
-def packets_needed(spans: Iterable[Span]) -> int:
-    """The number of packets that a plan feeds to the decoder."""
-    return sum(span.packet_count for span in spans)
-
-
-def split_frames(spans: Sequence[Span], parts: int) -> list[tuple[int, ...]]:
-    """The frames of a plan in at most `parts` parts that need about as many packets each."""
-    total = packets_needed(spans)
-    split: list[list[int]] = [[] for _ in range(parts)]
-    packets_before = 0
-    for span in spans:
-        middle = packets_before + span.packet_count / 2
-        split[min(parts - 1, int(middle * parts / total))].extend(span.frames)
-        packets_before += span.packet_count
-    return [tuple(frames) for frames in split if frames]
-
-
 def _key_before(index: PacketIndex, keys: Integers, position: int) -> int:
-    """Position of the keyframe to start from for the packet at `position`.
-
-    `keys` are the positions of all keyframes in decoding order, ascending.
-    """
+    """Position of the keyframe, one of `keys`, to start from for the packet at `position`."""
     key = int(np.searchsorted(keys, position, side="right")) - 1
     while key >= 0 and index.pts[keys[key]] > index.pts[position]:
         key -= 1

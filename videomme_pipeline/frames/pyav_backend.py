@@ -58,21 +58,20 @@ def starts_with_idr(container: "InputContainer", stream: "VideoStream", index: P
 def _decode_span(
     decoder: "_Decoder", index: PacketIndex, span: Span
 ) -> Iterator[DecodedFrame | Missing]:
-    """Yield the frames of a span. If the decoder omits some, start one keyframe earlier.
+    """Yield the frames of a span, from an earlier keyframe if the decoder omits some.
 
     Decoders omit frames in streams that refresh pictures gradually, without real keyframes.
     """
-    missing = set(span.frames)
-    for decoded in decoder.decode(span):
-        missing.discard(decoded.number)
-        yield decoded
-    attempt: Span | None = span
-    while missing and not decoder.damage and (attempt := start_earlier(index, attempt or span)):
-        last = max(int(index.shown[number]) for number in missing)
-        attempt = Span(first=attempt.first, last=last, frames=tuple(sorted(missing)))
+    missing, attempt = set(span.frames), span
+    while True:
         for decoded in decoder.decode(attempt):
             missing.discard(decoded.number)
             yield decoded
+        earlier = start_earlier(index, attempt)
+        if not missing or decoder.damage or earlier is None:
+            break
+        last = max(int(index.shown[number]) for number in missing)
+        attempt = Span(first=earlier.first, last=last, frames=tuple(sorted(missing)))
     reason = decoder.damage or "the decoder returns no picture for it"
     yield from (Missing(number=number, reason=reason) for number in sorted(missing))
 
@@ -108,12 +107,9 @@ class _Decoder:
         self._codec.flush_buffers()
         for position, packet in self._feed(span.first, span.last):
             if packet is not None:
-                if index.precedes_loss[position]:
-                    damage.add(position, "an unreadable part of the container")
                 needed = decode_all[position - span.first]
                 self._codec.skip_frame = "DEFAULT" if needed else "NONREF"
-            frames = self._send(position, packet, damage)
-            for frame in frames:
+            for frame in self._send(position, packet, damage):
                 shown_at = self._position(frame.pts)
                 if shown_at is None or frame.pts is None:
                     continue
@@ -129,7 +125,7 @@ class _Decoder:
         self.damage = damage.first
 
     def packet(self, position: int) -> "Packet[VideoStream]":
-        return next(packet for _, packet in self._feed(position, position) if packet is not None)
+        return next(self._from(position))[1]
 
     def _send(
         self, position: int, packet: "Packet[VideoStream] | None", damage: "_Damage"
@@ -137,10 +133,13 @@ class _Decoder:
         """Decode a packet (None at the end), and add problems to `damage`."""
         import av  # noqa: PLC0415
 
-        if packet is not None and packet.is_corrupt:
-            damage.add(position, "a packet that its container marks as corrupt")
-        if packet is not None and self._is_lenient and _HOLE in bytes(packet):
-            damage.add(position, "a packet with a hole in it (zero bytes)")
+        if packet is not None:
+            if self._index.precedes_loss[position]:
+                damage.add(position, "an unreadable part of the container")
+            if packet.is_corrupt:
+                damage.add(position, "a packet that its container marks as corrupt")
+            if self._is_lenient and _HOLE in bytes(packet):
+                damage.add(position, "a packet with a hole in it (zero bytes)")
         error_log: AbstractContextManager[list[Any]] = (
             libav_errors() if self._is_lenient else nullcontext([])
         )
@@ -179,11 +178,19 @@ class _Decoder:
         if self._next == first:
             yield from self._remaining()
             return
-        for earlier in (*SEEK_BACK_SECONDS, None):
-            self._seek(first, earlier)
+        target = self._seek_target(first)
+        earlier = [target - round(seconds / self._index.time_base) for seconds in SEEK_BACK_SECONDS]
+        for timestamp in (*earlier, None):
+            start_of_file = int(self._index.dts[0])
+            self._container.seek(
+                start_of_file if timestamp is None else timestamp,
+                stream=self._stream,
+                backward=True,
+            )
+            self._packets = readable_packets(self._container, self._stream)
             packets = self._remaining()
             start = next((item for item in packets if item[0] >= first), None)
-            if start is not None and (start[0] == first or earlier is None):
+            if start is not None and (start[0] == first or timestamp is None):
                 yield start
                 yield from packets
                 return
@@ -195,15 +202,6 @@ class _Decoder:
             if position is not None:
                 self._next = position + 1
                 yield position, packet
-
-    def _seek(self, first: int, earlier_seconds: float | None) -> None:
-        """Seek so that the keyframe `first` is the next packet, if the container allows it."""
-        if earlier_seconds is None:
-            target = int(self._index.dts[0])
-        else:
-            target = self._seek_target(first) - round(earlier_seconds / self._index.time_base)
-        self._container.seek(target, stream=self._stream, backward=True)
-        self._packets = readable_packets(self._container, self._stream)
 
     def _seek_target(self, first: int) -> int:
         """The timestamp to seek to. libav interprets timestamps differently for each container."""
@@ -231,8 +229,7 @@ class _Decoder:
 class _Damage:
     """The packets of a span that may decode to a wrong picture.
 
-    After a problem, every picture up to the next keyframe that decodes may be wrong. So may
-    pictures that are decoded after that keyframe but shown before it.
+    After a problem, these are all up to the next keyframe, and those that are shown before it.
     """
 
     def __init__(self, index: PacketIndex) -> None:
@@ -247,14 +244,13 @@ class _Damage:
         self._positions.append(position)
 
     def affects(self, position: int) -> bool:
-        return any(
-            damaged <= position and not self._is_clean_between(damaged, position)
-            for damaged in self._positions
-        )
-
-    def _is_clean_between(self, damaged: int, position: int) -> bool:
-        keys = damaged + 1 + np.flatnonzero(self._index.is_keyframe[damaged + 1 : position + 1])
-        return bool(np.any(self._index.pts[keys] <= self._index.pts[position]))
+        index = self._index
+        earlier = [damaged for damaged in self._positions if damaged <= position]
+        if not earlier:
+            return False
+        since = slice(max(earlier) + 1, position + 1)
+        shown_before = index.pts[since] <= index.pts[position]
+        return not np.any(index.is_keyframe[since] & shown_before)
 
 
 def _decode_in_order(
@@ -281,8 +277,7 @@ _LENIENT = {"hevc", "vp9", "av1"}
 """Codecs whose decoders return most damaged pictures without marking them.
 
 Their damage is detected by libav's log, by the checksums that HEVC may contain, and by runs of
-zeros. Random changes of the data are not detected in VP9 and in HEVC without checksums, because
-any data decodes to some picture.
+zeros. Random changes of VP9, and of HEVC without checksums, are not detected.
 """
 
 _DECODER_OPTIONS = {

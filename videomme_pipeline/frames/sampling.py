@@ -1,9 +1,8 @@
 """Sampling strategies, which choose frames of a video from its packet index without decoding.
 
-A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_syntax` is
-the syntax of its name. A strategy is registered by adding it to `Sampling`. Named placements equal
-those of the published evaluators. A sampling also has the other settings that change the pictures
-a model sees: their size and encoding, the backend, and the handling of damaged videos.
+A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_syntax` is the
+syntax of its name. A sampling also has the other settings that change the pictures a model sees:
+their size and encoding, the backend, and the handling of damaged videos.
 """
 
 import dataclasses
@@ -26,12 +25,12 @@ from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.videos.packets import SAME_INSTANT, Floats, FrameTimes, Integers
 
 MAX_FRAMES = 10_000
+"""Limit of the frames of one video: a frame per second of almost three hours."""
 MAX_FPS = 240
 MIN_FPS = 0.0001
-"""Limits of what a sampling can request: frames of one video (a frame per second of almost three
-hours) and frames per second."""
 
 FrameCount = Annotated[int, Field(gt=0, le=MAX_FRAMES)]
+FrameRate = Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)]
 
 
 class Placement(StrEnum):
@@ -39,10 +38,8 @@ class Placement(StrEnum):
 
     MIDPOINT: the middles of n equal parts of the video (video-slicer).
     INTERIOR: the n points that cut it into n + 1 equal parts (VLMEvalKit, the official v2 script).
-    ENDPOINTS: n evenly spaced frames from the first frame to the last (lmms-eval; LLaVA-Video with
-    forced sampling).
-    SEGMENTS: the middles of n equal parts, without rounding the parts first (InternVL in
-    transformers).
+    ENDPOINTS: n evenly spaced frames from first to last (lmms-eval; forced LLaVA-Video).
+    SEGMENTS: the middles of n equal parts that are not rounded (InternVL in transformers).
     STARTS: the first frames of n equal parts (LLaVA-OneVision in transformers).
     INTERNVL: half a part after the starts of n equal parts, which are rounded first (`get_index` of
     InternVL, MVBench, MLVU, CG-Bench and Video-Holmes).
@@ -69,8 +66,8 @@ class Limit(StrEnum):
 class Choice:
     """The chosen frames by number, ascending, and the time at which each was requested.
 
-    `asked` is the number of frames that the strategy requests. `limit` is the reason why the choice
-    has fewer, or None. If each question has its own frames, `by_question` has their numbers in the
+    `asked` is the number of frames that the strategy requests, and `limit` why the choice has
+    another number. If each question has its own frames, `by_question` has their numbers in the
     order in which they are sent, or the reason why a question has none.
     """
 
@@ -100,7 +97,6 @@ def _check_backend(name: str) -> str:
 
 
 BackendName = Annotated[str, AfterValidator(_check_backend)]
-"""The name of a registered decoder."""
 
 
 class FramesByDuration(Spec):
@@ -212,24 +208,19 @@ class Strategy(Spec):
 class UniformN(Strategy):
     """`frames` frames spaced evenly over the video, by frame number.
 
-    With the default placement, `midpoint`, every chosen frame represents an equal part of the
-    video. The first and the last frame, which are often black, are not chosen.
+    The default placement, `midpoint`, leaves out the first and last frame, which are often black.
     """
 
     strategy: Literal["uniform_n"] = "uniform_n"
     frames: FrameCount
     placement: Placement = Placement.MIDPOINT
 
-    name_syntax: ClassVar[str] = "-{frames}[-{placement}]"
-    name_examples: ClassVar[tuple[str, ...]] = (
+    name_syntax = "-{frames}[-{placement}]"
+    name_examples = (
         "uniform_n-16",
-        "uniform_n-16-interior",
-        "uniform_n-16-endpoints",
-        "uniform_n-16-segments",
-        "uniform_n-16-starts",
-        "uniform_n-16-internvl",
+        *(f"uniform_n-16-{rule}" for rule in Placement if rule is not Placement.MIDPOINT),
     )
-    count_field: ClassVar[str] = "frames"
+    count_field = "frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         frames = place(len(video.seconds), self.frames, self.placement)
@@ -239,24 +230,23 @@ class UniformN(Strategy):
 class FpsBased(Strategy):
     """The frame on screen every 1/`fps` seconds, starting with the first frame.
 
-    For a video of d seconds, floor(d · fps) frames are requested, as in the official v2 script,
-    and at least one. If this is more than `max_frames` or less than `min_frames`, that number of
-    frames is spaced evenly over the video, also starting with the first frame.
+    For a video of d seconds, floor(d · fps) frames are requested, as in the official v2 script, and
+    at least one. Beyond a limit, `max_frames` or `min_frames` frames are spaced evenly instead.
     """
 
     strategy: Literal["fps_based"] = "fps_based"
-    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)]
+    fps: FrameRate
     min_frames: FrameCount | None = None
     max_frames: FrameCount | None = None
 
-    name_syntax: ClassVar[str] = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
-    name_examples: ClassVar[tuple[str, ...]] = (
+    name_syntax = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
+    name_examples = (
         "fps_based-1",
         "fps_based-1-min-4",
         "fps_based-1-max-512",
         "fps_based-0.5-min-4-max-64",
     )
-    count_field: ClassVar[str] = "max_frames"
+    count_field = "max_frames"
 
     @model_validator(mode="after")
     def _minimum_below_maximum(self) -> Self:
@@ -276,26 +266,26 @@ class FpsBased(Strategy):
     def _choose(self, video: FrameTimes) -> Choice:
         length = video.duration_seconds
         asked = max(1, int(length * self.fps + SAME_INSTANT))
-        count, limit = asked, None
+        count, step, limit = asked, 1 / self.fps, None
         if self.max_frames is not None and asked > self.max_frames:
             count, limit = self.max_frames, Limit.MAXIMUM
         elif self.min_frames is not None and asked < self.min_frames:
             count, limit = self.min_frames, Limit.MINIMUM
-        step = 1 / self.fps if limit is None else length / count
+        if limit is not None:
+            step = length / count
         times = np.arange(count, dtype=np.float64) * step
-        frames = on_screen(video.seconds, times)
-        return _choice(frames, times, asked=asked, limit=limit)
+        return _choice(on_screen(video.seconds, times), times, asked=asked, limit=limit)
 
 
 class QwenRate(Strategy):
     """Base class of the rules of Qwen's models: `fps` frames per second, within limits."""
 
-    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 2.0
+    fps: FrameRate = 2.0
     min_frames: FrameCount = 4
     max_frames: FrameCount = 768
 
-    name_syntax: ClassVar[str] = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
-    count_field: ClassVar[str] = "max_frames"
+    name_syntax = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
+    count_field = "max_frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
@@ -323,19 +313,14 @@ class QwenRate(Strategy):
 
 
 class QwenVl(QwenRate):
-    """The frames that qwen-vl-utils 0.0.14 chooses: an even number, from the first to the last.
+    """The frames that qwen-vl-utils 0.0.14 chooses, evenly by number from the first to the last.
 
-    For a video of d seconds these are d · `fps` frames, at least `min_frames` and at most
-    `max_frames`, rounded down to an even number (at least 2). They are spaced evenly by number.
+    Their number is that of the rate within the limits, rounded down to an even number (at least 2).
     """
 
     strategy: Literal["qwen_vl"] = "qwen_vl"
 
-    name_examples: ClassVar[tuple[str, ...]] = (
-        "qwen_vl-2",
-        "qwen_vl-2-max-512",
-        "qwen_vl-1-min-16-max-64",
-    )
+    name_examples = ("qwen_vl-2", "qwen_vl-2-max-512", "qwen_vl-1-min-16-max-64")
 
     def _place(self, total: int, count: int) -> Integers:
         return spread(total, count)
@@ -346,24 +331,23 @@ class QwenSglang(QwenRate):
 
     strategy: Literal["qwen_sglang"] = "qwen_sglang"
 
-    name_examples: ClassVar[tuple[str, ...]] = ("qwen_sglang-2", "qwen_sglang-2-max-512")
+    name_examples = ("qwen_sglang-2", "qwen_sglang-2-max-512")
 
     def _place(self, total: int, count: int) -> Integers:
         return place(total, count, Placement.ENDPOINTS)
 
 
 class Qwen2Vl(QwenRate):
-    """The frames that transformers' `Qwen2VLVideoProcessor` chooses, also in vLLM.
+    """The frames that transformers' `Qwen2VLVideoProcessor` (Qwen2-VL, Qwen2.5-VL) chooses.
 
-    The count follows the rule of `qwen_vl`. The video is divided into equal parts, and the first
-    frame of each part is chosen. Qwen2-VL and Qwen2.5-VL have this processor. It calculates with
-    32-bit numbers, so that in long videos a few of its frames are one frame later or earlier,
-    depending on the CPU.
+    They are the first frames of as many equal parts as `qwen_vl` has frames. The processor
+    calculates with 32-bit numbers, so that in long videos a few of its frames are one frame later
+    or earlier, depending on the CPU.
     """
 
     strategy: Literal["qwen2_vl"] = "qwen2_vl"
 
-    name_examples: ClassVar[tuple[str, ...]] = ("qwen2_vl-2", "qwen2_vl-2-max-512")
+    name_examples = ("qwen2_vl-2", "qwen2_vl-2-max-512")
 
     def _count(self, requested: float, total: int) -> int:
         return _even(min(max(requested, self.min_frames), _even(min(self.max_frames, total))))
@@ -373,14 +357,11 @@ class Qwen2Vl(QwenRate):
 
 
 class Qwen3Vl(QwenRate):
-    """The frames that transformers' `Qwen3VLVideoProcessor` chooses, also in vLLM.
-
-    The count may be odd, unlike the count of `qwen_vl`.
-    """
+    """The frames that transformers' `Qwen3VLVideoProcessor` chooses. Their number may be odd."""
 
     strategy: Literal["qwen3_vl"] = "qwen3_vl"
 
-    name_examples: ClassVar[tuple[str, ...]] = ("qwen3_vl-2", "qwen3_vl-2-max-128")
+    name_examples = ("qwen3_vl-2", "qwen3_vl-2-max-128")
 
     def _count(self, requested: float, total: int) -> int:
         return min(max(int(requested), self.min_frames), self.max_frames, total)
@@ -393,26 +374,25 @@ class Qwen3Vl(QwenRate):
 
 
 class LlavaVideo(Strategy):
-    """The frames of LLaVA-Video without forced sampling.
+    """The frames of LLaVA-Video without forced sampling (which is `uniform_n-…-endpoints`).
 
     Every r-th frame is chosen, where r is the video's average frame rate divided by `fps` and
-    rounded. If these are more than `max_frames`, that number of frames is spaced evenly from the
-    first frame to the last. (With forced sampling: `uniform_n` with the placement `endpoints`.)
+    rounded. More than `max_frames` become that number, evenly from the first frame to the last.
     """
 
     strategy: Literal["llava_video"] = "llava_video"
-    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 1.0
+    fps: FrameRate = 1.0
     max_frames: FrameCount
 
-    name_syntax: ClassVar[str] = "-{fps}-max-{max_frames}"
-    name_examples: ClassVar[tuple[str, ...]] = ("llava_video-1-max-64",)
-    count_field: ClassVar[str] = "max_frames"
+    name_syntax = "-{fps}-max-{max_frames}"
+    name_examples = ("llava_video-1-max-64",)
+    count_field = "max_frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
         rate = total / video.duration_seconds if video.duration_seconds else self.fps
-        frames, limit = np.arange(0, total, max(round(rate / self.fps), 1)), None
-        asked = len(frames)
+        frames = np.arange(0, total, max(round(rate / self.fps), 1))
+        asked, limit = len(frames), None
         if asked > self.max_frames:
             frames = place(total, self.max_frames, Placement.ENDPOINTS)
             limit = Limit.MAXIMUM
@@ -425,9 +405,9 @@ class Keyframe(Strategy):
     strategy: Literal["keyframe"] = "keyframe"
     frames: FrameCount | None = None
 
-    name_syntax: ClassVar[str] = "-{frames}"
-    name_examples: ClassVar[tuple[str, ...]] = ("keyframe-32", "keyframe-all")
-    count_field: ClassVar[str] = "frames"
+    name_syntax = "-{frames}"
+    name_examples = ("keyframe-32", "keyframe-all")
+    count_field = "frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
         keys = video.keyframes
@@ -437,11 +417,10 @@ class Keyframe(Strategy):
 
 
 class FromFile(Strategy):
-    """The frames that a file of the configuration names for each question.
+    """The frames that a file of the configuration names for each question, in the file's order.
 
-    The frames of all questions about a video are extracted together. Each question gets its own
-    frames, in the order of the file. A time names the frame on screen. A question with a frame or
-    time beyond the end of the video has no frames.
+    The frames of all questions about a video are extracted together. A time names the frame on
+    screen. A question with a frame or time beyond the end of the video has no frames.
     """
 
     strategy: Literal["from_file"] = "from_file"
@@ -452,8 +431,8 @@ class FromFile(Strategy):
     """The frames of the questions on one video."""
     entries: SkipJsonSchema[FrameFile | None] = Field(default=None, exclude=True, repr=False)
 
-    name_syntax: ClassVar[str] = "-{file}"
-    name_examples: ClassVar[tuple[str, ...]] = ("from_file-aks",)
+    name_syntax = "-{file}"
+    name_examples = ("from_file-aks",)
 
     @model_validator(mode="after")
     def _no_frames_by_duration(self) -> Self:
@@ -515,10 +494,9 @@ STRATEGIES: Mapping[str, type[Sampling]] = {
 
 
 def place(total: int, count: int, placement: Placement) -> Integers:
-    """`count` of the numbers 0 … `total` - 1 by a named rule, or all of them if `count` ≥ `total`.
+    """`count` of the numbers 0 … `total` - 1 by a named rule, as in the published evaluators.
 
-    The numbers equal those of the published evaluators if `count` < `total`. Otherwise the
-    published evaluators repeat frames, and this function returns each number once.
+    If `count` ≥ `total`, where these evaluators repeat frames, each number is returned once.
     """
     if count >= total:
         return np.arange(total)
@@ -543,10 +521,9 @@ def place(total: int, count: int, placement: Placement) -> Integers:
 
 
 def spread(total: int, count: int) -> Integers:
-    """`count` (at least 2) of the numbers 0 … `total` - 1, from the first to the last, rounded.
+    """`count` (at least 2) of the numbers 0 … `total` - 1, from the first to the last.
 
-    Each position is a 32-bit number, computed from the nearer end with one rounding, as by
-    `torch.linspace`, so that halves are rounded to the same number.
+    Positions are 32-bit numbers, computed from the nearer end and rounded as by `torch.linspace`.
     """
     last = total - 1
     step = float(np.float32(last) / np.float32(count - 1))

@@ -35,6 +35,7 @@ _OPTION_EXAMPLES = (
     "frames_by_duration-8-16-32",
     *(name for name in BACKENDS if name != PYAV),
 )
+_STRATEGY_EXAMPLES = [name for strategy in STRATEGIES.values() for name in strategy.name_examples]
 _FRAMES_BY_DURATION = re.compile(r"frames_by_duration-(\d+|_)-(\d+|_)-(\d+|_)")
 _PATCHES = re.compile(
     r"patches-(?P<side>\d+)(?P<per_video>-video)?(?:-min-(?P<min_pixels>\d+))?"
@@ -43,12 +44,12 @@ _PATCHES = re.compile(
 _SIZED = (Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA, Resize.SQUARE)
 
 
-class _UnknownNameError(Exception):
-    pass
-
-
 FRAME_FILES = "samplings"
 """Folder of the files that name frames, inside the configuration folder."""
+
+
+class _UnknownNameError(Exception):
+    pass
 
 
 def configured_sampling(value: str | Mapping[str, Any], configuration: Path) -> Sampling:
@@ -87,7 +88,7 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
         hint = "." if near == strategy_name else f"; did you mean {near!r}?"
         raise ConfigurationError(
             f"sampling {shown(value)}: {reason}{hint} A sampling is one of "
-            f"{', '.join(_strategy_examples())}, followed by any of "
+            f"{', '.join(_STRATEGY_EXAMPLES)}, followed by any of "
             f"{', '.join(_OPTION_EXAMPLES)}, each after a dot"
         ) from error
 
@@ -103,18 +104,15 @@ def _from_mapping(value: object) -> Sampling:
     where = f"sampling {shown(value)}"
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{where}: expected a name or a mapping with `strategy`")
-    strategy = str(value.get("strategy"))
-    if strategy not in STRATEGIES:
-        raise ConfigurationError(
-            f"{where}: no strategy `{strategy}`, {nearest(strategy, list(STRATEGIES))}"
-        )
-    return parse_spec(value, STRATEGIES[strategy], where)
+    name = str(value.get("strategy"))
+    if name not in STRATEGIES:
+        raise ConfigurationError(f"{where}: no strategy `{name}`, {nearest(name, [*STRATEGIES])}")
+    return parse_spec(value, STRATEGIES[name], where)
 
 
 def _read_strategy(text: str) -> tuple[type[Sampling], dict[str, Any]]:
     for strategy in STRATEGIES.values():
-        fields = strategy.read_name(text)
-        if fields is not None:
+        if (fields := strategy.read_name(text)) is not None:
             return strategy, dict(fields)
     raise _UnknownNameError(f"{text!r} is not a strategy with its parameters")
 
@@ -148,14 +146,10 @@ def _read_option(text: str, fields: dict[str, Any]) -> None:
         raise _UnknownNameError(f"{text!r} is not an option (the nearest is {near!r})")
 
 
-def _strategy_examples() -> list[str]:
-    return [example for strategy in STRATEGIES.values() for example in strategy.name_examples]
-
-
 def _nearest(text: str) -> str:
     """The nearest strategy name, with the parameters in `text` if they are valid for it."""
     name, _, parameters = text.partition("-")
-    near = difflib.get_close_matches(name, list(STRATEGIES), n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name, STRATEGIES, n=1, cutoff=0.4)
     if near and STRATEGIES[near[0]].read_name(f"{near[0]}-{parameters}"):
         return f"{near[0]}-{parameters}"
-    return difflib.get_close_matches(text, _strategy_examples(), n=1, cutoff=0.0)[0]
+    return difflib.get_close_matches(text, _STRATEGY_EXAMPLES, n=1, cutoff=0.0)[0]

@@ -38,34 +38,22 @@ RENDER_VERSION = 1
 
 
 class TemplateName(StrEnum):
-    """The published prompts. Their texts are in `templates/`."""
+    """The published prompts (`docs/subtitles-and-prompts.md`). Their texts are in `templates/`."""
 
     OFFICIAL_V1 = "official_v1"
-    """The README of Video-MME. Its first sentence is the same with and without subtitles."""
-
+    """The README of Video-MME."""
     OFFICIAL_V1_ZH = "official_v1_zh"
     """The Chinese README of Video-MME."""
-
     CONTRACT_V1 = "contract_v1"
-    """The benchmark contract's template, and the prompt of evaluation files without `prompt`.
-    Without subtitles it has no subtitle paragraph."""
-
+    """The benchmark contract's template, and the prompt of evaluation files without `prompt`."""
     LMMS_EVAL = "lmms_eval"
-    """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, and the
-    `videomme_v2` tasks for questions in groups. The v1 text mentions subtitles even if there are
-    none, and contains "No subtitles available" for a video without a subtitle file."""
-
+    """lmms-eval's default variant of the v1 tasks, and its v2 tasks for questions in groups."""
     LMMS_EVAL_QWEN3_VL = "lmms_eval_qwen3_vl"
-    """lmms-eval's format `qwen3_vl` of the v1 tasks, with the pre- and post-prompt of its task
-    files. Source: `videomme_doc_to_text_qwen3vl` at 0696573."""
-
+    """lmms-eval's format `qwen3_vl`. Source: `videomme_doc_to_text_qwen3vl` at 0696573."""
     VLMEVALKIT = "vlmevalkit"
     """VLMEvalKit. For questions in groups (v2), its variant of the official v2 prompt."""
-
     OFFICIAL_V2 = "official_v2"
-    """The official v2 script. It always names the letters A to H. lmms-eval and VLMEvalKit also
-    name fixed letters. Only `official_v1` names the letters of the question."""
-
+    """The official v2 script, which always names the letters A to H."""
     OFFICIAL_V2_THINK = "official_v2_think"
     """The official v2 script with `--reasoning`."""
 
@@ -85,10 +73,7 @@ class SubtitleUse(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The text that is sent with the frames of a video, one row per question.
-
-    The frames are sent first, then `text`.
-    """
+    """The text that is sent after the frames of a video, one row per question."""
 
     benchmark: str
     """Name of the benchmark."""
@@ -208,10 +193,6 @@ def load_template(path: Path | UPath) -> Template:
             text = file.read(MAX_TEMPLATE_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{where}: {error}") from error
-    if len(text) > MAX_TEMPLATE_CHARACTERS:
-        raise ConfigurationError(
-            f"{where}: a template has at most {MAX_TEMPLATE_CHARACTERS:,} characters"
-        )
     return parse_spec({"name": path.stem, "text": text}, Template, where)
 
 
@@ -225,13 +206,9 @@ def render(
 ) -> Prompt:
     """The prompt of one question.
 
-    `lines` is None on a track without subtitles, and empty for a video without subtitles. If it is
-    empty, the published templates have the wording of their evaluators, and the templates of the
-    contract have no subtitle paragraph. `alignment` is the alignment that selected the lines.
-    Without frames no template mentions frames.
-
-    Consecutive texts of a published evaluator are concatenated without a separator, as in chat
-    templates.
+    `lines` is None on a track without subtitles, and empty for a video without subtitles.
+    `alignment` is the alignment that selected the lines. Consecutive texts of a published evaluator
+    are concatenated without a separator, as in chat templates.
 
     Raises:
         PromptError: if the template cannot show the given subtitles, or uses a forbidden
@@ -240,10 +217,9 @@ def render(
     where = f"question {question.question_id}, template {template.name}"
     interleaved = alignment is not None and alignment.is_interleaved
     spoken = None if lines is None else [line for line in lines if not line.is_notice]
+    use = SubtitleUse.INTERLEAVED if interleaved else SubtitleUse.LISTED
     if not spoken:
         use = SubtitleUse.OFF if spoken is None else SubtitleUse.NONE
-    else:
-        use = SubtitleUse.INTERLEAVED if interleaved else SubtitleUse.LISTED
     if interleaved and not template.can_interleave:
         raise PromptError(
             f"{where}: the template has no form for subtitles between frames; choose "
@@ -269,11 +245,9 @@ def render(
         "notice": next((line.text for line in lines or () if line.is_notice), None),
     }
     times = _times(template, frame_seconds)
-    after_frame = (
-        _after_frame(spoken or (), len(frame_seconds), alignment, where)
-        if alignment is not None and interleaved
-        else ("",) * len(times)
-    )
+    after_frame: tuple[str, ...] = ("",) * len(times)
+    if alignment is not None and interleaved:
+        after_frame = _after_frame(spoken or (), len(frame_seconds), alignment, where)
     return Prompt(
         benchmark=question.benchmark,
         question_id=question.question_id,

@@ -6,6 +6,7 @@ filled in a child process, because a few lines of it can request more time or me
 machine has, and Jinja already computes constant expressions when it compiles them.
 """
 
+import io
 from collections.abc import Mapping
 from functools import cache
 from threading import Lock
@@ -29,21 +30,11 @@ _LIMITS = TaskLimits(seconds=MAX_SECONDS, memory_bytes=MAX_MEMORY_BYTES)
 _START_LIMITS = TaskLimits(seconds=120, memory_bytes=MAX_MEMORY_BYTES)
 """Limits for the child to start and import its modules, on a busy machine."""
 
-VARIABLES = {
-    "question": "the question's text",
-    "options": 'the options as published ("A. Apples."), in order',
-    "texts": "the options without their letters",
-    "letters": "the letters that the question offers",
-    "letter_list": 'these letters as a phrase ("A, B, C, or D")',
-    "in_group": "true if the question is part of a v2 group",
-    "num_frames": "the number of frames that are sent, or 0 for a prompt without pictures",
-    "frame_seconds": "the times of the frames",
-    "subtitles": "texts of the lines: none on a track without subtitles, empty without lines",
-    "lines": "the lines with frame, cue, start_seconds, end_seconds and text",
-    "interleaved": "true if the lines are between the frames",
-    "notice": 'lmms-eval\'s "No subtitles available" for a video without a file, else none',
-}
-"""The variables of a template with their meanings. The answer is not one of them."""
+VARIABLES = (
+    *("question", "options", "texts", "letters", "letter_list", "in_group", "num_frames"),
+    *("frame_seconds", "subtitles", "lines", "interleaved", "notice"),
+)
+"""The variables of a template (`docs/subtitles-and-prompts.md`). The answer is not one of them."""
 
 _FILTERS = ("first", "join", "last", "length", "list", "lower", "map", "round", "trim", "upper")
 _FORBIDDEN: dict[type[nodes.Node], str] = {
@@ -74,10 +65,9 @@ def variables_of(text: str) -> frozenset[str]:
         names = list(tree.find_all(nodes.Name))
     except jinja2.TemplateSyntaxError as error:
         raise PromptError(f"line {error.lineno}: {error.message}") from error
-    except RecursionError as error:
-        raise PromptError(f"line 1: {_TOO_DEEP}") from error
-    except ValueError as error:
-        raise PromptError(f"line 1: {error}") from error
+    except (RecursionError, ValueError) as error:
+        reason = _TOO_DEEP if isinstance(error, RecursionError) else error
+        raise PromptError(f"line 1: {reason}") from error
     for node in filters:
         if node.name not in _FILTERS:
             raise PromptError(
@@ -101,19 +91,17 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
     Raises:
         PromptError: if the template uses a forbidden operation, or its output is too long.
     """
-    pieces: list[str] = []
-    size = 0
+    filled = io.StringIO()
     try:
         for piece in _compile(text).generate(values):
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_PROMPT_CHARACTERS:
+            filled.write(piece)
+            if filled.tell() > MAX_PROMPT_CHARACTERS:
                 raise PromptError(f"longer than {MAX_PROMPT_CHARACTERS:,} characters")
     except (SyntaxError, RecursionError) as error:
         raise PromptError(_TOO_DEEP) from error
     except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
         raise PromptError(str(error)) from error
-    return "".join(pieces)
+    return filled.getvalue()
 
 
 def fill_in_child(text: str, values: Mapping[str, Any]) -> str:
@@ -123,10 +111,9 @@ def fill_in_child(text: str, values: Mapping[str, Any]) -> str:
         PromptError: also if the template exceeds these limits.
     """
     with _child_lock:
-        child = _child()
         try:
-            child.run(_fill_task, ("", {}), _START_LIMITS)
-            return child.run(_fill_task, (text, values), _LIMITS)
+            _child.run(_fill_task, ("", {}), _START_LIMITS)
+            return _child.run(_fill_task, (text, values), _LIMITS)
         except ChildFailedError as error:
             raise PromptError(
                 f"the template needs more than {MAX_SECONDS} s or "
@@ -138,12 +125,7 @@ def _fill_task(task: tuple[str, Mapping[str, Any]]) -> str:
     return fill(*task)
 
 
-_child_lock = Lock()
-
-
-@cache
-def _child() -> Child:
-    return Child()
+_child, _child_lock = Child(), Lock()
 
 
 @cache

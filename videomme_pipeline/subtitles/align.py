@@ -35,51 +35,32 @@ _LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">')
 
 
 class Policy(StrEnum):
-    """The rule that assigns cues to frames.
+    """The rule that assigns cues to frames (`docs/subtitles-and-prompts.md`).
 
     A word file (v2) contains words instead of cues. Its lines are segments: the words up to a
-    pause, as the official v2 script groups them. The published evaluators list all words, so
-    `official`, `lmms_eval` and `vlmevalkit` equal `concat` for a word file.
+    pause, as the official v2 script groups them. The published v1 evaluators list all words.
     """
 
     OFFICIAL = "official"
-    """For each frame the first cue on screen, both ends excluded, as in the v1 authors' script
-    (video-slicer). A cue is repeated for every frame that it covers. A blank cue hides the cues
-    after it. Italics become `{\\i1}`."""
-
+    """The first cue on screen at each frame, as in the v1 authors' script (video-slicer)."""
     WINDOW = "window"
-    """Every line that is on screen between `before_ms` before and `after_ms` after a frame's time
-    (the benchmark contract). Lines are in order of time, each once, at the first such frame."""
-
+    """The lines on screen from `before_ms` before to `after_ms` after a frame (the contract)."""
     LMMS_EVAL = "lmms_eval"
-    """The cues at the frames by frame number, each once, as in lmms-eval. They are in the order of
-    a Python set. Only the first text inside `<font color="white" size=".72c">` is used, and cues
-    without this tag are dropped. A file on which lmms-eval stops raises `SubtitleError`."""
-
+    """The cues at the frames by frame number, in the order of a Python set, as in lmms-eval."""
     LMMS_EVAL_FULL = "lmms_eval_full"
-    """lmms-eval's full-subtitle mode: every row that contains this font tag."""
-
+    """lmms-eval's full-subtitle mode: every row that contains its font tag."""
     VLMEVALKIT = "vlmevalkit"
     """The same rule as `official`, as in VLMEvalKit."""
-
     VLMEVALKIT_INTERLEAVED = "vlmevalkit_interleaved"
-    """VLMEvalKit's v2 form with subtitles between frames: the words between two frames are one
-    line with the times of the frames."""
-
+    """VLMEvalKit's v2 form: the words between two frames are one line with the frames' times."""
     FULL = "full"
     """Every line in order of time, independent of the frames."""
-
     CONCAT = "concat"
     """All text in file order, as in the official v2 script."""
-
     INTERLEAVED = "interleaved"
-    """The official v2 form with subtitles between frames: after each frame the lines that are
-    spoken until the next frame or the end of the video. A line that lasts longer is repeated."""
-
+    """The official v2 form: after each frame the lines that are spoken until the next frame."""
     LONGVIDEOBENCH = "longvideobench"
-    """The authors' rule of LongVideoBench, also in lmms-eval and VLMEvalKit: a cue is between the
-    frames before and after its midpoint. Cues of less than a second are widened to one second, and
-    a cue that covers no frame is left out. A cue before the first frame is after it here."""
+    """A cue is between the frames before and after its midpoint, as in LongVideoBench."""
 
 
 class Alignment(Spec):
@@ -99,20 +80,15 @@ class Alignment(Spec):
         if not isinstance(value, str):
             return value
         name, dot, parser = value.partition(".")
-        option = {"parser": parser} if dot else {}
-        match = _WINDOW_NAME.fullmatch(name)
-        if match is None:
-            return {"policy": name} | option
-        milliseconds = {"before_ms": match[1], "after_ms": match[2]}
-        given = {key: int(digits) for key, digits in milliseconds.items() if digits}
-        return {"policy": Policy.WINDOW} | given | option
+        fields = {"policy": name, "parser": parser if dot else None}
+        if match := _WINDOW_NAME.fullmatch(name):
+            fields |= {"policy": Policy.WINDOW, "before_ms": match[1], "after_ms": match[2]}
+        return {key: text for key, text in fields.items() if text is not None}
 
     @model_validator(mode="after")
     def _window_parameters_only_for_window(self) -> Self:
-        if self.policy != Policy.WINDOW and (self.before_ms, self.after_ms) != (
-            DEFAULT_BEFORE_MS,
-            0,
-        ):
+        window = self.before_ms, self.after_ms
+        if self.policy != Policy.WINDOW and window != (DEFAULT_BEFORE_MS, 0):
             raise ValueError(f"before_ms and after_ms belong to window, not to {self.policy}")
         return self
 
@@ -126,7 +102,7 @@ class Alignment(Spec):
 
     @property
     def is_interleaved(self) -> bool:
-        """True if lines are placed between the frames instead of in a list after them."""
+        """True if lines are between the frames, and not in a list after them."""
         return self.policy in _INTERLEAVED
 
     @property
@@ -154,10 +130,9 @@ def parse_alignment(text: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledFrames:
-    """The frames that are sent, without their pictures. A prompt without pictures has none.
+    """The times and numbers of the frames that are sent, both ascending.
 
-    `seconds` are their times and `indices` their numbers among the frames of the video, both
-    ascending. `fps` is the average frame rate of the video.
+    `fps` is the average frame rate of the video.
     """
 
     seconds: tuple[float, ...]
@@ -215,11 +190,13 @@ def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> 
         SubtitleError: if the evaluator that a published policy reproduces cannot read the file.
     """
     if cues is None:
-        return [_no_subtitles_notice(frames)] if alignment.policy in _LMMS_EVAL_POLICIES else []
+        if alignment.policy not in _LMMS_EVAL_POLICIES:
+            return []
+        return [_line(None, 0.0, frames.video_end_seconds, "No subtitles available")]
     if alignment.policy == Policy.WINDOW:
         return _within_window(cues, frames, alignment.before_ms, alignment.after_ms)
     if cues.is_words and alignment.policy in _CONCAT_FOR_WORDS:
-        return _concatenated(cues, frames)
+        return _spoken(cues)
     return _POLICIES[alignment.policy](cues, frames)
 
 
@@ -247,18 +224,14 @@ def _line_of_words(words: Sequence[Cue]) -> AlignedLine:
     return _line(words[0].number, start, end, text, last=words[-1].number)
 
 
-def _spoken(cues: CueFile) -> list[AlignedLine]:
+def _spoken(cues: CueFile, _: SampledFrames | None = None) -> list[AlignedLine]:
     """Every line of a file: a cue with text of an SRT file, or a segment of a word file."""
     if cues.is_words:
         return _segments(cues.in_file_order)
     return [_line_of(cue, cue.text) for cue in cues.cues if cue.text]
 
 
-# Our own policies.
-
-
-def _full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # the policy does not depend on them
+def _full(cues: CueFile, _: SampledFrames) -> list[AlignedLine]:
     return sorted(_spoken(cues), key=lambda line: line.start_seconds)
 
 
@@ -269,9 +242,10 @@ def _within_window(
     lines = _full(cues, frames)
     if not lines or not frames.seconds:
         return []
-    times = _microseconds(frames.seconds)[:, None]
-    starts = _microseconds([line.start_seconds for line in lines])
-    ends = _microseconds([line.end_seconds for line in lines])
+    # In microseconds, so that the end of a cue and the edge of a window compare exactly.
+    times = np.rint(np.array(frames.seconds) * 1e6)[:, None]
+    starts = np.rint(np.array([line.start_seconds for line in lines]) * 1e6)
+    ends = np.rint(np.array([line.end_seconds for line in lines]) * 1e6)
     counts = (starts <= times + 1000 * after_ms) & (ends > times - 1000 * before_ms)
     first_frame = counts.argmax(axis=0).tolist()
     return [
@@ -280,13 +254,7 @@ def _within_window(
     ]
 
 
-def _microseconds(seconds: Sequence[float]) -> NDArray[np.int64]:
-    """Times as integers, so that the end of a cue and the edge of a window compare exactly."""
-    return np.rint(np.asarray(seconds, dtype=np.float64) * 1e6).astype(np.int64)
-
-
-# Each published v1 evaluator parses files in its own way. The functions below return the cues
-# that it finds, in file order.
+# Each published v1 evaluator parses files in its own way, and keeps the order of the file.
 
 
 def _require_utf8(cues: CueFile, evaluator: str) -> None:
@@ -295,10 +263,6 @@ def _require_utf8(cues: CueFile, evaluator: str) -> None:
             f"{evaluator} reads UTF-8 only, but this file is {cues.encoding}; "
             "choose another alignment for it"
         )
-
-
-# video-slicer (the official v1 script) and VLMEvalKit read the file with pysubs2 and use the first
-# cue on screen.
 
 
 def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
@@ -349,10 +313,8 @@ def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
     ]
 
 
-# lmms-eval. Source: lmms_eval/tasks/videomme/utils.py.
-
-
 def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    """Source: lmms_eval/tasks/videomme/utils.py."""
     entries = _lmms_eval_entries(cues)
     if not entries or not frames.indices:
         return []
@@ -407,8 +369,7 @@ def _lmms_eval_seconds(text: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(milliseconds) / 1000
 
 
-def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # the policy does not depend on them
+def _lmms_eval_full(cues: CueFile, _: SampledFrames) -> list[AlignedLine]:
     _require_utf8(cues, "lmms-eval")
     rows = cues.raw.split("\n")
     ordered = cues.in_file_order
@@ -421,20 +382,8 @@ def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     return [_line_of(cue, text) for cue, text in tagged if text is not None]
 
 
-def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
-    """The line that lmms-eval lists for a video without a subtitle file."""
-    return _line(None, 0.0, frames.video_end_seconds, "No subtitles available")
-
-
-# v2. Source: MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py.
-
-
-def _concatenated(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # the policy does not depend on them
-    return _spoken(cues)
-
-
 def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    """Source: MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py."""
     lines = _spoken(cues)
     return [
         replace(lines[number], frame=frame)
@@ -493,18 +442,15 @@ def _next_seconds(frames: SampledFrames) -> list[float]:
 def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
     """The words grouped into segments that are separated by pauses."""
     groups: list[list[Cue]] = []
+    longest_gap = 0.0
     for word in words:
-        if groups and not _begins_segment(groups[-1][-1], word):
+        if groups and word.start_seconds - groups[-1][-1].end_seconds <= longest_gap:
             groups[-1].append(word)
         else:
             groups.append([word])
+        ends_sentence = word.text.rstrip().endswith((".", "!", "?"))
+        longest_gap = SENTENCE_GAP_SECONDS if ends_sentence else SEGMENT_GAP_SECONDS
     return list(map(_line_of_words, groups))
-
-
-def _begins_segment(previous: Cue, word: Cue) -> bool:
-    gap = word.start_seconds - previous.end_seconds
-    ends_sentence = previous.text.rstrip().endswith((".", "!", "?"))
-    return gap > SEGMENT_GAP_SECONDS or (ends_sentence and gap > SENTENCE_GAP_SECONDS)
 
 
 _LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})
@@ -518,7 +464,7 @@ _POLICIES: Mapping[Policy, Callable[[CueFile, SampledFrames], list[AlignedLine]]
     Policy.VLMEVALKIT: _first_on_screen,
     Policy.VLMEVALKIT_INTERLEAVED: _vlmevalkit_interleaved,
     Policy.FULL: _full,
-    Policy.CONCAT: _concatenated,
+    Policy.CONCAT: _spoken,
     Policy.INTERLEAVED: _interleaved,
     Policy.LONGVIDEOBENCH: _longvideobench,
 }

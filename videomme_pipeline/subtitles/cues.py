@@ -8,9 +8,10 @@ import codecs
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from upath import UPath
@@ -27,13 +28,11 @@ _MAX_SECONDS = 10_000 * 3_600
 _Item = TypeVar("_Item")
 
 # UTF-32 comes first: its little-endian mark starts with that of UTF-16.
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_MARKS: Mapping[str, bytes | tuple[bytes, ...]] = {
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-8-sig": codecs.BOM_UTF8,
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 _TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMING = re.compile(rf"(?<![\d:.,]){_TIME}\s*-->\s*{_TIME}(?!\d)", re.ASCII)
 _CLOCK = re.compile(r"\d\s*:\s*\d", re.ASCII)
@@ -59,7 +58,7 @@ class SrtParser(StrEnum):
 
     PYSUBS2 = "pysubs2"
     PYSRT = "pysrt"
-    """GPL-3.0, and therefore not needed by anything else."""
+    """GPL-3.0, so nothing else needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,8 @@ class Cue:
     """One subtitle (SRT) or one word (v2), and its time on screen, end excluded.
 
     `number` is its position in the file from 0, counting broken cues too. `line` is the number of
-    its timing line (or of the word's line) from 1. `text` is the visible text on one line, or ""
-    for a cue that shows nothing. The text of a word is unchanged.
+    its timing line (or of the word's line) from 1. `text` is the visible text on one line, or the
+    unchanged text of a word.
     """
 
     number: int
@@ -82,10 +81,9 @@ class Cue:
 class CueFile:
     """All readable cues of one file in order of time (equal times: in file order).
 
-    `problems` has the line and the problem of each of the `skipped` cues. `raw` is the decoded
-    text of an SRT file with "\\n" line ends and all tags, for the policies that parse it like a
-    published evaluator. `raw` is "" for a word file. `is_words` is True for a word file (v2) and
-    False for an SRT file (v1).
+    `problems` has the line and the problem of each of the `skipped` cues. `raw` is the text of an
+    SRT file with "\\n" line ends and all tags, for the policies that parse it like a published
+    evaluator, or "" for a word file (v2).
     """
 
     cues: tuple[Cue, ...]
@@ -128,22 +126,17 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
 
     A cue starts at its timing line and ends before the next timing line, so that neither extra
     blank lines nor a missing index split or lose text. `parser` parses each cue after corrections
-    for the silent errors of parsers: pysrt reads "-00:00:01" as plus one second, ",5" as five
-    milliseconds and a letter as zero. A negative time counts as 0. A cue whose timing cannot be
-    read, or that ends before it starts, is skipped and listed in `problems`. Bytes that are not
-    Unicode are read as GBK or Latin-1 (Windows-1252).
+    for the silent errors of parsers: pysrt reads ",5" as five milliseconds and a letter as zero. A
+    negative time counts as 0. A cue whose timing cannot be read, or that ends before it starts, is
+    skipped. Bytes that are not Unicode are read as GBK or Latin-1 (Windows-1252).
 
     Raises:
         SubtitleError: if there is text but no readable cue, or a limit is exceeded.
     """
     raw, encoding = _decode(data)
-    cues, problems = _read_each(
-        "cue",
-        _blocks(raw.split("\n")),
-        lambda number, line_number, block: _srt_cue(parser, number, line_number, *block),
-    )
+    cues, problems = _read_each("cue", _blocks(raw.split("\n")), partial(_srt_cue, parser))
     if not cues and raw.strip():
-        raise SubtitleError(_nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems))
+        raise _nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems)
     return _cue_file(cues, problems, encoding, raw=raw)
 
 
@@ -169,8 +162,6 @@ def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
 def read_words(data: bytes) -> CueFile:
     """The words of a v2 subtitle file, one `{"text", "start_time", "end_time"}` per line.
 
-    Times are in seconds. Text is not changed. Other lines are skipped and listed in `problems`.
-
     Raises:
         SubtitleError: if there is text but no readable word, or the file is too large.
     """
@@ -179,17 +170,17 @@ def read_words(data: bytes) -> CueFile:
     words, problems = _read_each("word", lines, _word)
     if not words and lines:
         example = '{"text": "Hello", "start_time": 0.3, "end_time": 0.5}'
-        raise SubtitleError(_nothing_read("words", example, problems))
+        raise _nothing_read("words", example, problems)
     return _cue_file(words, problems, encoding, is_words=True)
 
 
 def read_json(data: bytes) -> CueFile:
-    """The cues of a JSON list. The list may be in an object, under `segments` or a similar key.
+    """The cues of a JSON list, which may be in an object under `segments` or a similar key.
 
     A cue is `{"start", "end", "line"}` or `{"timestamp", "text"}` (LongVideoBench), `{"start",
     "end", "text"}` (Whisper), `{"start", "duration", "text"}` or `{"from", "to", "content"}`. Times
     are seconds or texts such as `00:00:01.500`. The second number of `timestamp` may be null: such
-    a cue lasts until the next one. Other items are skipped and listed in `problems`.
+    a cue lasts until the next one.
 
     Raises:
         SubtitleError: if it is not a list with a readable cue, or the file is too large.
@@ -199,27 +190,28 @@ def read_json(data: bytes) -> CueFile:
     try:
         items = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise SubtitleError(_nothing_read("JSON", example, [str(error)])) from error
+        raise _nothing_read("JSON", example, [str(error)]) from error
     if isinstance(items, dict):
         items = next((items[key] for key in _JSON_LISTS if key in items), items)
     listed = items if isinstance(items, list) else []
-    cues, problems = _read_each("cue", ((0, item) for item in listed), _json_cue)
+    cues, problems = _read_each("cue", ((0, item) for item in listed), _word)
     if not cues and items != []:
-        raise SubtitleError(_nothing_read("JSON", example, problems))
+        raise _nothing_read("JSON", example, problems)
     ordered = sorted(cues, key=lambda cue: (cue.start_seconds, cue.number))
     following = [*(cue.start_seconds for cue in ordered[1:]), _MAX_SECONDS]
     ended = [
-        cue if cue.end_seconds < _MAX_SECONDS else replace(cue, end_seconds=end)
-        for cue, end in zip(ordered, following, strict=True)
+        replace(
+            cue,
+            text=_plain_text(cue.text),
+            end_seconds=cue.end_seconds if cue.end_seconds < _MAX_SECONDS else following_start,
+        )
+        for cue, following_start in zip(ordered, following, strict=True)
     ]
     return _rewritten(_cue_file(ended, problems, encoding), ended)
 
 
 def within(file: CueFile, start_seconds: float, length_seconds: float) -> CueFile:
-    """The cues on screen in a part of the video, with times from the start of that part.
-
-    An SRT text is written again from these cues, so that published policies parse the same lines.
-    """
+    """The cues on screen in a part of the video, with times from the start of that part."""
     cues = [
         replace(
             cue,
@@ -233,7 +225,7 @@ def within(file: CueFile, start_seconds: float, length_seconds: float) -> CueFil
 
 
 def _rewritten(file: CueFile, cues: Sequence[Cue]) -> CueFile:
-    """`file` with `cues` only, and with them as its SRT text."""
+    """`file` with `cues` only, and their SRT text, so that published policies parse the same."""
     if file.is_words:
         return replace(file, cues=tuple(cues))
     placed = tuple(replace(cue, line=4 * index + 2) for index, cue in enumerate(cues))
@@ -255,7 +247,7 @@ def _read_each(
 ) -> tuple[list[Cue], list[str]]:
     """The cues of the readable items, and the problems of the others.
 
-    Each item has the number of its line, or 0 in a file whose lines have no meaning.
+    Each item has the number of its line, or 0 in a JSON list.
     """
     cues: list[Cue] = []
     problems: list[str] = []
@@ -285,11 +277,6 @@ def _word(number: int, line_number: int, item: Any) -> Cue:
     if not -_MAX_SECONDS < start <= end <= _MAX_SECONDS:
         raise ValueError(f"its times are not a span: {str(item).strip()[:80]!r}")
     return Cue(number=number, line=line_number, start_seconds=start, end_seconds=end, text=text)
-
-
-def _json_cue(number: int, line_number: int, item: Any) -> Cue:
-    cue = _word(number, line_number, item)
-    return replace(cue, text=_plain_text(cue.text))
 
 
 def _seconds_and_text(item: Any) -> tuple[float, float, str]:
@@ -329,9 +316,11 @@ def _cue_file(
     )
 
 
-def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
+def _nothing_read(kind: str, example: str, problems: list[str]) -> SubtitleError:
     problem = problems[0] if problems else f"no line like {example}"
-    return f"no cue can be read as {kind} ({problem}); fetch the file again or remove it"
+    return SubtitleError(
+        f"no cue can be read as {kind} ({problem}); fetch the file again or remove it"
+    )
 
 
 def _decode(data: bytes) -> tuple[str, str]:
@@ -353,7 +342,7 @@ def _decode(data: bytes) -> tuple[str, str]:
 
 def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
     """Pairs of encoding and error handling, in the order to try. The last accepts any bytes."""
-    yield from ((encoding, "strict") for mark, encoding in _MARKS if data.startswith(mark))
+    yield from ((encoding, "strict") for encoding, mark in _MARKS.items() if data.startswith(mark))
     # UTF-16 without a mark: every second byte of its ASCII part is 0.
     head = data[:200]
     if 4 * head[1::2].count(0) > len(head):
@@ -377,20 +366,20 @@ def _is_damaged_utf8(data: bytes) -> bool:
 
 
 def _looks_like_gbk(data: bytes) -> bool:
-    """True if most runs of non-ASCII bytes have an even length.
+    """True if most runs of non-ASCII bytes have an even length, as pairs for Chinese characters.
 
-    Chinese characters are pairs of such bytes, and accented letters are single bytes. General
-    detectors of encodings need far more text than a short subtitle file contains.
+    General detectors of encodings need far more text than a short subtitle file contains.
     """
     runs = [len(run) for run in _NON_ASCII_RUN.findall(data)]
     return 2 * sum(length % 2 == 0 for length in runs) > len(runs)
 
 
 _Block = tuple[re.Match[str] | None, list[str]]
+"""The timing of a cue (None if it is unreadable) and its rows."""
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, _Block]]:
-    """Line number (from 1), and timing (None if it is unreadable) and rows of each cue."""
+    """The line number (from 1) and the block of each cue."""
     timings = [
         (index, timing)
         for index, line in enumerate(lines)
@@ -411,8 +400,7 @@ def _is_broken_timing(line: str) -> bool:
 def _without_index(rows: list[str]) -> list[str]:
     """`rows` of a cue without the index of the next cue.
 
-    A number is an index if it is directly before the timing line or after a blank line. Otherwise
-    it is spoken text.
+    A number is an index directly before the timing line or after a blank line, else spoken text.
     """
     last = next((index for index in reversed(range(len(rows))) if rows[index].strip()), None)
     if last is None or not _INDEX.fullmatch(rows[last]):
@@ -422,9 +410,8 @@ def _without_index(rows: list[str]) -> list[str]:
     return rows[:last] if is_adjacent or follows_blank else rows
 
 
-def _srt_cue(
-    parser: SrtParser, number: int, line_number: int, timing: re.Match[str] | None, rows: list[str]
-) -> Cue:
+def _srt_cue(parser: SrtParser, number: int, line_number: int, block: _Block) -> Cue:
+    timing, rows = block
     if (size := sum(map(len, rows))) > MAX_CUE_CHARACTERS:
         raise SubtitleError(
             f"cue {number + 1} (line {line_number}) has {size:,} characters, and the limit is "
@@ -433,9 +420,8 @@ def _srt_cue(
     if timing is None:
         raise ValueError("its timing cannot be read")
     parts = timing.groups("")
-    start, end = _time(*parts[:5]), _time(*parts[5:])
     parse = _with_pysubs2 if parser is SrtParser.PYSUBS2 else _with_pysrt
-    start_ms, end_ms, text = parse(start, end, rows)
+    start_ms, end_ms, text = parse(_time(*parts[:5]), _time(*parts[5:]), rows)
     if end_ms < start_ms or parts[5]:
         raise ValueError(f"it ends before it starts: {timing[0]!r}")
     return Cue(
@@ -457,8 +443,8 @@ def _time(sign: str, hours: str, minutes: str, seconds: str, fraction: str) -> s
 def _with_pysubs2(start: str, end: str, rows: Sequence[str]) -> tuple[int, int, str]:
     """Start and end in milliseconds, and text with line breaks and tags.
 
-    pysubs2 gets the times in parts, because it reads 100 hours as 0 hours. It does not get the
-    rows: it would start another cue at a row with two times, and drop a number in the last row.
+    pysubs2 reads only the times, in parts, because it reads 100 hours as 0 hours, starts another
+    cue at a row with two times, and drops a number in the last row.
     """
     from pysubs2.time import timestamp_to_ms  # noqa: PLC0415
 

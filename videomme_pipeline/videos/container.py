@@ -1,8 +1,7 @@
 """Opening a video file with libav: its video stream, its packet index, and reasons for failures.
 
-All uses of `av.open` for pictures are here. For an mp4 the packet index is read from the sample
-tables, which takes milliseconds for an hour of video. Any other container is demuxed once. Only
-streams without usable timestamps are decoded.
+The packet index of an mp4 is read from its sample tables, which takes milliseconds for an hour of
+video. Any other container is demuxed once. Only streams without usable timestamps are decoded.
 """
 
 import re
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 VIDEO_LIMITS = TaskLimits(seconds=900.0, memory_bytes=4 << 30)
 """Limits of the child process of one video."""
 
-_WITHOUT_PROBES = {
+_WITHOUT_PROBES: dict[str, Any] = {
     "options": {"probesize": "4096"},  # bytes
     "stream_options": [{"skip_frame": "all"}] * 16,  # streams beyond these are probed anyway
 }
@@ -47,9 +46,8 @@ def open_video(
 ) -> "Iterator[tuple[InputContainer, VideoStream]]":
     """Open a video: the container and its best video stream, with all other streams discarded.
 
-    The decoder runs in one thread. With `probes=False`, libav neither reads megabytes nor decodes
-    pictures to find the properties of a stream, which saves tens of milliseconds. This is enough
-    for an mp4 whose sample tables are readable, since its header contains these properties.
+    The decoder runs in one thread. With `probes=False`, libav decodes nothing to find the
+    properties of a stream, which saves tens of milliseconds. An mp4 has them in its header.
 
     Raises:
         VideoUnreadableError: if the file is not a video that can be opened. The message has the
@@ -58,14 +56,14 @@ def open_video(
     import av  # noqa: PLC0415
 
     name = video_id or path.stem
-    options: dict[str, Any] = {} if probes else _WITHOUT_PROBES
-    url = str(path)
+    url, options = str(path), {} if probes else _WITHOUT_PROBES
     try:
-        if isinstance(path, FrameFolder):
-            problem = None if path.pictures else "no picture in this folder"
-            url, options = _image_sequence(path) if path.pictures else (url, options)
-        else:
+        if not isinstance(path, FrameFolder):
             problem = diagnose(path)
+        elif path.pictures:
+            problem, (url, options) = None, _image_sequence(path)
+        else:
+            problem = "no picture in this folder"
     except OSError as error:
         raise unreadable(name, path, error) from error
     if problem:
@@ -83,12 +81,9 @@ def open_video(
 def _image_sequence(folder: FrameFolder) -> tuple[str, dict[str, Any]]:
     """The pattern of a folder's pictures and the options with which libav reads them."""
     escaped = re.sub(r"([\\*?\[\]{}])", r"\\\1", str(folder.path))
+    options = {"pattern_type": "glob", "framerate": str(folder.frames_per_second)}
     pattern = f"{escaped}/*{folder.pictures[0].suffix}"
-    rate = str(folder.frames_per_second)
-    return pattern, {
-        "format": "image2",
-        "options": {"pattern_type": "glob", "framerate": rate},
-    }
+    return pattern, {"format": "image2", "options": options}
 
 
 def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -> "VideoStream":
@@ -196,7 +191,7 @@ def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
     return PacketIndex(
         pts=np.array([d if p is None else p for p, d in zip(packet_pts, dts, strict=True)]),
         dts=np.array(dts),
-        sizes=np.array(sizes),
+        size=np.array(sizes),
         is_keyframe=np.array(is_keyframe),
         is_hidden=np.array(is_hidden),
         precedes_loss=np.array(precedes_loss),
@@ -208,7 +203,7 @@ def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
 
 
 def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None) -> PacketIndex:
-    """Decode a stream without usable timestamps, number its frames and return the index.
+    """The index of a stream without usable timestamps, from its decoded frames.
 
     A frame without a time follows the previous frame at the stream's frame rate.
     """
@@ -222,14 +217,14 @@ def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None
             is_usable = frame.pts is not None and (not pts or frame.pts > pts[-1])
             pts.append(frame.pts if is_usable else (pts[-1] + step if pts else 0))
             keys.append(bool(frame.key_frame))
-    times = np.array(pts, np.int64)
+    times, never = np.array(pts, np.int64), np.zeros(len(pts), np.bool_)
     return PacketIndex(
         pts=times,
         dts=times,
-        sizes=np.zeros(len(times), np.int64),
+        size=np.zeros_like(times),
         is_keyframe=np.array(keys, np.bool_),
-        is_hidden=np.zeros(len(times), np.bool_),
-        precedes_loss=np.zeros(len(times), np.bool_),
+        is_hidden=never,
+        precedes_loss=never,
         time_base=time_base,
         last_duration=step,
         claimed_seconds=claimed,
@@ -240,22 +235,16 @@ def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None
 def _last_duration(shown: list[tuple[int, int]]) -> int:
     """The duration of the last shown frame, or if it has none, the time since the frame before."""
     ordered = sorted(shown)
-    if ordered[-1][1]:
-        return ordered[-1][1]
-    return ordered[-1][0] - ordered[-2][0] if len(ordered) > 1 else 0
+    last_pts, duration = ordered[-1]
+    return duration or last_pts - ordered[max(len(ordered) - 2, 0)][0]
 
 
 def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
     """Every packet of the stream up to its end or to the first unreadable part of the file."""
     import av  # noqa: PLC0415
 
-    packets = container.demux(stream)
-    while True:
-        try:
-            packet = next(packets)
-        except (StopIteration, av.FFmpegError):
-            return
-        yield packet
+    with suppress(av.FFmpegError):
+        yield from container.demux(stream)
 
 
 def readable_frames(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
@@ -288,8 +277,7 @@ def _complete_packets(
 def libav_errors() -> Iterator[list[Any]]:
     """Collect the errors that libav logs in this thread without raising them.
 
-    Some demuxers resynchronize after an error, and some decoders continue with a wrong picture.
-    Only the log shows this.
+    Only the log shows that a demuxer resynchronized, or a decoder continued with a wrong picture.
     """
     import av.logging  # noqa: PLC0415
 
@@ -307,8 +295,7 @@ def libav_errors() -> Iterator[list[Any]]:
 def _claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> float | None:
     """Length of the video stream according to the container, or None if it has no such value.
 
-    The length of the whole file is not used, since a sound track may be longer. mp4 and Matroska
-    files store the end time of the stream, so its start time is subtracted.
+    mp4 and Matroska files store the end time of the stream, so its start time is subtracted.
     """
     time_base = stream.time_base
     if time_base is None:

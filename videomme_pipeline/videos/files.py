@@ -33,15 +33,13 @@ def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
     Raises:
         VideoUnreadableError: if the copy cannot be fetched.
     """
-    if not isinstance(source, RemoteFile):
-        yield source
-        return
     with ExitStack() as stack:
-        try:
-            file = stack.enter_context(on_local_disk(source))
-        except OSError as error:
-            raise unreadable(video_id, source, error) from error
-        yield file
+        if isinstance(source, RemoteFile):
+            try:
+                source = stack.enter_context(on_local_disk(source))
+            except OSError as error:
+                raise unreadable(video_id, source, error) from error
+        yield source
 
 
 def unreadable(video_id: str, path: VideoSource, error: OSError) -> VideoUnreadableError:

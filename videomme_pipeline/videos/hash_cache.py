@@ -10,11 +10,9 @@ from typing import Any
 from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import text_fingerprint
-from videomme_pipeline.storage.objects import FileState
+from videomme_pipeline.storage.objects import FileState, RemoteFile
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, advice, is_damage, open_database
 from videomme_pipeline.storage.tables import set_aside
-
-_BUSY_TIMEOUT_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -57,25 +55,20 @@ class HashCache:
 
     def knows(self, path: MediaFile) -> bool:
         """True if the file was hashed before, in any state."""
-        return str(path) in self._loaded()
+        return _key(path) in self._loaded()
 
     def get(self, path: MediaFile, state: FileState) -> str | None:
-        key = str(path)
-        stored = self._loaded().get(key)
-        if stored is None or stored[:2] != (state.bytes, state.version):
+        row = _key(path), state.bytes, state.version
+        stored = self._loaded().get(row[0])
+        if stored is None or stored[:2] != row[1:] or stored[3] != _checksum(*row, stored[2]):
             return None
-        value = stored[2]
-        return value if stored[3] == _checksum((key, *stored[:2]), value) else None
+        return stored[2]
 
     def put(self, path: MediaFile, state: FileState, value: str) -> None:
-        key = str(path), state.bytes, state.version
-        row = (*key, value, _checksum(key, value))
-        self._execute(
-            "insert or replace into hashes (path, bytes, version, hash, checksum) "
-            "values (?, ?, ?, ?, ?)",
-            row,
-        )
-        self._loaded()[key[0]] = row[1:]
+        row = _key(path), state.bytes, state.version, value
+        stored = *row, _checksum(*row)
+        self._execute("insert or replace into hashes values (?, ?, ?, ?, ?)", stored)
+        self._loaded()[row[0]] = stored[1:]
 
     def _loaded(self) -> dict[str, tuple[int, str, str, str]]:
         if self._known is None:
@@ -101,10 +94,7 @@ class HashCache:
         if self._connection is None:
             # A damaged cache is only built again, so that no write needs to wait for the disk.
             self._connection = open_database(
-                self._path,
-                _create_table,
-                timeout_seconds=_BUSY_TIMEOUT_SECONDS,
-                synchronous="off",
+                self._path, _create_table, timeout_seconds=30.0, synchronous="off"
             )
         return self._connection
 
@@ -134,6 +124,9 @@ def _create_table(connection: sqlite3.Connection) -> None:
     )
 
 
-def _checksum(key: tuple[str, int, str], value: object) -> str:
-    path, size, version = key
+def _key(path: MediaFile) -> str:
+    return str(path if isinstance(path, RemoteFile) else path.absolute())
+
+
+def _checksum(path: str, size: int, version: str, value: object) -> str:
     return text_fingerprint(path, str(size), version, str(value))

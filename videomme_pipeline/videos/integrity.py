@@ -71,26 +71,23 @@ def _data_findings(source: Source) -> Iterator[Finding]:
     message = f"{len(questions):,} questions on {len(videos):,} videos"
     if len(annotated.files) == 1:
         message += f" in {annotated.files[0]}"
-    if annotated.hidden:
-        message += f"; left out, without a published answer: {annotated.hidden:,}"
-    if annotated.inexact_answers:
-        message += (
-            "; answers that equal an option except for case and spaces: "
-            f"{annotated.inexact_answers:,}"
-        )
-    if annotated.ambiguous_answers:
-        message += (
-            "; answers that equal several options, of which the last one counts: "
-            f"{annotated.ambiguous_answers:,}"
-        )
+    counts = {
+        "left out, without a published answer": annotated.hidden,
+        "answers that equal an option except for case and spaces": annotated.inexact_answers,
+        "answers that equal several options, of which the last one counts": (
+            annotated.ambiguous_answers
+        ),
+    }
+    message += "".join(f"; {kind}: {count:,}" for kind, count in counts.items() if count)
+    status = Status.OK
     if annotated.unmatched:
+        status = Status.WARNING
         count = f"{len(annotated.unmatched):,} questions without a correct option are left out"
         message += f"; {count}: {annotated.listed(annotated.unmatched)}"
     if annotated.problems:
+        status = Status.ERROR
         count = f"unusable rows, {len(annotated.problems):,}"
         message += f"; {count}: {annotated.listed(annotated.problems)}"
-    left_out = Status.WARNING if annotated.unmatched else Status.OK
-    status = Status.ERROR if annotated.problems else left_out
     yield Finding(status, message, check="annotations")
     unused = unused_files(media)
     yield _video_finding(source, videos, unused)
@@ -109,22 +106,18 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     message = f"{len(videos) - len(missing):,} of {len(videos):,} under {roots}"
     if not missing:
         return Finding.ok("videos", message)
-    names = list(dict.fromkeys(map(_name, missing)))
-    message += f"; missing: {listed(names)}; "
+    names = [
+        video.footage.video_file or f"{video.video_id} ({video.file_stem})" for video in missing
+    ]
+    advice = "copy them there, or exclude them with `videos` or `limit`"
     if source.is_fetched:
-        message += "the next run fetches them"
-    else:
-        message += "copy them there, or exclude them with `videos` or `limit`"
+        advice = "the next run fetches them"
+    message += f"; missing: {listed(list(dict.fromkeys(names)))}; {advice}"
     others = _names(unused, missing, lambda name: not is_subtitle(name))
     if others:
         message += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
     status = Status.WARNING if source.is_fetched else Status.ERROR
     return Finding(status, message, check="videos")
-
-
-def _name(video: VideoReference) -> str:
-    """The file of a video in the annotations, or its ids."""
-    return video.footage.video_file or f"{video.video_id} ({video.file_stem})"
 
 
 def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: _Unused) -> Finding:

@@ -26,12 +26,10 @@ class Box:
 
 
 def read_moov(path: Path) -> PacketIndex | None:
-    """The packet index by the sample tables of an mp4, or None if they are not complete.
+    """The packet index by the sample tables of an mp4, equal to that of libav's demuxer.
 
-    The tables are incomplete in other containers, in fragmented or encrypted files, and with
-    several video tracks. They are also not used if the edit list has several segments, starts
-    between two frames or ends before the last frame. Times and sizes equal the results of libav's
-    demuxer.
+    None for other containers, for fragmented or encrypted files, for several video tracks, and for
+    an edit list that has several segments, starts between two frames or ends before the last frame.
     """
     try:
         boxes = top_boxes(path)
@@ -39,9 +37,13 @@ def read_moov(path: Path) -> PacketIndex | None:
         if moov is None or not any(box.kind == b"ftyp" for box in boxes[:2]):
             return None
         file_size = path.stat().st_size
-        is_fragmented = any(kind == b"mvex" for kind, _ in _children(moov))
+        is_unusable = (
+            any(kind == b"mvex" for kind, _ in _children(moov))  # fragmented
+            or has_encrypted_video(moov)
+            or impossible_count(moov, file_size)
+        )
         tracks = _video_tracks(moov)
-        if is_fragmented or len(tracks) != 1 or impossible_count(moov, file_size):
+        if is_unusable or len(tracks) != 1:
             return None
         available_bytes = file_size if boxes[-1].end > file_size else None
         return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), available_bytes)
@@ -88,10 +90,7 @@ def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
 
 
 def impossible_count(moov: memoryview, file_bytes: int) -> str | None:
-    """Description of a box that declares more samples than the file has bytes, or None.
-
-    Nothing is allocated for the samples.
-    """
+    """Description of a box that declares more samples than the file has bytes, or None."""
     for track in _video_tracks(moov):
         tables = _sample_table_box(track)
         for kind in (b"stsz", b"stts", b"ctts", b"stsc"):
@@ -119,7 +118,8 @@ def _declared_samples(kind: bytes, table: memoryview) -> int:
 
 def has_encrypted_video(moov: memoryview) -> bool:
     """True if a video track is encrypted (ISO/IEC 23001-7)."""
-    return any(_is_encrypted(_sample_table_box(track)) for track in _video_tracks(moov))
+    entries = (_child(_sample_table_box(track), b"stsd") for track in _video_tracks(moov))
+    return any(bytes(entry[12:16]) == b"encv" for entry in entries)
 
 
 def track_end_seconds(path: Path) -> float | None:
@@ -161,21 +161,12 @@ def _sample_table_box(track: memoryview) -> memoryview:
     return _child(track, b"mdia", b"minf", b"stbl")
 
 
-def _is_encrypted(tables: memoryview) -> bool:
-    return bytes(_child(tables, b"stsd")[12:16]) == b"encv"
-
-
 def _read_track(
     track: memoryview, movie_timescale: int, available_bytes: int | None
 ) -> PacketIndex:
-    """The packet index of one track, with the edit list applied.
-
-    `available_bytes` is the size of the file if its boxes exceed it, else None.
-    """
+    """The packet index of one track. `available_bytes` is the size of a truncated file."""
     timescale = _timescale(_child(track, b"mdia", b"mdhd"))
     tables = _sample_table_box(track)
-    if _is_encrypted(tables):
-        raise ValueError("encrypted")
     sizes = _sample_sizes(_child(tables, b"stsz"))
     count = len(sizes)
     durations = _runs(_child(tables, b"stts"), count)
@@ -204,7 +195,7 @@ def _read_track(
     return PacketIndex(
         pts=cts[kept] + start,
         dts=(decode_time + min(0, int(offsets.min())))[kept] + start,
-        sizes=sizes[kept],
+        size=sizes[kept],
         is_keyframe=is_keyframe[kept],
         is_hidden=(cts < media_start)[kept],
         precedes_loss=np.zeros(np.count_nonzero(kept), np.bool_),
@@ -237,10 +228,7 @@ def _entries(table: memoryview, columns: int = 1, kind: str = ">u4") -> Integers
 
 
 def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers:
-    """A run-length table (`stts`, `ctts`) as one value per sample.
-
-    As in libav, values of `ctts` are read as signed in every version of the box.
-    """
+    """A run-length table (`stts`, `ctts`) as one value per sample, signed as in libav."""
     if not len(table) and missing is not None:
         return np.full(count, missing, np.int64)
     pairs = _entries(table, 2, ">i4")

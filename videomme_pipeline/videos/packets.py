@@ -30,15 +30,7 @@ Floats = NDArray[np.float64]
 INDEX_VERSION = 2
 SAME_INSTANT = 1e-6
 """Times closer than this many seconds count as equal, since they are rounded to floats."""
-_COLUMNS = {
-    "pts": "pts",
-    "dts": "dts",
-    "size": "sizes",
-    "is_keyframe": "is_keyframe",
-    "is_hidden": "is_hidden",
-    "precedes_loss": "precedes_loss",
-}
-"""The stored columns and their fields."""
+_COLUMNS = ("pts", "dts", "size", "is_keyframe", "is_hidden", "precedes_loss")
 
 
 class IndexSource(StrEnum):
@@ -75,11 +67,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameTimes:
-    """The facts about the shown frames of a video by which samplings choose.
-
-    `seconds` are the times of the frames from the first one, ascending. `keyframes` are the numbers
-    of the frames that are keyframes.
-    """
+    """The facts about a video by which samplings choose. See `PacketIndex`."""
 
     seconds: Floats
     keyframes: Integers
@@ -94,14 +82,13 @@ class PacketIndex:
     `dts` are in units of `time_base`. Hidden packets precede the start of an edit, or are outside
     of the clip: other pictures need them, but they are never shown. A packet `precedes_loss` if the
     container is damaged directly after it, so that it may be truncated and others may be missing.
-    `claimed_seconds` is the length of the stream according to the container. In a truncated file
-    `claimed_seconds` exceeds `duration_seconds`. `last_duration` is the duration of the last frame.
-    `frames_before` is the number of frames that the file shows before a clip begins.
+    `claimed_seconds` is the length according to the container, which a truncated file does not
+    have. `frames_before` is the number of frames that the file shows before a clip begins.
     """
 
     pts: Integers
     dts: Integers
-    sizes: Integers
+    size: Integers
     is_keyframe: Flags
     is_hidden: Flags
     precedes_loss: Flags
@@ -119,28 +106,27 @@ class PacketIndex:
         """
         if clip is None:
             return self
-        first = int(np.searchsorted(self.seconds, clip.start_seconds + SAME_INSTANT, "right")) - 1
-        last = self.frame_count
+        started = np.searchsorted(self.seconds, clip.start_seconds + SAME_INSTANT, "right")
+        first, last = max(int(started) - 1, 0), self.frame_count
         if clip.end_seconds is not None:
             last = int(np.searchsorted(self.seconds, clip.end_seconds - SAME_INSTANT, "left"))
         if clip.start_seconds >= self.duration_seconds:
             last = 0
         is_hidden = np.ones_like(self.is_hidden)
-        is_hidden[self.shown[max(first, 0) : last]] = False
-        ends_early = last < self.frame_count
-        claimed = self.claimed_seconds
+        is_hidden[self.shown[first:last]] = False
+        last_duration, claimed = self.last_duration, self.claimed_seconds
         if claimed is not None:
             claimed -= clip.start_seconds
+        if last < self.frame_count:
+            claimed = None
+            if last:
+                last_duration = int(self.frame_pts[last] - self.frame_pts[last - 1])
         return replace(
             self,
             is_hidden=is_hidden,
-            last_duration=(
-                int(self.frame_pts[last] - self.frame_pts[last - 1])
-                if ends_early and last
-                else self.last_duration
-            ),
-            claimed_seconds=None if ends_early else claimed,
-            frames_before=max(first, 0),
+            last_duration=last_duration,
+            claimed_seconds=claimed,
+            frames_before=first,
         )
 
     @cached_property
@@ -214,7 +200,7 @@ class PacketIndex:
             "claimed_seconds": "" if self.claimed_seconds is None else repr(self.claimed_seconds),
             "source": self.source.value,
         }
-        table = pa.table({name: getattr(self, field) for name, field in _COLUMNS.items()})
+        table = pa.table({name: getattr(self, name) for name in _COLUMNS})
         publish(path, parquet.encode(table.replace_schema_metadata(metadata)))
 
     @classmethod
@@ -228,9 +214,7 @@ class PacketIndex:
             facts = parquet.metadata_of(table)
             if facts.get("version") != str(INDEX_VERSION):
                 return None
-            arrays: dict[str, Any] = {
-                field: table.column(name).to_numpy() for name, field in _COLUMNS.items()
-            }
+            arrays: dict[str, Any] = {name: table.column(name).to_numpy() for name in _COLUMNS}
             claimed = facts["claimed_seconds"]
             return cls(
                 **arrays,

@@ -1,8 +1,4 @@
-"""Facts about a video file: its content hash and the properties of its streams.
-
-`benchmarks.locate` finds the file of a video, `videos.packets` builds its packet index, and
-`frames.sampling` chooses frames.
-"""
+"""Facts about a video file: its content hash and the properties of its streams."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -13,7 +9,7 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 from upath import UPath
 
-from videomme_pipeline.benchmarks.locate import FrameFolder, MediaFile, VideoFile, VideoSource
+from videomme_pipeline.benchmarks.locate import FrameFolder, MediaFile, VideoSource
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import canonical_json
@@ -33,8 +29,6 @@ if TYPE_CHECKING:
 HASHED_PART_BYTES = 4 << 20
 """Size of the parts in which a file is read. Mapping a file is no faster, and a mapped file that
 is cut short meanwhile ends the process."""
-VIDEOS_PER_CHILD = 16
-"""Probing this many videos takes about as long as starting another child process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +106,8 @@ class Video:
 def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
 
-    A folder of pictures is hashed by the names and hashes of the pictures, and the frame rate.
-
-    A file in `hashes` is not read again.
+    A folder of pictures is hashed by the names and hashes of the pictures, and the frame rate. A
+    file in `hashes` is not read again.
 
     Raises:
         OSError: if there is no such file, or it cannot be read.
@@ -122,7 +115,7 @@ def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     if isinstance(path, FrameFolder):
         pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
         return blake3(canonical_json([path.frames_per_second, pictures]).encode()).hexdigest()
-    path, state = _with_state(path)
+    state = _state(path)
     cached = None if hashes is None else hashes.get(path, state)
     if cached is not None:
         return cached
@@ -135,36 +128,30 @@ def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
 def known_hash(path: VideoSource, hashes: HashCache, *, is_stored: bool) -> str | None:
     """The content hash of a file that was hashed before, or None. Nothing else is read.
 
-    A file that has changed since is read again. So is any file with `is_stored`, because something
-    that was built from it is stored.
+    A file that has changed since is read again, and so is a new one with `is_stored`, from which
+    something that is stored was built.
 
     Raises:
         OSError: if there is no such file, or it cannot be read.
     """
-    if isinstance(path, FrameFolder):
-        is_known = is_stored or all(hashes.knows(item.absolute()) for item in path.pictures)
-        return content_hash(path, hashes) if is_known else None
-    is_known = is_stored or hashes.knows(path if isinstance(path, RemoteFile) else path.absolute())
+    is_known = is_stored or all(map(hashes.knows, _files(path)))
     return content_hash(path, hashes) if is_known else None
 
 
-def video_hash(path: VideoSource, video_id: str, hashes: HashCache | None = None) -> str:
-    """The content hash of a video.
+def _files(path: VideoSource) -> Sequence[MediaFile]:
+    return path.pictures if isinstance(path, FrameFolder) else (path,)
 
-    Raises:
-        VideoUnreadableError: if there is no such file, or it cannot be read.
-    """
+
+def video_hash(path: VideoSource, video_id: str, hashes: HashCache | None = None) -> str:
+    """The content hash of a video, or VideoUnreadableError if it cannot be read."""
     try:
         return content_hash(path, hashes)
     except OSError as error:
         raise unreadable(video_id, path, error) from error
 
 
-def _with_state(path: MediaFile) -> tuple[MediaFile, FileState]:
-    """An absolute path with the state of its file."""
-    if isinstance(path, RemoteFile):
-        return path, path.state
-    return path.absolute(), FileState.of(stat_file(path))
+def _state(path: MediaFile) -> FileState:
+    return path.state if isinstance(path, RemoteFile) else FileState.of(stat_file(path))
 
 
 def _blake3(path: MediaFile) -> str:
@@ -178,10 +165,10 @@ def _blake3(path: MediaFile) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeJob:
-    """A video to probe: path and content hash of its file and of its subtitle file, if it has one.
+    """A video to probe, with the facts about its subtitle file, if it has one.
 
-    Only `clip` of the file is used, or the whole file if `clip` is None. The packet index is stored
-    in `index_file`. None stores no packet index.
+    Only `clip` of the file is used, unless it is None. `index_file` is where the packet index is
+    stored, or None.
     """
 
     benchmark: str
@@ -205,20 +192,14 @@ def probe_videos(
 ) -> Generator[ProbeResult]:
     """Probe videos on `workers`, and yield each job's result when it is ready.
 
-    A video that cannot be read, crashes libav or exceeds a limit yields a result with a
-    `VideoError`, and the others continue. Closing the iterator ends all tasks.
+    The result of a video that cannot be read, crashes libav or exceeds a limit has a `VideoError`.
+    Closing the iterator ends all tasks.
     """
-    workers = workers or LocalWorkers()
-    if isinstance(workers, LocalWorkers):
-        useful = -(-len(jobs) // VIDEOS_PER_CHILD)
-        workers = LocalWorkers(min(workers.count, max(1, useful)))
-    for result in run_tasks(_probe, jobs, workers=workers, limits=limits):
-        job = result.task
-        if result.error is None:
-            yield result
-        else:
-            error = VideoError.from_child(job.video_id, job.path, result.error)
-            yield replace(result, error=error)
+    for result in run_tasks(_probe, jobs, workers=workers or LocalWorkers(), limits=limits):
+        job, error = result.task, result.error
+        if error is not None:
+            error = VideoError.from_child(job.video_id, job.path, error)
+        yield replace(result, error=error)
 
 
 def hash_and_probe(
@@ -227,18 +208,18 @@ def hash_and_probe(
     hashes: HashCache,
     index_file: Callable[[str], UPath],
 ) -> Generator[ProbeResult]:
-    """Hash and probe the files that are not in `hashes`, one per task, and yield good results.
+    """Probe the files that are not in `hashes`, one per task, and add their hashes to it.
 
-    `index_file` returns the path of a packet index by the hash of its video. The hash of a file is
-    added to `hashes`. A file that cannot be read or probed is left out. `probe_videos` reports it.
+    `index_file` returns the path of a packet index by the hash of its video. A file that cannot be
+    read or probed is left out, since `probe_videos` reports it.
     """
     unknown: dict[ProbeJob, tuple[MediaFile, FileState]] = {}
     for job in jobs:
         if not isinstance(job.path, FrameFolder):
             with suppress(OSError):
-                path, state = _with_state(job.path)
-                if hashes.get(path, state) is None:
-                    unknown[job] = path, state
+                state = _state(job.path)
+                if hashes.get(job.path, state) is None:
+                    unknown[job] = job.path, state
     task = partial(_hash_and_probe, index_file)
     for result in run_tasks(task, list(unknown), workers=workers, limits=VIDEO_LIMITS):
         if result.value is not None:
@@ -247,8 +228,7 @@ def hash_and_probe(
 
 
 def _hash_and_probe(index_file: Callable[[str], UPath], job: ProbeJob) -> Video:
-    assert not isinstance(job.path, FrameFolder)
-    return _probe(_hashed(job, _blake3(job.path), index_file))
+    return _probe(_hashed(job, content_hash(job.path), index_file))
 
 
 def _hashed(job: ProbeJob, content: str, index_file: Callable[[str], UPath]) -> ProbeJob:
@@ -256,7 +236,6 @@ def _hashed(job: ProbeJob, content: str, index_file: Callable[[str], UPath]) -> 
 
 
 def _probe(job: ProbeJob) -> Video:
-    """Probe a video in a child process, and store its packet index."""
     video, index = probe_video(job)
     if job.index_file is not None:
         index.save(job.index_file)
@@ -295,7 +274,7 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
             video_id=video_id,
             path=str(job.path),
             content_hash=job.content_hash,
-            bytes=_size(path),
+            bytes=sum(_state(file).bytes for file in _files(path)),
             container=container.format.name,
             stream=StreamFacts.of(stream, frame),
             timing=index.timing,
@@ -306,17 +285,8 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
     return video, whole
 
 
-def _size(path: VideoFile) -> int:
-    files = path.pictures if isinstance(path, FrameFolder) else [path]
-    return sum(file.stat().st_size for file in files)
-
-
 _COLOR_SPACES = {
-    0: "rgb",
-    1: "bt709",
-    2: "unspecified",
-    5: "bt470bg",
-    6: "smpte170m",
-    9: "bt2020nc",
+    **{0: "rgb", 1: "bt709", 2: "unspecified"},
+    **{5: "bt470bg", 6: "smpte170m", 9: "bt2020nc"},
 }
 _COLOR_RANGES = {1: "limited", 2: "full"}

@@ -7,24 +7,21 @@ needed.
 import io
 import wave
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
-from logging import getLogger
 from pathlib import Path
 
-from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
+from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.processes.children import Child, ChildFailedError
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import writing
-from videomme_pipeline.storage.tables import read_rows, write_rows
+from videomme_pipeline.storage.tables import logging_damage, read_rows, write_rows
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 
 SOUND_VERSION = 1
 """Increase this when a change of the code decodes other samples."""
 SAMPLES_PER_SECOND = 16_000
-
-_log = getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +39,8 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
         StorageError: if the data folder cannot be written.
     """
     stored = store.sound(video_hash, SOUND_VERSION)
-    try:
+    with suppress(FileNotFoundError), logging_damage(stored):
         (row,) = read_rows(stored, Sound)
-    except FileNotFoundError:
-        pass
-    except DamagedFileError as error:
-        _log.warning("%s", error)
-    else:
         return row.wave_file
     try:
         with closing(Child()) as child:
@@ -66,13 +58,10 @@ def decode_sound(task: tuple[Path, str]) -> bytes:
     Raises:
         VideoUnreadableError: if the file has no sound, or it does not decode.
     """
-    path, video_id = task
     file = io.BytesIO()
-    samples = b"".join(_samples(path, video_id))
+    samples = b"".join(_samples(*task))
     with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(SAMPLES_PER_SECOND)
+        sound.setparams((1, 2, SAMPLES_PER_SECOND, 0, "NONE", ""))
         sound.writeframes(samples)
     return file.getvalue()
 
