@@ -1,7 +1,6 @@
 """Commands that build partitions or show their state: run, status, nightly."""
 
 from collections import Counter
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -189,14 +188,13 @@ def _verify(project: "Project") -> None:
 
 def show_plan(project: "Project", evaluations: "Sequence[str]", *, as_json: bool) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.project.answers.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
-    from videomme_pipeline.stages.estimate import estimate, pending_requests
+    from videomme_pipeline.stages.estimate import estimate, estimate_costs
     from videomme_pipeline.stages.plan import plan_project
 
     states = plan_project(project, evaluations)
-    estimates = [asdict(build) for build in estimate(states)]
-    costs = estimate_costs(pending_requests(states))
+    estimates = [{"asset": asset, "partitions": n} for asset, n in estimate(states).items()]
+    costs = estimate_costs(states)
     if as_json:
         print_json({"build": estimates, "requests": costs})
     elif not estimates:

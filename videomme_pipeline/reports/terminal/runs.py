@@ -98,9 +98,6 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
         console.print()
         titles = {"prompt_tokens": "prompt tokens", "dollars": "US dollars"}
         show_rows(console, cost_rows(estimates), titles)
-    for estimate in estimates:
-        if estimate.too_long:
-            show_line(console, _too_long(estimate), "Warning", "yellow")
 
 
 def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
@@ -116,14 +113,6 @@ def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
         }
         for estimate in estimates
     ]
-
-
-def _too_long(estimate: "CostEstimate") -> str:
-    return (
-        f"{estimate.evaluation}: {estimate.too_long:,} of {estimate.requests:,} requests do not "
-        f"fit into the context of {estimate.model}; with at most {estimate.fitting_frames:,} "
-        "frames of their size, all would"
-    )
 
 
 def show_counts(
