@@ -2,11 +2,9 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import cache
-from time import monotonic
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
@@ -17,14 +15,12 @@ from videomme_pipeline.frames.cache import (
     Frame,
     FrameSet,
     StoredFrames,
-    frames_fingerprint,
     read_frames,
     read_stored,
 )
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.runs.journal import journal_of
-from videomme_pipeline.project.runs.leases import leased
+from videomme_pipeline.project.runs.locks import frames_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Dimension, VideoVariant, partition_of
@@ -78,7 +74,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
         by_video[str(target.partition.video)].append(target)
     spec = read_spec(project.configuration.folder / STORAGE_FILE, StorageSpec)
     budget = FrameBudget(spec, store)
-    objection = budget.objection(budget.expected_bytes(t.name.fingerprint for t in targets))
+    objection = budget.objection()
     jobs: list[FrameJob] = []
     for video_id, of_video in by_video.items():
         try:
@@ -94,12 +90,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildResults:
         closing(_extract(stage, [] if objection else jobs, workers)) as results,
     ):
         stack.callback(_store_cpu_seconds, stage, decoded)  # of a stopped run, too
-        began = monotonic()
         for number, result in enumerate(results, start=1):
-            now = monotonic()
-            project.compute.cpu_seconds += result.cpu_seconds
-            project.compute.node_seconds += (now - began) * workers.nodes
-            began = now
             for target in by_video.pop(result.job.video_id):
                 yield _report(stage, target, result, shows_sheet=number <= SHEETS_PER_RUN)
             stored = f"The frames of {number} of {len(jobs)} videos are stored."
@@ -131,17 +122,15 @@ def _store_cpu_seconds(stage: BenchmarkStage, decoded: Sequence[DecodeTime]) -> 
 def _extract(
     stage: BenchmarkStage, jobs: Sequence[FrameJob], workers: Workers
 ) -> Generator[FrameResult]:
-    """Extract the frames of `jobs`, each of them by one run if several machines share them."""
-    store = stage.project.store
-    groups: Iterable[Sequence[FrameJob]] = [jobs]
-    database = journal_of(store)
-    if database.is_shared and jobs:
-        names = {job: _result_names(job) for job in jobs}
-        show_once = cache(stage.project.on_message)
-        groups = leased(names, database, show_once, lambda: workers.room)
-    for group in groups:
-        with closing(extract(group, store=store, workers=workers)) as results:
-            yield from results
+    """Extract the frames of `jobs`. Runs that share locks do this one after the other.
+
+    A run that has waited finds the frames that other runs have stored.
+    """
+    with (
+        stage.project.locks.using(frames_of(stage.benchmark.name)),
+        closing(extract(jobs, store=stage.project.store, workers=workers)) as results,
+    ):
+        yield from results
 
 
 def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
@@ -200,12 +189,6 @@ def _sheet(stage: BenchmarkStage, target: Target) -> dict[str, object]:
     name = target.name
     frames = read_frames(stage.project.store, str(name.variant), name.fingerprint)
     return {"contact_sheet": contact_sheet(frames)} if frames.frames else {}
-
-
-def _result_names(job: FrameJob) -> list[str]:
-    """The names of the frame sets of a job, the same on all machines."""
-    fingerprints = (frames_fingerprint(s, job.duration, job.clip) for s in job.samplings)
-    return [f"frames/{job.video_hash}/{name}" for name in fingerprints]
 
 
 def contact_sheet(frames: FrameSet) -> Picture:
