@@ -6,25 +6,25 @@ that is stored is asked again, and a checkpoint whose run was killed continues w
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import dagster as dg
 from upath import UPath
 
 from videomme_pipeline.assets.dagster_internals.runs import Job
-from videomme_pipeline.assets.keys import OWNERS, group_name, key_in
+from videomme_pipeline.assets.keys import OWNERS, group_name, key_in, partition_url
 from videomme_pipeline.assets.processes import (
     EVALUATIONS_TAG,
     PARTITION_TAG,
     end_dead_runs,
     run_here,
 )
-from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of
-from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_here, run_config
+from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
+from videomme_pipeline.assets.triggers.jobs import QUIET
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
@@ -36,7 +36,7 @@ from videomme_pipeline.project.checkpoints import (
     record_finished,
     training_run,
 )
-from videomme_pipeline.project.nightly.alerts import Alert, send, ui_address
+from videomme_pipeline.project.nightly.alerts import Alert, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.trackers import log_checkpoint
 from videomme_pipeline.scoring.checkpoint import (
@@ -45,13 +45,18 @@ from videomme_pipeline.scoring.checkpoint import (
     read_checkpoints,
     write_checkpoint,
 )
-from videomme_pipeline.stages.facts import Markdown, Picture, chart_picture
-from videomme_pipeline.stages.plan import Freshness, PartitionState, failure_groups, plan_project
+from videomme_pipeline.stages.facts import chart_picture
+from videomme_pipeline.stages.plan import failure_groups
 
 MAX_FAILURES = 3
 """A checkpoint is given up after so many runs whose process died."""
 SECONDS_BETWEEN_LOOKS = 10.0
 _GATE = "gate"
+_NUMBERS = (
+    *("outcome", "reference", "score", "score_low", "score_high"),
+    *("difference", "p_value", "questions"),
+)
+"""Columns of the view `accuracy_by_checkpoint` that the UI shows."""
 _ENDED = (
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
@@ -64,9 +69,9 @@ def checkpoints_key(project: Project) -> dg.AssetKey:
     return key_in(project, "checkpoints")
 
 
-def _partitions(project: Project) -> dg.DynamicPartitionsDefinition:
-    """One partition `RUN|STEP` per recorded checkpoint."""
-    return dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}checkpoints")
+def _partitions_name(project: Project) -> str:
+    """Dagster's name of the partitions `RUN|STEP`, one per recorded checkpoint."""
+    return f"{project.runs.prefix}checkpoints"
 
 
 def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
@@ -80,7 +85,7 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         kinds={"parquet"},
         tags={"stage": "checkpoints"},
         owners=list(OWNERS),
-        partitions_def=_partitions(project),
+        partitions_def=dg.DynamicPartitionsDefinition(name=_partitions_name(project)),
         metadata={"dagster/column_schema": column_schema(Checkpoint)},
         check_specs=[
             dg.AssetCheckSpec(
@@ -104,7 +109,7 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         )
         evaluated = [row.evaluation for row in rows if row.outcome is not CheckpointOutcome.DELETED]
         if evaluated:  # the warehouse and the page show the verdict
-            _refreshed(project.reopened(), context.instance, evaluated)
+            refresh_project(project.reopened(), context.instance, evaluated)
         if problems:
             raise dg.Failure("; ".join(map(str, problems)), allow_retries=False)
 
@@ -176,7 +181,7 @@ def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tupl
         )
         if failures >= MAX_FAILURES:
             reason = f"{failures} runs ended without a result; see their logs in the UI"
-            write_checkpoint(project.store, _with_outcome(rows, reason))
+            write_checkpoint(project.store, [_not_evaluated(row, reason) for row in rows])
         else:
             due.append((rows[0], len(records)))
     return due
@@ -233,14 +238,12 @@ def evaluate_checkpoint(
     rows = [row for row in recorded if row.key == key]
     baseline = training_run(project.configuration, rows[0].run).baseline
     names = [*(row.evaluation for row in rows), *filter(None, [baseline])]
-    not_fresh = _not_fresh(project, names)
-    is_deleted = not UPath(rows[0].folder).exists()
-    if not_fresh and not is_deleted:
-        not_fresh = _refreshed(project, instance, names)
-        is_deleted = not UPath(rows[0].folder).exists()
-    asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
-    problems = asking or [group.reason for group in failure_groups(not_fresh)]
-    decided = [_decided(project, row, recorded, problems, is_deleted) for row in rows]
+    problems: list[str] = []
+    if UPath(rows[0].folder).exists():
+        not_fresh = refresh_project(project, instance, names).not_fresh
+        asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
+        problems = asking or [group.reason for group in failure_groups(not_fresh)]
+    decided = [_decided(project, row, recorded, problems) for row in rows]
     _alert(project, decided)
     _track(project, decided)
     return decided
@@ -255,70 +258,48 @@ def _recorded_now(project: Project, key: str) -> Project:
     if not any(row.key == key for row in read_checkpoints(project.store)):
         run, _, step = key.rpartition("|")
         spec = training_run(project.configuration, run)
-        state = (
-            f"is not finished: {spec.complete} is missing, or files still change"
-            if key in look.unfinished
-            else f"does not exist: no folder of this step matches {spec.pattern}"
-        )
+        state = f"does not exist: no folder of this step matches {spec.pattern}"
+        if key in look.unfinished:
+            state = f"is not finished: {spec.complete} is missing, or files still change"
         state = "; ".join([state, *look.problems])
         raise NotReadyError(f"checkpoint {step} of {run} {state}; submit it again once it is there")
     return project.reopened()
 
 
 def _decided(
-    project: Project,
-    row: Checkpoint,
-    recorded: Sequence[Checkpoint],
-    problems: Sequence[str],
-    is_deleted: bool,
+    project: Project, row: Checkpoint, recorded: Sequence[Checkpoint], problems: Sequence[str]
 ) -> Checkpoint:
     try:
         return decide_checkpoint(project, row, recorded)
     except VideoMMEError as error:
-        (changed,) = _with_outcome([row], problems[0] if problems else str(error))
-        if not is_deleted:
-            return changed
+        if UPath(row.folder).exists():
+            return _not_evaluated(row, problems[0] if problems else str(error))
         reason = f"{row.folder} was deleted before the checkpoint was evaluated"
-        return replace(changed, outcome=CheckpointOutcome.DELETED, reason=reason)
+        return replace(row, outcome=CheckpointOutcome.DELETED, reason=reason)
 
 
-def _with_outcome(rows: Iterable[Checkpoint], reason: str) -> list[Checkpoint]:
-    return [replace(row, outcome=CheckpointOutcome.NOT_EVALUATED, reason=reason) for row in rows]
-
-
-def _not_fresh(project: Project, evaluations: Sequence[str]) -> list[PartitionState]:
-    states = plan_project(project, evaluations)
-    return [state for state in states if state.freshness is not Freshness.FRESH]
-
-
-def _refreshed(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
-) -> list[PartitionState]:
-    """Refresh evaluations in a run of this process, and return what is still not fresh."""
-    refresh_here(project, instance, run_config(evaluations))
-    return _not_fresh(project, evaluations)
+def _not_evaluated(row: Checkpoint, reason: str) -> Checkpoint:
+    return replace(row, outcome=CheckpointOutcome.NOT_EVALUATED, reason=reason)
 
 
 def _add_partitions(project: Project, instance: dg.DagsterInstance) -> None:
     """Add the partitions of recorded checkpoints, in the order of their steps."""
-    name = _partitions(project).name or ""
-    existing = set(instance.get_dynamic_partitions(name))
     keys = dict.fromkeys(row.key for row in read_checkpoints(project.store))
-    if new := [key for key in keys if key not in existing]:
-        instance.add_dynamic_partitions(name, new)
+    instance.add_dynamic_partitions(_partitions_name(project), list(keys))
 
 
 def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     """Send an alert about the gates that failed. A service that is down stops no checkpoint."""
     failed = [row for row in rows if row.outcome is CheckpointOutcome.FAILED]
-    if failed:
-        lines = [f"- {row.template}: {row.reason}" for row in failed]
-        title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
-        body = "\n".join([*lines, "", _link(project, rows[0])])
-        try:
-            send(Alert(title=title, body=body), project.runs.prefix)
-        except VideoMMEError as error:
-            dg.get_dagster_logger().warning(str(error))
+    if not failed:
+        return
+    title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
+    lines = [f"- {row.template}: {row.reason}" for row in failed]
+    body = "\n".join([*lines, "", partition_url(checkpoints_key(project), rows[0].key)])
+    try:
+        send(Alert(title=title, body=body), project.runs.prefix)
+    except VideoMMEError as error:
+        dg.get_dagster_logger().warning(str(error))
 
 
 def _track(project: Project, rows: Sequence[Checkpoint]) -> None:
@@ -329,15 +310,11 @@ def _track(project: Project, rows: Sequence[Checkpoint]) -> None:
         return
     points = [point for point in _points(project, run, rows) if point["step"] == step]
     try:
-        log_checkpoint(tracker, run, step, points, _link(project, rows[0]))
+        log_checkpoint(
+            tracker, run, step, points, partition_url(checkpoints_key(project), rows[0].key)
+        )
     except Exception as error:  # noqa: BLE001 - each tracker has its own errors
         dg.get_dagster_logger().warning(f"{tracker}: step {step} of {run} is not logged ({error})")
-
-
-def _link(project: Project, row: Checkpoint) -> str:
-    """The page of a checkpoint in the UI."""
-    asset = "/".join(checkpoints_key(project).path)
-    return f"{ui_address()}/assets/{asset}?view=partitions&partition={quote(row.key)}"
 
 
 def _check_result(key: dg.AssetKey, rows: Sequence[Checkpoint]) -> dg.AssetCheckResult:
@@ -356,10 +333,7 @@ def _check_result(key: dg.AssetKey, rows: Sequence[Checkpoint]) -> dg.AssetCheck
 
 
 def _newest_after(project: Project, row: Checkpoint) -> list[Checkpoint]:
-    """The rows of the newest checkpoint with an outcome, if it is later in the training run.
-
-    The check has one state for all partitions, so an old checkpoint must not hide a failure.
-    """
+    """The newest checkpoint with an outcome, if it is a later one: the check has a single state."""
     later = [
         other
         for other in read_checkpoints(project.store)
@@ -372,29 +346,21 @@ def _newest_after(project: Project, row: Checkpoint) -> list[Checkpoint]:
 
 def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
     """The numbers of a checkpoint, which the UI plots over the partitions, and its curves."""
-    metadata: dict[str, Any] = {}
     points = _points(project, rows[0].run, rows)
-    for row in rows:
-        (point,) = [
-            point
-            for point in points
-            if (point["template"], point["step"]) == (row.template, row.step)
-        ]
-        suffix = f" of {row.template}" if len(rows) > 1 else ""
-        numbers = {
-            name: point[name]
-            for name in (
-                *("outcome", "reference", "score", "score_low", "score_high"),
-                *("difference", "p_value", "questions"),
-            )
-        }
-        metadata |= {
-            f"{name}{suffix}": float(f"{value:.4g}") if isinstance(value, float) else value
-            for name, value in numbers.items()
-            if value is not None
-        }
+    numbers: dict[str, Any] = {"step": rows[0].step}
+    for point in points:
+        if point["step"] == rows[0].step:
+            suffix = f" of {point['template']}" if len(rows) > 1 else ""
+            numbers |= {f"{name}{suffix}": point[name] for name in _NUMBERS}
+
+    def draw() -> str:
+        from videomme_pipeline.reports.charts import checkpoint_chart  # noqa: PLC0415 - Altair
+
+        return checkpoint_chart(points).to_json()
+
+    curve = chart_picture(draw, "Score by training step")
     return {
-        **metadata_of({**metadata, "step": rows[0].step, "curve": _curve(points)}),
+        **metadata_of({**rounded(numbers), "curve": curve}),
         VERDICTS: dg.MetadataValue.json(json.loads(json.dumps(rows, default=_plain))),
     }
 
@@ -414,12 +380,3 @@ def _points(project: Project, run: str, decided: Sequence[Checkpoint]) -> list[d
 
 def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
-
-
-def _curve(points: Sequence[dict[str, Any]]) -> Picture | Markdown:
-    def draw() -> str:
-        from videomme_pipeline.reports.charts import checkpoint_chart  # noqa: PLC0415 - Altair
-
-        return checkpoint_chart(points).to_json()
-
-    return chart_picture(draw, "Score by training step")

@@ -14,33 +14,29 @@ from videomme_pipeline.assets.checkpoints import (
     checkpoints_asset,
     checkpoints_key,
 )
-from videomme_pipeline.assets.dagster_internals.events import EventBatch, output_without_event
+from videomme_pipeline.assets.dagster_internals.events import output_without_event
 from videomme_pipeline.assets.keys import OWNERS, asset_key, group_name, key_in
-from videomme_pipeline.assets.partitions import partitions_of
+from videomme_pipeline.assets.partitions import parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job, races_asset, races_key
-from videomme_pipeline.assets.reporter import DATA_VERSION_TAG
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
-from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
+from videomme_pipeline.assets.stages.metadata import column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
-from videomme_pipeline.assets.step import (
-    SERVERS,
-    WORKERS,
-    resources_of,
-    servers_resource,
-    within_step,
-    workers_resource,
-)
+from videomme_pipeline.assets.step import resources_of, run_resources, within_step
 from videomme_pipeline.assets.triggers.automation import (
     automation_sensors,
     when_inputs_changed,
     when_results_changed,
 )
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
-from videomme_pipeline.assets.triggers.recent import recent_checks, recent_sensors
+from videomme_pipeline.assets.triggers.recent import recent_check, recent_sensor
 from videomme_pipeline.assets.triggers.retention import retention_job
-from videomme_pipeline.assets.triggers.schedules import nightly_job, schedules
+from videomme_pipeline.assets.triggers.schedules import (
+    nightly_job,
+    nightly_schedule,
+    weekly_retention,
+)
 from videomme_pipeline.assets.triggers.sensors import sensors
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
@@ -57,7 +53,7 @@ from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsS
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.stages.chain import all_stages, chain, steps
 from videomme_pipeline.stages.plan import upstream_of
-from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, SharedStage
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
@@ -69,43 +65,44 @@ def build_definitions(
     project: Project, executor: dg.ExecutorDefinition = dg.in_process_executor
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
-    stages = all_stages(project)
     nightly, tracked = _nightly_of(project)
-    nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
-    nightly_jobs = nightly_job(tracked)
-    has_training_runs = _has_training_runs(project)
-    results = [
-        *nightly_keys,
-        *([checkpoints_key(project)] if has_training_runs else []),
-        races_key(project),
-    ]
-    return dg.Definitions(
-        assets=[
-            *(_asset(stage, results) for stage in stages),
-            *(nightly_asset(evaluation) for evaluation in tracked),
-            *([checkpoints_asset(project)] if has_training_runs else []),
-            races_asset(project),
-        ],
+    results = [*map(nightly_key, tracked), races_key(project)]
+    parts = []
+    if tracked:
+        job = nightly_job(tracked)
+        parts.append(
+            dg.Definitions(
+                assets=[*map(nightly_asset, tracked)],
+                jobs=[job],
+                schedules=[nightly_schedule(nightly, job, tracked)],
+                sensors=[recent_sensor(tracked)],
+                asset_checks=[recent_check(tracked)],
+            )
+        )
+    if _has_training_runs(project):
+        results.append(checkpoints_key(project))
+        parts.append(
+            dg.Definitions(
+                assets=[checkpoints_asset(project)],
+                jobs=[checkpoint_job(project)],
+                sensors=[checkpoint_sensor(project)],
+            )
+        )
+    stages = dg.Definitions(
+        assets=[*(_asset(stage, results) for stage in all_stages(project)), races_asset(project)],
         jobs=[
             refresh_job(steps(project), project, executor),
             report_job(project),
             retention_job,
-            *nightly_jobs,
-            *([checkpoint_job(project)] if has_training_runs else []),
             race_job(project),
         ],
-        schedules=schedules(nightly, nightly_jobs, tracked),
-        sensors=[
-            *automation_sensors(),
-            *sensors(project),
-            up_to_date_sensor(project),
-            *recent_sensors(tracked),
-            *([checkpoint_sensor(project)] if has_training_runs else []),
-        ],
-        asset_checks=[up_to_date_check(project), *recent_checks(tracked)],
-        resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
+        schedules=[weekly_retention()],
+        sensors=[*automation_sensors(), *sensors(project), up_to_date_sensor(project)],
+        asset_checks=[up_to_date_check(project)],
+        resources=run_resources(project),
         executor=executor,
     )
+    return dg.Definitions.merge(stages, *parts)
 
 
 def _nightly_of(project: Project) -> tuple[NightlySpec, Sequence[TrackedEvaluation]]:
@@ -157,33 +154,27 @@ def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
 
 
 def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefinition:
-    """The asset of a stage, which runs the stage for the partitions of a run.
-
-    The shared results also depend on `result_keys`, the assets of nightly runs, of checkpoints and
-    of races.
-    """
-    is_result = not isinstance(stage, BenchmarkStage)
+    """The asset of a stage. Shared results also depend on the assets `result_keys`."""
+    size = stage.project.runs.most_partitions(stage.name)
+    policy = dg.BackfillPolicy.multi_run(size) if size else dg.BackfillPolicy.single_run()
+    described = stage.stage if isinstance(stage, BenchmarkStage) else stage
+    is_result = described is stage
     partitions: dg.PartitionsDefinition[str] | None = None
     metadata: dict[str, object] = {}
-    kinds = stage.kinds if isinstance(stage, SharedStage) else stage.stage.kinds
-    description = stage.description if isinstance(stage, SharedStage) else stage.stage.description
     if isinstance(stage, BenchmarkStage):
-        partitions = partitions_of(stage).definition(stage.stage.dimensions)
+        partitions = partitions_of(stage)
         metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
-        metadata["dagster/code_references"] = code_reference(stage.stage.build)
-    else:
-        metadata["dagster/code_references"] = code_reference(type(stage))
 
     @dg.asset(
         key=asset_key(stage),
-        description=description,
+        description=described.description,
         group_name=group_name(f"{stage.project.runs.prefix}{stage.group}"),
-        kinds=set(kinds),
+        kinds=set(described.kinds),
         tags={"stage": stage.name, "benchmark": group_name(stage.group)},
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
-        backfill_policy=_backfill_policy(stage) if partitions else None,
+        backfill_policy=policy if partitions else None,
         deps=[*_deps(stage), *(dg.AssetDep(key) for key in result_keys if is_result)],
         automation_condition=when_results_changed() if is_result else when_inputs_changed(),
         metadata=metadata,
@@ -194,24 +185,15 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
     )
     def compute(
         context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]]:
+    ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
         requested = (
             [stage.parse_key(key) for key in context.partition_keys] if partitions else [WHOLE]
         )
-        several = len(requested) > 1
-        single: list[dg.AssetMaterialization] = []
-        with (
-            within_step(stage.project, context, needs_machine=not stage.asks_models),
-            EventBatch(context.op_execution_context) as events,
-        ):
-            report = events.add if several else single.append
-            checks = run_stage(context.instance, stage, requested, report, reports_all=True)
-        yield from map(_result, single)
-        for evaluation in checks.of_partitions:
-            context.log_event(evaluation)
-        yield from checks.of_asset
-        if several:
-            yield output_without_event()
+        with within_step(stage.project, context, needs_machine=not stage.asks_models):
+            op_context = context.op_execution_context
+            checks = run_stage(op_context, stage, requested, reports_all=True)
+        yield from checks
+        yield output_without_event()
         if stage.asks_models and (reasons := [*unanswered(stage, requested)]):
             raise dg.Failure("; ".join(reasons), allow_retries=False)
 
@@ -228,36 +210,9 @@ def _deps(stage: AnyStage) -> list[dg.AssetDep]:
         if other.label in stage.upstream
     ]
     return [
-        dg.AssetDep(
-            asset_key(other),
-            partition_mapping=partitions_of(stage).mapping(
-                other.stage.dimensions, stage.stage.dimensions
-            ),
-        )
+        dg.AssetDep(asset_key(other), partition_mapping=parents_of(stage, other))
         for other in upstream
     ]
-
-
-def _backfill_policy(stage: AnyStage) -> dg.BackfillPolicy:
-    """One run for all partitions of a backfill, or several if `runs.yaml` splits the stage."""
-    max_partitions = stage.project.runs.most_partitions(stage.name)
-    if max_partitions is None:
-        return dg.BackfillPolicy.single_run()
-    return dg.BackfillPolicy.multi_run(max_partitions)
-
-
-def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
-    """The event of a run with a single partition, as the result of its asset.
-
-    A result has one data version for all partitions of a run. A run with several partitions
-    therefore stores one event per partition, and yields an output without an event.
-    """
-    tags = event.tags or {}
-    return dg.MaterializeResult(
-        asset_key=event.asset_key,
-        metadata=event.metadata,
-        data_version=dg.DataVersion(tags[DATA_VERSION_TAG]),
-    )
 
 
 @dg.definitions

@@ -5,13 +5,12 @@ PostgreSQL database. A dagster.yaml that a user wrote in the home is used unchan
 """
 
 import os
-import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import dagster as dg
 from filelock import FileLock
@@ -23,10 +22,6 @@ from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABL
 from videomme_pipeline.storage.publish import publish, writing
 from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, refuse_network_disk
 
-if TYPE_CHECKING:
-    from alembic.util import CommandError
-    from sqlalchemy.exc import DBAPIError
-
 Instance: TypeAlias = dg.DagsterInstance
 
 DEFAULT_HOME = ".dagster"
@@ -35,10 +30,6 @@ SETTINGS_FILE = "dagster.yaml"
 _SETTINGS = Path(__file__).with_name(SETTINGS_FILE)
 _OURS = "# The Dagster instance of this project"
 """The start of a dagster.yaml that this module wrote and may overwrite."""
-_DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
-"""The SQLite files that Dagster creates in a home when it opens it for the first time."""
-_SURPLUS_VERSION = "5771160a95ad"
-"""The schema version that Dagster records for tables that another process is still creating."""
 
 
 def prepare_home() -> Path:
@@ -76,35 +67,34 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
     from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    from videomme_pipeline.assets.dagster_internals.postgres import wait_for_connections  # noqa: PLC0415
-
     home, url = _home_folder(), os.environ.get(POSTGRES_VARIABLE)
     if not url:
-        _refuse_network_disk(home)
+        refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
     try:
         with _opening(home):
             prepare_home()
             if url:
-                wait_for_connections()
+                from dagster_postgres import utils  # noqa: PLC0415 - an extra
+
+                # Dagster gives up after some seconds. Let it wait for a minute, like the journal.
+                utils.retry_pg_connection_fn = lambda connect, **_: postgres.await_connection(
+                    connect, DBAPIError
+                )
             with postgres.turn(url) if url else nullcontext():
                 instance = dg.DagsterInstance.from_config(str(home))
         with instance:
             instance.has_asset_key(dg.AssetKey("warehouse"))  # finds a damaged index before a run
             yield instance
     except CommandError as error:
-        raise ConfigurationError(_repair(home, error)) from error
+        raise ConfigurationError(
+            f"{home}: Dagster cannot open this home ({error}); move this folder away and run "
+            "again; only the history of runs is lost, because data and answers are stored elsewhere"
+        ) from error
     except (DBAPIError, sqlite3.Error) as error:
-        raise _failure(home, url, error) from error
-
-
-def _failure(home: Path, url: str | None, error: "DBAPIError | sqlite3.Error") -> StorageError:
-    """The error for a database of Dagster that is damaged, or cannot be read or written."""
-    cause = getattr(error, "orig", error)
-    return postgres.unusable(url, cause) if url else StorageError(_what_failed(home, cause))
-
-
-def _refuse_network_disk(home: Path) -> None:
-    refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
+        cause = getattr(error, "orig", error)
+        raise (
+            postgres.unusable(url, cause) if url else StorageError(_what_failed(home, cause))
+        ) from error
 
 
 def _what_failed(home: Path, cause: Exception) -> str:
@@ -131,11 +121,7 @@ def _is_damaged(database: Path) -> bool:
 
 
 def _home_folder() -> Path:
-    """The home that DAGSTER_HOME sets, or the default.
-
-    Raises:
-        ConfigurationError: if Dagster cannot use it.
-    """
+    """The home that DAGSTER_HOME sets, or the default. Raises an error if Dagster cannot use it."""
     home = Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
     if set("?%") & set(str(home)):  # its databases are URLs
         raise ConfigurationError(
@@ -148,40 +134,11 @@ def _home_folder() -> Path:
 @contextmanager
 def _opening(home: Path) -> Iterator[None]:
     """Prevent other processes from opening `home` during the block."""
-    lock = FileLock(home / "opening.lock")
     with writing(home):
         home.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
+        lock = FileLock(home / "opening.lock").acquire()
+    with lock:
         yield
-    finally:
-        lock.release()
-
-
-def _repair(home: Path, error: "CommandError") -> str:
-    """The error message for a home whose databases Dagster rejects, with the commands to run."""
-    commands = [
-        f"sqlite3 {shlex.quote(str(database))} "
-        f"\"delete from alembic_version where version_num = '{_SURPLUS_VERSION}'\""
-        for name in _DATABASES
-        if (database := home / name).exists() and len(_schema_versions(database)) > 1
-    ]
-    start = f"{home}: Dagster cannot open this home ({error})"
-    last_resort = (
-        "move this folder away and run again; only the history of runs is lost, because data and "
-        "answers are stored elsewhere"
-    )
-    if not commands:
-        return f"{start}; {last_resort}"
-    return (
-        f"{start}; two commands created it at the same time. Run: {' && '.join(commands)} "
-        f"(nothing is lost). Without sqlite3, {last_resort}"
-    )
-
-
-def _schema_versions(database: Path) -> list[tuple[str]]:
-    with closing(sqlite3.connect(database)) as connection:
-        return connection.execute("select version_num from alembic_version").fetchall()
 
 
 def _postgres_settings(url: str | None) -> str:

@@ -2,9 +2,11 @@
 
 import re
 from functools import cache
+from urllib.parse import quote
 
 import dagster as dg
 
+from videomme_pipeline.project.nightly.alerts import ui_address
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.stages.stage import AnyStage
@@ -26,6 +28,12 @@ def _asset_key(prefix: str, label: str) -> dg.AssetKey:
 def asset_key(stage: AnyStage) -> dg.AssetKey:
     """Dagster's key of the asset of a stage."""
     return key_in(stage.project, stage.label)
+
+
+def partition_url(key: dg.AssetKey, partition: str) -> str:
+    """The page of a partition in the UI."""
+    asset = "/".join(key.path)
+    return f"{ui_address()}/assets/{asset}?view=partitions&partition={quote(partition)}"
 
 
 def group_name(benchmark: str) -> str:

@@ -7,88 +7,65 @@ subtitles has no parent in that stage.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import dagster as dg
 
 from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 
 
-@dataclass(frozen=True)
-class Partitions:
-    """The partition definitions of one benchmark."""
-
-    benchmark: BenchmarkState
-    prefix: str = ""
-
-    @property
-    def videos_name(self) -> str:
-        """Dagster's name of the dynamic partitions of this benchmark's videos."""
-        return f"{self.prefix}{self.benchmark.name}_videos"
-
-    def definition(self, dimensions: frozenset[Dimension]) -> dg.PartitionsDefinition[str] | None:
-        """The definition over `dimensions`, or None if there are none."""
-        parts: dict[str, dg.PartitionsDefinition[str]] = {
-            dimension.value: self._single(dimension) for dimension in sorted(dimensions)
-        }
-        if len(parts) > 1:
-            return dg.MultiPartitionsDefinition(parts)
-        return next(iter(parts.values()), None)
-
-    def mapping(
-        self, upstream: frozenset[Dimension], downstream: frozenset[Dimension]
-    ) -> dg.PartitionMapping | None:
-        """The upstream partitions that a downstream partition is built from.
-
-        None if Dagster's default (identity, or all partitions) is right.
-        """
-        if not upstream or not downstream or upstream == downstream:
-            return None
-        if upstream < downstream or downstream < upstream:
-            shared = next(iter(upstream & downstream))
-            return dg.MultiToSingleDimensionPartitionMapping(shared.value)
-        (parents,) = upstream - {Dimension.VIDEO}
-        (children,) = downstream - {Dimension.VIDEO}
-        return dg.MultiPartitionMapping(
-            {
-                "video": dg.DimensionPartitionMapping("video", dg.IdentityPartitionMapping()),
-                parents.value: dg.DimensionPartitionMapping(
-                    children.value, dg.StaticPartitionMapping(self._children(parents, children))
-                ),
-            },
-        )
-
-    def _single(self, dimension: Dimension) -> dg.PartitionsDefinition[str]:
-        if dimension is Dimension.VIDEO:
-            return dg.DynamicPartitionsDefinition(name=self.videos_name)
-        return dg.StaticPartitionsDefinition(list(self.benchmark.variants(dimension)))
-
-    def _children(self, upstream: Dimension, downstream: Dimension) -> dict[str, set[str]]:
-        """The variants of `downstream` that are built from each variant of `upstream`."""
-        children: dict[str, set[str]] = defaultdict(set)
-        for evaluation in self.benchmark.evaluations.values():
-            parent, child = variant_in(evaluation, upstream), variant_in(evaluation, downstream)
-            if parent and child:
-                children[parent].add(child)
-        return dict(children)
+def partitions_of(stage: BenchmarkStage) -> dg.PartitionsDefinition[str] | None:
+    """The partitions of a stage, or None for a stage of the whole benchmark."""
+    parts: dict[str, dg.PartitionsDefinition[str]] = {
+        dimension.value: _single(stage, dimension) for dimension in sorted(stage.stage.dimensions)
+    }
+    if len(parts) > 1:
+        return dg.MultiPartitionsDefinition(parts)
+    return next(iter(parts.values()), None)
 
 
-def partitions_of(stage: BenchmarkStage) -> Partitions:
-    """The partition definitions of the benchmark of a stage."""
-    return Partitions(stage.benchmark, stage.project.runs.prefix)
+def parents_of(stage: BenchmarkStage, upstream_stage: BenchmarkStage) -> dg.PartitionMapping | None:
+    """The parents of a partition in an upstream stage, or None if Dagster's default is right."""
+    upstream, downstream = upstream_stage.stage.dimensions, stage.stage.dimensions
+    if not upstream or not downstream or upstream == downstream:
+        return None
+    if upstream < downstream or downstream < upstream:
+        shared = next(iter(upstream & downstream))
+        return dg.MultiToSingleDimensionPartitionMapping(shared.value)
+    (parents,) = upstream - {Dimension.VIDEO}
+    (children,) = downstream - {Dimension.VIDEO}
+    children_of: dict[str, set[str]] = defaultdict(set)
+    for evaluation in stage.benchmark.evaluations.values():
+        parent, child = variant_in(evaluation, parents), variant_in(evaluation, children)
+        if parent and child:
+            children_of[parent].add(child)
+    return dg.MultiPartitionMapping(
+        {
+            "video": dg.DimensionPartitionMapping("video", dg.IdentityPartitionMapping()),
+            parents.value: dg.DimensionPartitionMapping(
+                children.value, dg.StaticPartitionMapping(dict(children_of))
+            ),
+        },
+    )
+
+
+def _single(stage: BenchmarkStage, dimension: Dimension) -> dg.PartitionsDefinition[str]:
+    if dimension is Dimension.VIDEO:
+        return dg.DynamicPartitionsDefinition(name=_videos_name(stage))
+    return dg.StaticPartitionsDefinition(list(stage.benchmark.variants(dimension)))
+
+
+def _videos_name(stage: BenchmarkStage) -> str:
+    """Dagster's name of the dynamic partitions of a benchmark's videos."""
+    return f"{stage.project.runs.prefix}{stage.benchmark.name}_videos"
 
 
 def update_video_partitions(stage: AnyStage, instance: dg.DagsterInstance) -> None:
-    """Add a partition per new video, and delete those of videos without questions.
-
-    Does nothing for another stage than the questions.
-    """
+    """After the questions: add partitions of new videos, and delete those without questions."""
     if not isinstance(stage, BenchmarkStage) or stage.stage.dimensions:
         return
-    name = partitions_of(stage).videos_name
+    name = _videos_name(stage)
     try:
         videos = list(stage.benchmark.snapshot.questions)
     except NotReadyError:

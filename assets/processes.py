@@ -61,10 +61,7 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
     partition_key: str | None = None,
     asset_selection: Sequence[dg.AssetKey] | None = None,
 ) -> str:
-    """Run a job of a code location in this process, which is recorded on the run at once.
-
-    Returns the id of the run.
-    """
+    """Run a job in this process, which is recorded on the run, and return the run's id."""
     run_id = str(uuid4())
     tags = {PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()}
     if partition_key is not None:
@@ -140,17 +137,9 @@ def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
 def running_runs(instance: dg.DagsterInstance, location: str, now: datetime) -> list[dg.DagsterRun]:
     """The runs of a code location that a process works on now, on this machine or another one."""
     records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
-    return [
-        record.dagster_run
-        for record in records
-        if _may_be_in(record.dagster_run, location) and not _is_dead(record, now)
-    ]
-
-
-def _may_be_in(run: dg.DagsterRun, location: str) -> bool:
-    """True unless a run is known to belong to another code location."""
-    origin = run.remote_job_origin
-    return origin is None or origin.location_name == location
+    alive = [record.dagster_run for record in records if not _is_dead(record, now)]
+    origins = ((run, run.remote_job_origin) for run in alive)
+    return [run for run, origin in origins if origin is None or origin.location_name == location]
 
 
 def _is_dead(record: dg.RunRecord, now: datetime) -> bool:

@@ -16,7 +16,7 @@ from pydantic import Field
 from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.keys import OWNERS, group_name, key_in
 from videomme_pipeline.assets.processes import end_dead_runs
-from videomme_pipeline.assets.stages.metadata import code_reference, column_schema, metadata_of
+from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of
 from videomme_pipeline.assets.triggers.jobs import refresh_here, run_config
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
@@ -199,10 +199,7 @@ def races_asset(project: Project) -> dg.AssetsDefinition:
         owners=list(OWNERS),
         partitions_def=dg.DynamicPartitionsDefinition(name=f"{project.runs.prefix}races"),
         deps=[key_in(project, f"{benchmark}/questions") for benchmark in project.benchmarks],
-        metadata={
-            "dagster/code_references": code_reference(RaceRequest),
-            "dagster/column_schema": column_schema(RecordedLook),
-        },
+        metadata={"dagster/column_schema": column_schema(RecordedLook)},
     )
     def races(context: dg.AssetExecutionContext, config: RaceRequest) -> dg.MaterializeResult[None]:
         current = project.reopened()

@@ -1,13 +1,13 @@
 """The reporter: tells Dagster which partitions are stored, and with which versions.
 
 Dagster shows and triggers; it never decides. A partition is reported if Dagster has no event about
-it, shows it with another data version or code version, or shows its last attempt as failed.
+it, shows it with another data version, or shows its last attempt as failed. The data version is the
+fingerprint, which contains the code version.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
 
 import dagster as dg
 
@@ -31,24 +31,22 @@ video. The UI can request such a partition, and a backfill counts a partition wi
 failed."""
 INCOMPLETE = "-incomplete"
 """Ends the data version of a partition that lacks answers."""
-_EVENTS_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ShownVersions:
-    """The data versions of a stage that Dagster shows, and the partitions that it shows wrongly."""
+    """The data versions of a stage that Dagster shows, and the partitions that it shows failed."""
 
     versions: Mapping[Partition, str]
-    wrong: AbstractSet[Partition]
+    failed: AbstractSet[Partition]
 
     @classmethod
     def of(cls, instance: dg.DagsterInstance, stage: AnyStage) -> "ShownVersions":
-        wrong = failed_attempts(instance, stage) | _with_other_code(instance, stage)
-        return cls(_recorded_versions(instance, stage), wrong)
+        return cls(_recorded_versions(instance, stage), failed_attempts(instance, stage))
 
     def has(self, partition: Partition, fingerprint: str | None) -> bool:
         """True if Dagster shows the stored version of a partition, and not as failed."""
-        return self.versions.get(partition) == fingerprint and partition not in self.wrong
+        return self.versions.get(partition) == fingerprint and partition not in self.failed
 
 
 def materialization(
@@ -121,61 +119,15 @@ def _has_partitions(stage: AnyStage) -> bool:
 
 def _recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
     """The data version of the newest materialization of each partition of a stage."""
+    key = asset_key(stage)
     if not _has_partitions(stage):
-        tags = _tags_of_whole_stage(instance, stage)
+        event = instance.get_latest_materialization_event(key)
+        materialization = event.asset_materialization if event else None
+        tags = materialization.tags or {} if materialization else {}
         return {WHOLE: tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
     tagged = instance.event_log_storage.get_latest_tags_by_partition(
-        asset_key(stage),
-        event_type=dg.DagsterEventType.ASSET_MATERIALIZATION,
-        tag_keys=[DATA_VERSION_TAG],
+        key, event_type=dg.DagsterEventType.ASSET_MATERIALIZATION, tag_keys=[DATA_VERSION_TAG]
     )
     return {
-        stage.parse_key(key): tags[DATA_VERSION_TAG]
-        for key, tags in tagged.items()
-        if DATA_VERSION_TAG in tags
+        stage.parse_key(partition): tags[DATA_VERSION_TAG] for partition, tags in tagged.items()
     }
-
-
-def _with_other_code(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
-    """The partitions whose newest event has another code version than the stage.
-
-    Earlier events have earlier code versions, so the search ends at the first current one.
-    """
-    tagged = _recorded_tags(instance, stage)
-    outdated = takewhile(lambda item: item[1].get(CODE_VERSION_TAG) != stage.code_version, tagged)
-    return {partition for partition, tags in outdated if CODE_VERSION_TAG in tags}
-
-
-def _recorded_tags(
-    instance: dg.DagsterInstance, stage: AnyStage
-) -> Iterator[tuple[Partition, Mapping[str, str]]]:
-    """Yield the tags of each partition's newest materialization, oldest event first.
-
-    Reads one event, then 500 at a time.
-    """
-    if not _has_partitions(stage):
-        tags = _tags_of_whole_stage(instance, stage)
-        yield from [(WHOLE, tags)] if tags else []
-        return
-    key = asset_key(stage)
-    by_partition = instance.event_log_storage.get_latest_storage_id_by_partition(
-        key, dg.DagsterEventType.ASSET_MATERIALIZATION
-    )
-    ids = sorted(by_partition.values())
-    starts = [0, *range(1, len(ids), _EVENTS_AT_A_TIME)]
-    for batch in (ids[start:end] for start, end in pairwise([*starts, len(ids)])):
-        materializations = instance.fetch_materializations(
-            dg.AssetRecordsFilter(asset_key=key, storage_ids=batch),
-            limit=len(batch),
-            ascending=True,
-        )
-        for record in materializations.records:
-            built = record.asset_materialization
-            if built is not None and built.partition is not None and built.tags:
-                yield stage.parse_key(built.partition), built.tags
-
-
-def _tags_of_whole_stage(instance: dg.DagsterInstance, stage: AnyStage) -> Mapping[str, str]:
-    event = instance.get_latest_materialization_event(asset_key(stage))
-    built = event.asset_materialization if event else None
-    return built.tags or {} if built else {}

@@ -1,17 +1,17 @@
 """Runs from the command line. They use the same job, events and instance as runs from the UI."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
 import dagster as dg
 
-from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run_here, running_runs
-from videomme_pipeline.assets.stages.nightly import nightly_key, nightly_partitions
+from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key, nightly_partitions
+from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here, run_config
-from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
+from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB, nightly_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
@@ -54,7 +54,8 @@ def refresh_stale(
     while True:
         run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
         others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
-        pending = _not_fresh(plan_project(project, evaluations))
+        states = plan_project(project, evaluations)
+        pending = [state for state in states if state.freshness is not Freshness.FRESH]
         # Others may have started during the plan.
         others += running_runs(instance, location, datetime.now(UTC))
         stopped_by = project.spending.stopped_by
@@ -119,13 +120,18 @@ def run_nightly(
         )
     for evaluation in chosen:
         evaluation.reference()
-    job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
+    definitions = dg.Definitions(
+        assets=[*map(nightly_asset, chosen)],
+        jobs=[nightly_job(chosen)],
+        resources=run_resources(project),
+        executor=dg.in_process_executor,
+    )
     run_here(
-        job,
+        definitions.resolve_job_def(NIGHTLY_JOB),
         instance,
         project.runs.code_location,
         partition_key=date,
-        asset_selection=[nightly_key(evaluation) for evaluation in chosen],
+        asset_selection=[*map(nightly_key, chosen)],
         run_config={"loggers": QUIET},
     )
     assessments = [evaluation.assess(date) for evaluation in chosen]
@@ -134,11 +140,7 @@ def run_nightly(
 
 
 def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
-    """True if a run that is not finished brings a partition up to date.
-
-    The results of all evaluations are rebuilt after every run of assets, by the same command or by
-    the sensor `results`.
-    """
+    """True if a run that is not finished brings a partition up to date."""
     stage = state.stage
     if run.job_name != REFRESH_JOB:
         selected, key = run.asset_selection or frozenset(), run.tags.get(PARTITION_TAG)
@@ -154,7 +156,3 @@ def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
         return state.partition in stage.partitions(config.get("evaluations") or None)
     except NotReadyError:  # the stage has no questions yet, which the run also builds
         return True
-
-
-def _not_fresh(states: Iterable[PartitionState]) -> list[PartitionState]:
-    return [state for state in states if state.freshness is not Freshness.FRESH]

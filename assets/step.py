@@ -3,16 +3,15 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 
 import dagster as dg
 
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.runs.progress import StageProgress
-from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.reports.terminal.progress import PlainLines
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
@@ -61,10 +60,12 @@ def within_step(
         stack.callback(locks.release_all)
         stack.enter_context(project.using_locks(locks))
         stack.enter_context(_logging_progress(project, context))
-        stack.enter_context(_logging_compute(project, context))
         if needs_machine:
             stack.enter_context(on_machine.using(this_machine()))
+        stopped_before = project.spending.stopped_by
         yield
+    if project.spending.stopped_by != stopped_before:
+        context.log.warning(str(project.spending.stopped_by))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +83,6 @@ class _RunTag:
     def write(self, dollars: float, *, is_used_up: bool) -> None:
         limit = {LIMIT_TAG: "reached"} if is_used_up else {}
         self.instance.add_run_tags(self.run_id, {SPENT_TAG: f"{dollars:.6f}"} | limit)
-
-
-@contextmanager
-def _logging_compute(project: Project, context: StepContext) -> Iterator[None]:
-    """Log the compute time of the block."""
-    compute = project.compute
-    before = replace(compute)
-    try:
-        yield
-    finally:
-        if compute != before:
-            cpu = compute.cpu_seconds - before.cpu_seconds
-            node = compute.node_hours - before.node_hours
-            context.log.info(f"Frames took {cpu:,.1f} CPU seconds and {node:.3g} node hours.")
 
 
 @contextmanager
@@ -143,26 +130,23 @@ def _canceling(context: StepContext) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def servers_resource(project: Project) -> dg.ResourceDefinition:
-    """The servers of `project`, which start when they are needed and stop with the run."""
-
-    @dg.resource(description="Starts the servers of models with `serve`, and stops them.")
-    def model_servers(_: dg.InitResourceContext) -> Iterator[ModelServers]:
-        with project.servers as servers:
-            yield servers
-
-    return model_servers
+def run_resources(project: Project) -> dict[str, dg.ResourceDefinition]:
+    """The servers and workers of `project`: they start when first needed, and stop with the run."""
+    return {
+        SERVERS: _resource("the servers of models with `serve`", lambda: project.servers),
+        WORKERS: _resource("the workers of cluster.yaml", project.keeping_workers),
+    }
 
 
-def workers_resource(project: Project) -> dg.ResourceDefinition:
-    """The workers of `project`, which start when they are needed first and stop with the run."""
+def _resource(
+    what: str, open_it: Callable[[], AbstractContextManager[object]]
+) -> dg.ResourceDefinition:
+    @dg.resource(description=f"Starts {what}, and stops them.")
+    def resource(_: dg.InitResourceContext) -> Iterator[object]:
+        with open_it() as opened:
+            yield opened
 
-    @dg.resource(description="Starts the workers of cluster.yaml, and stops them.")
-    def cluster_workers(_: dg.InitResourceContext) -> Iterator[None]:
-        with project.keeping_workers():
-            yield
-
-    return cluster_workers
+    return resource
 
 
 def resources_of(stage: AnyStage) -> set[str]:

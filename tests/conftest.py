@@ -44,14 +44,6 @@ def registry_of_the_module() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The user's own folder of state, which commands of tests must not change."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
-
-
 @pytest.fixture(scope="session")
 def odd_videos(tmp_path_factory: pytest.TempPathFactory) -> OddVideos:
     """The odd videos, each encoded once per session."""

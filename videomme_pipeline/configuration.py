@@ -160,11 +160,7 @@ def _check_limits(text: str) -> None:
 
 
 def read_spec(path: Path, spec_class: type[AnySpec]) -> AnySpec:
-    """The content of an optional YAML file as a `spec_class`. Without the file, all defaults.
-
-    Raises:
-        ConfigurationError: as `read_yaml` and `parse_spec` do.
-    """
+    """The content of an optional YAML file as a `spec_class`. Errors are those of `parse_spec`."""
     return parse_spec(read_yaml(path) if path.exists() else {}, spec_class, str(path))
 
 

@@ -118,10 +118,7 @@ class VideoMMEError(Exception):
     """Base class of every error that this project raises on purpose."""
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...], dict[str, object]]:
-        """Support pickling without calling the constructor, because child processes raise these.
-
-        The parameters of a constructor are in general not the arguments of the exception.
-        """
+        """Support pickling without calling a constructor, which may have other parameters."""
         return Exception.__new__, (type(self), *self.args), self.__dict__
 
 

@@ -30,11 +30,7 @@ def is_installed(extra: str) -> bool:
 
 @contextmanager
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Raise an error that names `extra` if an import in the block fails.
-
-    Raises:
-        MissingExtraError: if a module is not installed. `purpose` is the subject of its message.
-    """
+    """Raise MissingExtraError, which says that `purpose` needs `extra`, if an import fails."""
     try:
         yield
     except ModuleNotFoundError as error:

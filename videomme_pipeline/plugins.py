@@ -70,11 +70,7 @@ def find(
 
 
 def find_class(group: str, name: str, base: type, title: str) -> Any:
-    """The subclass of `base` called `name` in a group.
-
-    Raises:
-        ConfigurationError: as `find`.
-    """
+    """The subclass of `base` called `name` in a group. Errors are those of `find`."""
     return find(
         group,
         name,

@@ -49,11 +49,7 @@ class JsonMapping(Mapping[str, Any]):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The mapping in JSON text; the inverse of `as_json`.
-
-        Raises:
-            ValueError: if `text` is not a JSON object.
-        """
+        """The mapping in JSON text. Raises ValueError if the text is not a JSON object."""
         return cls(orjson.loads(text))
 
     def as_json(self) -> str:
@@ -78,11 +74,7 @@ class JsonMapping(Mapping[str, Any]):
 
 @cache
 def arrow_schema(row_class: type) -> pa.Schema:
-    """Return the Arrow schema of `row_class`. A column is nullable if its type allows None.
-
-    Raises:
-        TypeError: if an annotation has no Arrow type.
-    """
+    """Return the Arrow schema of `row_class`. Raises TypeError if a type has no Arrow type."""
     return pa.schema([_arrow_field(column.name, column.hint) for column in _columns(row_class)])
 
 
@@ -134,11 +126,7 @@ def to_values(row: Any) -> dict[str, Any]:
 
 
 def from_values(values: Mapping[str, Any], row_class: type[Row]) -> Row:
-    """Return the row whose columns are `values`; the inverse of `to_values`.
-
-    Raises:
-        KeyError: if a column of `row_class` without a default is missing in `values`.
-    """
+    """Return the row with these columns. Raises KeyError if one without a default is missing."""
 
     def read(name: str, hint: Any) -> list[Any]:
         return _restored([values[name]], hint)
@@ -214,10 +202,7 @@ def _built(
     read: Callable[[str, Any], list[Any]],
     count: int,
 ) -> Iterator[Row]:
-    """The rows of `row_class`, built from `count` values of each column in `names`.
-
-    `read` returns the values of a column by its name and type.
-    """
+    """The rows of `row_class`. `read` returns the `count` values of a column by name and type."""
     values: dict[str, Iterable[Any]] = {}
     for field, hint in _typed_fields(row_class):  # type: ignore[arg-type]
         if is_dataclass(hint):

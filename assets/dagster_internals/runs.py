@@ -29,9 +29,6 @@ def origin_of(job: dg.JobDefinition, location: str) -> RemoteJobOrigin:
 
 
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
-    """Work on a run of `job`, which has an in-process executor.
-
-    An error of the run is raised, except `dg.Failure`. The state of the project says what failed.
-    """
+    """Work on a run of `job` in this process. An error is raised, except `dg.Failure`."""
     with suppress(dg.Failure):
         execute_run(InMemoryJob(job), run, instance, raise_on_error=True)

@@ -1,13 +1,12 @@
 """Asset checks of every stage, for the Dagster UI."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import evaluation_of
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.errors import NotReadyError, Status, listed
@@ -35,31 +34,15 @@ def check_specs(stage: AnyStage) -> list[dg.AssetCheckSpec]:
     return [complete, *([citation] if stage.is_cited else [])]
 
 
-def check_events(
-    stage: AnyStage, attempted: Collection[Partition], failed_before: Mapping[Partition, str]
-) -> tuple[Sequence[dg.AssetCheckEvaluation], Sequence[dg.AssetCheckResult]]:
-    """The results per partition, and of the whole asset, after a run that attempted `attempted`."""
-    partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
-    if stage.is_cited:
-        findings = _citation_findings(stage)
-        by_evaluation: dict[str | None, list[CitationFinding]] = defaultdict(list)
-        for finding in findings:
-            by_evaluation[finding.evaluation].append(finding)
-        for partition in attempted:
-            own = by_evaluation.get(partition.variant)
-            if own:
-                key = partition_key(stage, partition)
-                partitions.append(evaluation_of(citation_result(stage, own), partition=key))
-        whole.append(citation_result(stage, findings))
-    return partitions, whole
-
-
-def _citation_findings(stage: AnyStage) -> list[CitationFinding]:
-    """Findings that block or qualify a citation of the scores of a benchmark."""
+def check_results(stage: AnyStage) -> list[dg.AssetCheckResult]:
+    """The results of the checks after a run of a stage."""
+    if not stage.is_cited:
+        return [is_complete(stage)]
     from videomme_pipeline.warehouse.database import findings_of  # noqa: PLC0415 - DuckDB
 
     assert isinstance(stage, BenchmarkStage)
-    return findings_of(stage.project.store, stage.benchmark.name)
+    findings = findings_of(stage.project.store, stage.benchmark.name)
+    return [is_complete(stage), citation_result(stage, findings)]
 
 
 def citation_result(stage: AnyStage, findings: Sequence[CitationFinding]) -> dg.AssetCheckResult:
@@ -124,24 +107,3 @@ def unanswered(stage: AnyStage, requested: Iterable[Partition]) -> Iterator[str]
     for evaluation, reasons in by_evaluation.items():
         if reasons and reasons[0] and all(reasons):
             yield f"{evaluation}: no video has all of its answers: {reasons[0]}"
-
-
-def partition_checks(
-    stage: AnyStage, attempted: Iterable[Partition], failed_before: Mapping[Partition, str]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield a check result per partition that failed for a new reason, or no longer fails.
-
-    If a run has several partitions, Dagster attaches the result that an asset returns to none of
-    them. Check results cannot be stored in batches, so unchanged results are not stored again.
-    """
-    failures = stage.failures.reasons()
-    for partition in attempted:
-        key = partition_key(stage, partition)
-        if key is not None and failures.get(partition) != failed_before.get(partition):
-            yield dg.AssetCheckEvaluation(
-                asset_key=asset_key(stage),
-                check_name=COMPLETE,
-                passed=partition not in failures,
-                partition=key,
-                description=failures.get(partition, "built after it had failed"),
-            )

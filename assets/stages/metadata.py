@@ -1,7 +1,6 @@
 """Facts of the stages as metadata of the Dagster UI: pictures, tables, texts and numbers."""
 
 import base64
-import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,12 +30,12 @@ def column_schema(row_class: type) -> dg.TableSchema:
     )
 
 
-def code_reference(code: Any) -> dg.CodeReferencesMetadataValue:
-    """The file and line of a class or function, which the Dagster UI shows beside its asset."""
-    _, start = inspect.getsourcelines(code)
-    path = inspect.getfile(code)
-    reference = dg.LocalFileCodeReference(file_path=path, line_number=start, label=code.__name__)
-    return dg.CodeReferencesMetadataValue(code_references=[reference])
+def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with four significant digits of each fraction."""
+    return {
+        name: float(f"{value:.4g}") if isinstance(value, float) else value
+        for name, value in values.items()
+    }
 
 
 def metadata_of(facts: Facts) -> dict[str, Any]:

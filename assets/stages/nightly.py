@@ -5,29 +5,28 @@ of the Dagster UI show its accuracy over time. The asset graph shows only the la
 a group of their own names these assets.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Any
 
 import dagster as dg
 
-from videomme_pipeline.assets.keys import OWNERS, group_name, key_in
-from videomme_pipeline.assets.stages.metadata import code_reference, column_schema
+from videomme_pipeline.assets.keys import OWNERS, group_name, key_in, partition_url
+from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.step import SERVERS, within_step
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.nightly.alerts import nightly_alert, send, ui_address
+from videomme_pipeline.project.nightly.alerts import nightly_alert, send
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
 from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.stages.facts import Markdown
 
 _LISTED_QUESTIONS = 50
-_DIGITS = 4
-"""Significant digits of shown numbers."""
 _SEVERITIES = {
     Severity.ERROR: dg.AssetCheckSeverity.ERROR,
     Severity.WARN: dg.AssetCheckSeverity.WARN,
@@ -88,10 +87,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
         required_resource_keys={SERVERS},
-        metadata={
-            "dagster/column_schema": column_schema(ObservedQuestion),
-            "dagster/code_references": code_reference(type(tracked)),
-        },
+        metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(
@@ -122,7 +118,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         assessment = tracked.assess(date)
         version = fingerprint(evaluation.fingerprint, date, len(rows))
         write_findings(tracked.project.store, tracked.benchmark.name, assessment, version)
-        alert = nightly_alert(assessment, _link(key, date))
+        alert = nightly_alert(assessment, partition_url(key, date))
         if alert is not None:
             try:
                 send(alert, tracked.project.runs.prefix)
@@ -162,50 +158,41 @@ def _check_result(
         check_name=name,
         severity=_SEVERITIES[finding.severity],
         description=finding.summary,
-        metadata=_rounded(finding.measures) | {"rule_version": RULE_VERSION},
+        metadata=rounded(finding.measures) | {"rule_version": RULE_VERSION},
     )
 
 
 def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[str, Any]:
     """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
+    findings = (
+        f"- **{finding.check.value}** {'passed' if finding.passed else 'FAILED'}: "
+        f"{in_markdown(finding.summary)}"
+        for finding in assessment.findings
+    )
+    compared, previous = assessment.against_reference, assessment.against_previous_run
+    answered = outcomes.count(Outcome.FAILED) < len(rows)
     metadata: dict[str, Any] = {
         "questions": len(rows),
         "videos": len({row.video_id for row in rows}),
         "unreadable": outcomes.count(Outcome.UNREADABLE),
         "failed": outcomes.count(Outcome.FAILED),
-        "findings": dg.MetadataValue.md(
-            "\n".join(
-                f"- **{finding.check.value}** {'passed' if finding.passed else 'FAILED'}: "
-                f"{in_markdown(finding.summary)}"
-                for finding in assessment.findings
-            )
-        ),
-    }
-    compared, previous = assessment.against_reference, assessment.against_previous_run
-    answered = outcomes.count(Outcome.FAILED) < len(rows)
-    reported: dict[str, Any] = {
+        "findings": Markdown("\n".join(findings)),
         "accuracy": fmean(row.is_correct for row in rows) if answered else None,
         "detectable_drop": assessment.detectable_drop,
-        "difference_to_reference": compared and compared.accuracy.difference.mean,
-        "flip_rate": compared and compared.flip_rate.mean,
-        "group_score_difference": compared
-        and compared.group_score
-        and compared.group_score.difference.mean,
         "difference_to_previous_run": previous and previous.accuracy.difference.mean,
         "latency_seconds": _aggregate(rows, "latency_seconds", median),
         "cost_dollars": _aggregate(rows, "cost_dollars", sum),
-        "lost": compared and (", ".join(compared.lost[:_LISTED_QUESTIONS]) or None),
     }
-    metadata |= {name: value for name, value in reported.items() if value is not None}
-    return _rounded(metadata)
-
-
-def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
-        for name, value in values.items()
-    }
+    if compared:
+        group_score = compared.group_score
+        metadata |= {
+            "difference_to_reference": compared.accuracy.difference.mean,
+            "flip_rate": compared.flip_rate.mean,
+            "group_score_difference": group_score and group_score.difference.mean,
+            "lost": ", ".join(compared.lost[:_LISTED_QUESTIONS]) or None,
+        }
+    return metadata_of(rounded(metadata))
 
 
 def _aggregate(
@@ -214,7 +201,3 @@ def _aggregate(
     """`function` of the reported values of a column, or None if there are none."""
     values = [value for row in rows if (value := getattr(row.served, column)) is not None]
     return function(values) if values else None
-
-
-def _link(key: dg.AssetKey, date: str) -> str:
-    return f"{ui_address()}/assets/{'/'.join(key.path)}?view=partitions&partition={date}"

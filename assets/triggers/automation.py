@@ -3,7 +3,7 @@
 `AutomationCondition.eager` requests a partition whenever a parent ran, even if its data did not
 change, and ignores changes of code. The condition here requires a new data version of a parent or a
 new code version of the asset. It is only a trigger: the assets rebuild partitions that are stale by
-the rule in `planning.freshness`, and report all others as fresh.
+the plan's rule, and report all others as fresh.
 """
 
 import dagster as dg

@@ -6,28 +6,19 @@ It plans when it starts, so it sees what the earlier steps built.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
-from videomme_pipeline.assets.dagster_internals.events import EventBatch
-from videomme_pipeline.assets.keys import asset_key
+from videomme_pipeline.assets.dagster_internals.checks import evaluation_of_newest
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
 from videomme_pipeline.assets.reporter import ShownVersions
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
-from videomme_pipeline.assets.step import (
-    SERVERS,
-    WORKERS,
-    resources_of,
-    servers_resource,
-    within_step,
-    workers_resource,
-)
+from videomme_pipeline.assets.step import resources_of, run_resources, within_step
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
@@ -38,6 +29,8 @@ from videomme_pipeline.stages.stage import AnyStage, SharedStage
 
 REFRESH_JOB = "refresh_stale"
 REPORT_JOB = "report_stored"
+AFTER = {"after": dg.In(dg.Nothing)}
+"""The input of an op that begins after another one."""
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
 """Loggers that print nothing, because the UI shows the log of every run."""
 
@@ -63,10 +56,7 @@ class RefreshRequest(dg.Config):
 def refresh_job(
     steps: Mapping[str, Sequence[AnyStage]], project: Project, executor: dg.ExecutorDefinition
 ) -> dg.JobDefinition:
-    """The job, with one step per entry of `steps`, which maps step names to stages.
-
-    The steps that `runs.yaml` splits have a step before them, which plans their parts.
-    """
+    """The job, with the stages of each step by its name. `runs.yaml` can split steps into parts."""
     parts: list[_Refresh] = []
     for name, stages in steps.items():
         size = project.runs.most_partitions(name)
@@ -98,25 +88,13 @@ def refresh_job(
 
 def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
     """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
+    fields = RefreshRequest.to_fields_dict()
+    description = fields["evaluations"].description
     names = list(project.configuration.evaluations)
     # Dagster has one type per name in a process.
     type_name = f"EvaluationName_{fingerprint(names)}"
-    fields = RefreshRequest.model_fields
-    return {
-        "evaluations": dg.Field(
-            [dg.Enum(type_name, list(map(dg.EnumValue, names))) if names else str],
-            default_value=[],
-            description=fields["evaluations"].description,
-        ),
-        "max_cost_dollars": dg.Field(
-            dg.Noneable(float),
-            default_value=None,
-            description=fields["max_cost_dollars"].description,
-        ),
-        "videos": dg.Field(
-            dg.Noneable([str]), default_value=None, description=fields["videos"].description
-        ),
-    }
+    name = dg.Enum(type_name, list(map(dg.EnumValue, names))) if names else str
+    return {**fields, "evaluations": dg.Field([name], default_value=[], description=description)}
 
 
 def run_config(
@@ -136,7 +114,7 @@ def refresh_here(project: Project, instance: dg.DagsterInstance, config: Mapping
     """Run the job with `config` (of `run_config`) in this process, and return the run's id."""
     definitions = dg.Definitions(
         jobs=[refresh_job(steps(project), project, dg.in_process_executor)],
-        resources={SERVERS: servers_resource(project), WORKERS: workers_resource(project)},
+        resources=run_resources(project),
     )
     job = definitions.resolve_job_def(REFRESH_JOB)
     return run_here(job, instance, project.runs.code_location, run_config=config)
@@ -162,8 +140,8 @@ def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first:
 
     @dg.op(
         name=f"refresh_{name}",
-        description=f"The stale partitions of {_keys(stages)}.",
-        ins={} if is_first else {"after": dg.In(dg.Nothing)},
+        description=f"The stale partitions of {_labels(stages)}.",
+        ins={} if is_first else AFTER,
         out=dg.Out(dg.Nothing),
         required_resource_keys=resources_of(stages[0]),
     )
@@ -171,7 +149,7 @@ def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first:
         if is_first:
             tags = {EVALUATIONS_TAG: _short(config.evaluations, project)}
             context.instance.add_run_tags(context.run.run_id, tags)
-        with _step(context, config, project, stages):
+        with _step(context, config, stages):
             for stage in stages:
                 _refresh(context, stage, _requested(context, stage, config))
 
@@ -195,18 +173,17 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
 
     @dg.op(
         name=f"plan_{name}",
-        description=f"The parts of {_keys(stages)} with stale partitions.",
-        ins={"after": dg.In(dg.Nothing)},
+        description=f"The parts of {_labels(stages)} with stale partitions.",
+        ins=AFTER,
         out=dg.DynamicOut(dg.Nothing),
     )
     def plan_stage(
         context: dg.OpExecutionContext, config: RefreshRequest
     ) -> Iterator[dg.DynamicOutput[None]]:
-        states = plan_project(project, _evaluations(project, config))
         shown = {stage.label: ShownVersions.of(context.instance, stage) for stage in stages}
         done = {
             (state.stage.label, state.partition)
-            for state in states
+            for state in plan_project(project, _evaluations(project, config))
             if state.freshness is Freshness.FRESH
             and state.stage.label in shown
             and shown[state.stage.label].has(state.partition, state.fingerprint)
@@ -217,14 +194,14 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
 
     @dg.op(
         name=f"refresh_{name}",
-        description=f"The stale partitions of a part of {_keys(stages)}.",
-        ins={"after": dg.In(dg.Nothing)},
+        description=f"The stale partitions of a part of {_labels(stages)}.",
+        ins=AFTER,
         out=dg.Out(dg.Nothing),
         required_resource_keys=resources_of(stages[0]),
     )
     def refresh_part(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         stage, part = parts(context, config)[int(str(context.get_mapping_key()))]
-        with _step(context, config, project, stages):
+        with _step(context, config, stages):
             _refresh(context, stage, part)
 
     return _Refresh(
@@ -238,44 +215,28 @@ def _answers(stages: Sequence[AnyStage]) -> _Refresh:
     @dg.op(
         name="require_answers",
         description="Fails if no video of an evaluation has all of its answers.",
-        ins={"after": dg.In(dg.Nothing)},
+        ins=AFTER,
         out=dg.Out(dg.Nothing),
     )
     def require_answers(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
-        reasons = [
-            reason
-            for stage in stages
-            for reason in unanswered(stage, _requested(context, stage, config))
-        ]
+        requested = ((stage, _requested(context, stage, config)) for stage in stages)
+        reasons = [reason for asked in requested for reason in unanswered(*asked)]
         if reasons:
             raise dg.Failure("; ".join(reasons), allow_retries=False)
 
     return _Refresh([require_answers], require_answers)
 
 
-def _keys(stages: Sequence[AnyStage]) -> str:
+def _labels(stages: Sequence[AnyStage]) -> str:
     return ", ".join(stage.label for stage in stages)
 
 
-@contextmanager
 def _step(
-    context: dg.OpExecutionContext,
-    config: RefreshRequest,
-    project: Project,
-    stages: Sequence[AnyStage],
-) -> Iterator[None]:
-    """The context of a step of the job. Logs a warning if the step reaches a cost limit."""
-    spending = project.spending
-    with within_step(
-        project,
-        context,
-        needs_machine=not stages[0].asks_models,
-        max_dollars=config.max_cost_dollars,
-    ):
-        stopped_before = spending.stopped_by
-        yield
-    if spending.stopped_by != stopped_before:
-        context.log.warning(str(spending.stopped_by))
+    context: dg.OpExecutionContext, config: RefreshRequest, stages: Sequence[AnyStage]
+) -> AbstractContextManager[None]:
+    needs_machine, dollars = not stages[0].asks_models, config.max_cost_dollars
+    project = stages[0].project
+    return within_step(project, context, needs_machine=needs_machine, max_dollars=dollars)
 
 
 def _requested(
@@ -311,24 +272,16 @@ def _refresh(
     """Bring partitions up to date and report every result to Dagster, failures included."""
     if not requested:
         return
-    with EventBatch(context) as events:
-        checks = run_stage(context.instance, stage, requested, events.add, builds=builds)
-    for evaluation in checks.of_partitions:
-        context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
-    for check in checks.of_asset:
+    for check in run_stage(context, stage, requested, builds=builds):
         if not check.passed:
             is_error = check.severity is dg.AssetCheckSeverity.ERROR
             log = context.log.error if is_error else context.log.warning
             log(f"{stage.label}, {check.check_name}: {check.description}")
-        target = newest_materialization(asset_key(stage), context.instance)
-        context.instance.report_runless_asset_event(evaluation_of(check, target=target))
+        context.instance.report_runless_asset_event(evaluation_of_newest(check, context.instance))
 
 
 def report_job(project: Project) -> dg.JobDefinition:
-    """The job that reports stored partitions to Dagster, upstream first, and builds nothing.
-
-    It follows a switch back to earlier settings, and a data folder that another machine filled.
-    """
+    """The job that reports stored partitions to Dagster, upstream first, and builds nothing."""
 
     @dg.op(description="Report stored partitions that Dagster does not show.")
     def report_partitions(context: dg.OpExecutionContext) -> None:

@@ -9,7 +9,10 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
+from videomme_pipeline.assets.dagster_internals.checks import (
+    evaluation_of_newest,
+    newest_evaluation,
+)
 from videomme_pipeline.assets.stages.nightly import nightly_key
 from videomme_pipeline.project.nightly.tracked import TrackedEvaluation
 from videomme_pipeline.storage.names import is_part, record_of
@@ -19,10 +22,8 @@ _NEWEST = "newest"
 """Metadata key of the date of the newest complete nightly run."""
 
 
-def recent_checks(tracked: Sequence[TrackedEvaluation]) -> list[dg.AssetChecksDefinition]:
-    """The check of every tracked evaluation, in one step. Empty if nothing is tracked."""
-    if not tracked:
-        return []
+def recent_check(tracked: Sequence[TrackedEvaluation]) -> dg.AssetChecksDefinition:
+    """The check of every tracked evaluation, in one step."""
     by_key = {nightly_key(evaluation): evaluation for evaluation in tracked}
 
     @dg.multi_asset_check(
@@ -42,13 +43,11 @@ def recent_checks(tracked: Sequence[TrackedEvaluation]) -> list[dg.AssetChecksDe
         for check in context.selected_asset_check_keys:
             yield assess_age(by_key[check.asset_key], datetime.now(UTC))
 
-    return [recent]
+    return recent
 
 
-def recent_sensors(tracked: Sequence[TrackedEvaluation]) -> list[dg.SensorDefinition]:
-    """Reports the results of the check that have changed. Empty if nothing is tracked."""
-    if not tracked:
-        return []
+def recent_sensor(tracked: Sequence[TrackedEvaluation]) -> dg.SensorDefinition:
+    """Reports the results of the check that have changed."""
 
     @dg.sensor(
         name=RECENT,
@@ -61,9 +60,11 @@ def recent_sensors(tracked: Sequence[TrackedEvaluation]) -> list[dg.SensorDefini
         changed = [result for result in results if not _is_shown(context.instance, result)]
         if not changed:
             return dg.SkipReason("every check shows the newest nightly run")
-        return dg.SensorResult(asset_events=[_event(context.instance, r) for r in changed])
+        return dg.SensorResult(
+            asset_events=[evaluation_of_newest(r, context.instance) for r in changed]
+        )
 
-    return [report_age]
+    return report_age
 
 
 def assess_age(tracked: TrackedEvaluation, now: datetime) -> dg.AssetCheckResult:
@@ -87,21 +88,11 @@ def assess_age(tracked: TrackedEvaluation, now: datetime) -> dg.AssetCheckResult
     )
 
 
-def _event(instance: dg.DagsterInstance, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    assert result.asset_key is not None
-    return evaluation_of(result, target=newest_materialization(result.asset_key, instance))
-
-
 def _is_shown(instance: dg.DagsterInstance, result: dg.AssetCheckResult) -> bool:
     """True if the newest stored result of the check is the same, about the same materialization."""
-    event = _event(instance, result)
-    history = instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(event.asset_key, RECENT), limit=1
-    )
-    shown = history[0].evaluation if history else None
-    if not isinstance(shown, dg.AssetCheckEvaluation):
+    assert result.asset_key is not None
+    shown = newest_evaluation(dg.AssetCheckKey(result.asset_key, RECENT), instance)
+    if shown is None:
         return False
-    before, now = (
-        (e.passed, e.metadata[_NEWEST].value, e.target_materialization_data) for e in (shown, event)
-    )
-    return before == now
+    is_newest = shown.metadata[_NEWEST] == result.metadata[_NEWEST]
+    return shown.passed == result.passed and is_newest

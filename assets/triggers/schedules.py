@@ -13,38 +13,31 @@ from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvalua
 NIGHTLY_JOB = "nightly"
 
 
-def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
-    """The job of a nightly run of all tracked evaluations. Empty if nothing is tracked."""
-    if not tracked:
-        return []
-    return [
-        dg.define_asset_job(
-            NIGHTLY_JOB,
-            selection=dg.AssetSelection.assets(
-                *(nightly_key(evaluation) for evaluation in tracked)
-            ),
-            description="Ask the tracked evaluations again and compare them with their references.",
-        )
-    ]
+def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
+    """The job of a nightly run of all tracked evaluations."""
+    return dg.define_asset_job(
+        NIGHTLY_JOB,
+        selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
+        description="Ask the tracked evaluations again and compare them with their references.",
+    )
 
 
-def schedules(
-    nightly: NightlySpec, jobs: Sequence[Job], tracked: Sequence[TrackedEvaluation]
-) -> list[dg.ScheduleDefinition]:
-    """The nightly schedule, if anything is tracked, and the weekly removal of old runs."""
-    weekly = dg.ScheduleDefinition(
+def weekly_retention() -> dg.ScheduleDefinition:
+    """The weekly removal of old runs."""
+    return dg.ScheduleDefinition(
         name="weekly_retention",
         description="Remove old runs that no partition needs.",
         job=retention_job,
         cron_schedule="30 4 * * 0",
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
-    return [weekly, *(_nightly_schedule(nightly, job, tracked) for job in jobs)]
 
 
-def _nightly_schedule(
+def nightly_schedule(
     nightly: NightlySpec, job: Job, tracked: Sequence[TrackedEvaluation]
 ) -> dg.ScheduleDefinition:
+    """The start of the nightly run at the time in `nightly.yaml`."""
+
     @dg.schedule(
         name=NIGHTLY_JOB,
         job=job,

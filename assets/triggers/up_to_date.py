@@ -11,7 +11,10 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import evaluation_of, newest_materialization
+from videomme_pipeline.assets.dagster_internals.checks import (
+    evaluation_of_newest,
+    newest_evaluation,
+)
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.reporter import ShownVersions, newest_event
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
@@ -72,15 +75,11 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
         not_shown = plans.not_shown(context.instance)
         if not changed and not not_shown:
             return dg.SkipReason("every check shows the current plan")
+        requests = [dg.RunRequest(run_key=not_shown, job_name=REPORT_JOB)] if not_shown else []
         return dg.SensorResult(
-            run_requests=[dg.RunRequest(run_key=not_shown, job_name=REPORT_JOB)]
-            if not_shown
-            else [],
+            run_requests=requests,
             asset_events=[
-                evaluation_of(
-                    plans.result(key), target=newest_materialization(key, context.instance)
-                )
-                for key in changed
+                evaluation_of_newest(plans.result(key), context.instance) for key in changed
             ],
         )
 
@@ -119,8 +118,7 @@ class _Plans:
             description=self._summary(key),
             metadata={
                 **{f.value: counted[f] for f in Freshness if counted[f] or f is Freshness.FRESH},
-                **self._details(not_fresh),
-                **self._unused(key),
+                **(self._details(not_fresh) if not_fresh else {}),
                 _PLAN: self.plan_of(key),
             },
         )
@@ -162,18 +160,7 @@ class _Plans:
         named = ", ".join(f"{first.get(cause, cause)} ({n:,})" for cause, n in causes.items())
         return f"{sum(causes.values()):,} of {total:,} not fresh: {named}"
 
-    def _unused(self, key: dg.AssetKey) -> dict[str, int]:
-        """The number of partitions that no evaluation needs, which a refresh does not build."""
-        states = self._states[key]
-        needed = {state.partition for state in states}
-        if not states or states[0].is_whole_stage:
-            return {}
-        unused = len(needed.symmetric_difference(states[0].stage.partitions()))
-        return {"without_evaluation": unused} if unused else {}
-
     def _details(self, not_fresh: Sequence[PartitionState]) -> dict[str, dg.MetadataValue]:
-        if not not_fresh:
-            return {}
         records = [
             {
                 "partition": partition_key(state.stage, state.partition),
@@ -182,10 +169,7 @@ class _Plans:
             }
             for state in not_fresh[:LISTED_PARTITIONS]
         ]
-        return {
-            "not_fresh": table_of(records),
-            "to_do": dg.MetadataValue.url(self._launchpad),
-        }
+        return {"not_fresh": table_of(records), "to_do": dg.MetadataValue.url(self._launchpad)}
 
 
 def launchpad(project: Project) -> str:
@@ -196,11 +180,5 @@ def launchpad(project: Project) -> str:
 
 def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:
     """True if the newest result of the check has this plan and the newest materialization."""
-    check = dg.AssetCheckKey(key, UP_TO_DATE)
-    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
-    shown = history[0].evaluation if history else None
-    if not isinstance(shown, dg.AssetCheckEvaluation) or shown.metadata[_PLAN].value != plan:
-        return False
-    targets = (shown.target_materialization_data, newest_materialization(key, instance))
-    before, now = (target and target.storage_id for target in targets)
-    return before == now
+    shown = newest_evaluation(dg.AssetCheckKey(key, UP_TO_DATE), instance)
+    return shown is not None and shown.metadata[_PLAN].value == plan

@@ -56,12 +56,12 @@ def materializations(
     return [event for entry in entries if (event := entry.asset_materialization)]
 
 
-def newest_checks(instance: dg.DagsterInstance, asset: str) -> dict[str | None, bool]:
-    """The result of the newest check of each partition, and (None) of the whole asset."""
+def passes(instance: dg.DagsterInstance, asset: str) -> bool:
+    """The newest result of the check `complete` of an asset."""
     key = dg.AssetCheckKey(dg.AssetKey(["videomme", asset]), COMPLETE)
-    history = instance.event_log_storage.get_asset_check_execution_history(key, limit=100)
-    checks = [record.evaluation for record in reversed(history)]
-    return {check.partition: check.passed for check in checks if check}
+    (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    assert record.evaluation is not None
+    return record.evaluation.passed
 
 
 def test_the_first_refresh_builds_everything(
@@ -215,12 +215,12 @@ def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
     outcomes = Counter((row.video_id, row.outcome is Outcome.FAILED) for row in rows)
     assert outcomes == {("002", False): 3, ("003", True): 3, ("004", True): 3}
     assert all(row.error and row.video_id in row.error for row in rows if row.video_id != "002")
-    assert newest_checks(instance, "videos") == {"003": False, "004": False, None: False}
+    assert not passes(instance, "videos")
     write_video(copy.video("003"), frames=30, width=64, height=48)
     write_video(copy.video("004"), frames=30, width=64, height=48)
     rebuilt = built(project, instance, "few")
     assert (rebuilt["videomme/videos"], rebuilt["videomme/responses"]) == (2, 2)
-    assert newest_checks(instance, "videos") == {"003": True, "004": True, None: True}
+    assert passes(instance, "videos")
 
 
 def test_no_question_is_read_before_the_license_is_accepted(
@@ -293,7 +293,7 @@ def test_a_range_of_dependent_assets_has_a_version_per_partition(
     for check in checks.values():
         assert check.metadata["failed"].value == 1
         assert "few|002" in str(check.metadata["failures"])
-    assert newest_checks(instance, "prompts") == {"few|002": False, None: False}
+    assert not passes(instance, "prompts")
     states = {state.name: state for state in plan_project(edited)}
     for name, video in ((n, v) for n in ("prompts", "responses") for v in VIDEOS[1:]):
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
@@ -329,8 +329,9 @@ def test_prompts_use_only_lines_aligned_with_their_own_settings(
         stage(edited, "subtitles").target(VideoVariant(video, track)).path.unlink()
     events = materializations(instance, materialize(prompts, name))
     assert [event.partition for event in events] == [f"{name}|{ready}"]
-    checks = newest_checks(instance, "prompts")
-    assert checks == {f"{name}|{first}": False, f"{name}|{missing}": False, None: False}
+    failures = stage(edited, "prompts").failures.reasons()
+    assert set(failures) == {VideoVariant(video, name) for video in (first, missing)}
+    assert not passes(instance, "prompts")
 
 
 def test_a_report_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
@@ -443,13 +444,12 @@ def test_one_run_materializes_a_partition_of_several_assets(
         asset_selection=[dg.AssetKey(["videomme", name]) for name in ("prompts", "responses")],
         partition_key="few|003",
     )
-    events = {
-        (event.asset_key.path[-1], event.partition)
-        for event in result.get_asset_materialization_events()
-        if event.asset_key
+    events = materializations(instance, result)
+    assert {(event.asset_key.path[-1], event.partition) for event in events} == {
+        ("prompts", "few|003"),
+        ("responses", "few|003"),
     }
-    assert events == {("prompts", "few|003"), ("responses", "few|003")}
     results = job.execute_in_process(
         instance=instance, asset_selection=[dg.AssetKey("warehouse"), dg.AssetKey("report_page")]
     )
-    assert len(results.get_asset_materialization_events()) == 2
+    assert len(materializations(instance, results)) == 2

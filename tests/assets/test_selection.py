@@ -9,6 +9,7 @@ import pytest
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
+from tests.support.stored_events import materializations
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, NOT_SELECTED
@@ -105,5 +106,6 @@ def _materialize(
             partition_key=key,
         )
     )
-    (event,) = result.get_asset_materialization_events()
-    return event.materialization
+    (event,) = materializations(instance, result.run_id)
+    assert event.asset_materialization is not None
+    return event.asset_materialization

@@ -128,7 +128,6 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
             ).fetchall()
         assert checks["frames"] == "6 requests had the planned 1 to 3 frames"
         assert usage[0] == 2
-        assert decoded_seconds == pytest.approx(project.compute.cpu_seconds)
         assert usage[2] == pytest.approx(decoded_seconds / 6)
         assert usage[2] > 0
         sizes = [received.body_bytes for received in server.requests]

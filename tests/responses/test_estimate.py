@@ -13,23 +13,16 @@ PRICES = Prices(input=1_000_000.0, cached_input=10_000.0, output=1_000.0)
 MODEL = EndpointSpec(
     name="served", profile=Profile.VLLM, base_url="http://127.0.0.1", prices=PRICES
 )
-CERTAIN = PendingVideo(requests=2, text_characters=40, frames=4, frame_tokens=100)
-REUSED = PendingVideo(requests=1, text_characters=40, frames=4, frame_tokens=100, is_certain=False)
+CERTAIN = PendingVideo(requests=2, text_characters=40, frame_tokens=100)
+REUSED = PendingVideo(requests=1, text_characters=40, frame_tokens=100, is_certain=False)
 
 
-def estimate(*videos: PendingVideo, context_tokens: int | None = None) -> CostEstimate:
-    return estimate_cost(
-        "mine",
-        MODEL,
-        Generation(max_tokens=100),
-        videos,
-        questions=5,
-        context_tokens=context_tokens,
-    )
+def estimate(*videos: PendingVideo) -> CostEstimate:
+    return estimate_cost("mine", MODEL, Generation(max_tokens=100), videos, questions=5)
 
 
 def test_the_high_cost_has_no_cache_and_the_low_cost_only_certain_requests() -> None:
-    done = PendingVideo(requests=0, text_characters=0, frames=0, frame_tokens=None)
+    done = PendingVideo(requests=0, text_characters=0, frame_tokens=None)
     made = estimate(CERTAIN, REUSED, done)
     assert (made.questions, made.requests, made.requests_low) == (5, 3, 2)
     assert made.prompt_tokens == 3 * (10 + 100)
@@ -39,7 +32,7 @@ def test_the_high_cost_has_no_cache_and_the_low_cost_only_certain_requests() -> 
 
 
 def test_without_the_tokens_of_a_frame_no_cost_is_known() -> None:
-    unknown = PendingVideo(requests=2, text_characters=40, frames=4, frame_tokens=None)
+    unknown = PendingVideo(requests=2, text_characters=40, frame_tokens=None)
     made = estimate(CERTAIN, unknown)
     assert (made.requests, made.prompt_tokens) == (4, None)
     assert (made.dollars_low, made.dollars_high) == (None, None)

@@ -18,11 +18,10 @@ from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from tests.support.shared_files import build_once, session_folder
 from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.project.answers.costs import estimate_costs
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.responses.estimate import CostEstimate
 from videomme_pipeline.stages.chain import chain
-from videomme_pipeline.stages.estimate import pending_requests
+from videomme_pipeline.stages.estimate import estimate_costs
 from videomme_pipeline.stages.plan import plan_project
 from videomme_pipeline.stages.stage import BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
@@ -192,7 +191,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def expected_costs(project: Project, evaluations: Sequence[str]) -> list[CostEstimate]:
     """The estimated costs of a run of `evaluations`."""
-    return estimate_costs(pending_requests(plan_project(project, evaluations)))
+    return estimate_costs(plan_project(project, evaluations))
 
 
 def stage(project: Project, name: str) -> BenchmarkStage:

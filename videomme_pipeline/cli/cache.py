@@ -141,9 +141,9 @@ def frames_show(
 
     A file needs no project.
     """
+    from videomme_pipeline.frames.extract import show_frames
     from videomme_pipeline.frames.sampling import FromFile
     from videomme_pipeline.frames.sampling_names import configured_sampling
-    from videomme_pipeline.frames.extract import show_frames
     from videomme_pipeline.project.project import configuration_folder
     from videomme_pipeline.storage.layout import Store
 

@@ -74,11 +74,11 @@ def instance_for(project: "Project") -> Iterator["Instance"]:
 
 
 def name_programs(project: "Project") -> None:
-    """Print the programs that the configuration names, unless this user has seen them."""
-    from videomme_pipeline.project.upkeep.programs import new_programs
+    """Print the programs that the configuration names."""
+    from videomme_pipeline.project.upkeep.programs import named_programs
 
-    if programs := new_programs(project):
-        note("The configuration names programs that runs start with your rights (shown once):")
+    if programs := named_programs(project):
+        note("The configuration names programs that runs start with your rights:")
         for program in programs:
             note(f"  {program}")
 

@@ -238,13 +238,12 @@ def _verify(project: "Project") -> None:
 
 def show_plan(project: "Project", evaluations: Sequence[str], *, as_json: bool) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.project.answers.costs import estimate_costs
-    from videomme_pipeline.stages.estimate import estimate, pending_requests
+    from videomme_pipeline.stages.estimate import estimate, estimate_costs
     from videomme_pipeline.stages.plan import plan_project
 
     states = plan_project(project, evaluations)
     estimates = [{"asset": asset, "partitions": n} for asset, n in estimate(states).items()]
-    costs = estimate_costs(pending_requests(states))
+    costs = estimate_costs(states)
     if as_json:
         print_json({"build": estimates, "requests": costs})
     elif not estimates:

@@ -35,11 +35,7 @@ def with_checkpoints(configuration: Configuration, rows: Iterable[Checkpoint]) -
 
 
 def checkpoint_evaluation(template: Evaluation, run: str, step: int, folder: str) -> Evaluation:
-    """The evaluation of the checkpoint in `folder`.
-
-    Raises:
-        ConfigurationError: if the template's model has no weights, or a name would be too long.
-    """
+    """The evaluation of the checkpoint in `folder`. Raises ConfigurationError without weights."""
     name = f"{template.name}-{run}-{step}"
     model = template.model.with_weights(f"{template.model.name}-{run}-{step}", folder)
     if model is None:

@@ -69,10 +69,7 @@ class Evaluation:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """Everything that can change a response or its reading, in the order of the fingerprint.
-
-        The selection of videos is not a part. A selection is added to the fingerprint separately.
-        """
+        """Everything that can change a response or its reading, in the order of the fingerprint."""
         return {
             "benchmark": self.benchmark,
             "model": self.model,
@@ -95,9 +92,5 @@ def _as_json(part: Any) -> Any:
 
 
 def _as_hashed(part: Any) -> Any:
-    """The value that represents `part` in the fingerprint of an evaluation.
-
-    Models and judges have keys that cannot change a score, such as URLs. Their own fingerprints
-    leave these keys out.
-    """
+    """Models and judges have keys that cannot change a score. Their fingerprints omit these."""
     return part.fingerprint if isinstance(part, ModelSpec | Judge) else part

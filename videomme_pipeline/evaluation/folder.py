@@ -11,7 +11,7 @@ from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml, shown
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.evaluation.reading import check_name, read_evaluation
+from videomme_pipeline.evaluation.reading import check_name, parse_evaluation
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
@@ -96,7 +96,9 @@ def read_configuration(folder: Path) -> Configuration:
     for path in sorted((folder / "evaluations").glob("*.yaml")):
         try:
             _check_case(path.stem, evaluations, path)
-            evaluations[path.stem] = read_evaluation(path, benchmarks, catalog)
+            check_name(path.stem, path)
+            evaluation = parse_evaluation(read_yaml(path), path, benchmarks, catalog)
+            evaluations[path.stem] = evaluation
         except ConfigurationError as error:
             problems[path.stem] = error
     configuration = Configuration(

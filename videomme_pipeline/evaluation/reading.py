@@ -12,13 +12,7 @@ from pydantic import Field
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings, Selection
-from videomme_pipeline.configuration import (
-    MAX_NAME_CHARACTERS,
-    is_name,
-    nearest,
-    parse_spec,
-    read_yaml,
-)
+from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name, nearest, parse_spec
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
 from videomme_pipeline.frames.sampling import FromFile, Sampling
@@ -65,19 +59,6 @@ class EvaluationFile(Selection):
     """The number of times that each question is asked, for models that are not deterministic."""
 
 
-def read_evaluation(
-    path: Path, benchmarks: Mapping[str, BenchmarkSettings], catalog: Catalog
-) -> Evaluation:
-    """The evaluation in one YAML file.
-
-    Raises:
-        ConfigurationError: if the file has a mistake. The message has the file, the key, the wrong
-            value and the valid values.
-    """
-    check_name(path.stem, path)
-    return parse_evaluation(read_yaml(path), path, benchmarks, catalog)
-
-
 def parse_evaluation(
     keys: Mapping[str, Any],
     path: Path,
@@ -87,7 +68,8 @@ def parse_evaluation(
     """The evaluation that a file at `path` with these `keys` describes. The file may be missing.
 
     Raises:
-        ConfigurationError: as `read_evaluation` does.
+        ConfigurationError: if the file has a mistake. The message has the file, the key, the wrong
+            value and the valid values.
     """
     file = parse_spec(keys, EvaluationFile, str(path))
     if file.benchmark not in benchmarks:

@@ -26,16 +26,6 @@ _EXAMPLE = Path(__file__).with_name("example.yaml")
 _FIRST = Path(__file__).with_name("first.yaml")
 _TEMPLATE = Path(__file__).parents[1] / "assets"
 """The configuration of the demo. A new project gets copies of its files."""
-_FILES = (
-    "benchmarks",
-    "checkpoints",
-    "cluster",
-    "models",
-    "nightly",
-    "runs",
-    "samplings",
-    "storage",
-)
 _EVALUATIONS = "evaluations"
 _BASELINE = "longest-option"
 _PROFILES = {
@@ -65,7 +55,8 @@ def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path
     Raises:
         StorageError: if a file cannot be written.
     """
-    contents = {f"{name}.yaml": _TEMPLATE / f"{name}.yaml" for name in _FILES}
+    contents = {path.name: path for path in sorted(_TEMPLATE.glob("*.yaml"))}
+    del contents["dagster.yaml"]  # settings of the Dagster instance
     first = sorted((_TEMPLATE / _EVALUATIONS).glob("smoke*.yaml")) if demo else [_FIRST]
     contents |= {f"{_EVALUATIONS}/{path.name}": path for path in first}
     files = {configuration / name: path.read_text("utf-8") for name, path in contents.items()}
@@ -115,10 +106,7 @@ def write_example(
 
 
 def usual_model(configuration: Configuration, name: str) -> str:
-    """The model of a new evaluation `name`: the entry of that name, or the only endpoint.
-
-    Without either, it is a baseline that needs no package, key or server.
-    """
+    """The model of a new evaluation: the entry `name`, the only endpoint, or else a baseline."""
     models = configuration.catalog.models
     endpoints = [spec.name for spec in models if isinstance(spec, RemoteSpec)]
     if name in [spec.name for spec in models]:

@@ -143,11 +143,7 @@ def _matching(folder: UPath, pattern: str) -> list[UPath]:
 
 
 def read_training_runs(configuration: Configuration) -> dict[str, TrainingRun]:
-    """The entries of `checkpoints.yaml`. Empty without the file.
-
-    Raises:
-        ConfigurationError: if the file has mistakes or names an unknown evaluation.
-    """
+    """The entries of `checkpoints.yaml`. Raises ConfigurationError if the file has mistakes."""
     path = configuration.folder / CHECKPOINTS_FILE
     entries = read_yaml(path) if path.exists() else {}
     runs = {n: parse_spec(entry, TrainingRun, f"{path}: {n}") for n, entry in entries.items()}
@@ -162,11 +158,7 @@ def read_training_runs(configuration: Configuration) -> dict[str, TrainingRun]:
 
 
 def training_run(configuration: Configuration, name: str) -> TrainingRun:
-    """One entry of `checkpoints.yaml`.
-
-    Raises:
-        ConfigurationError: as `read_training_runs`, or if there is no such entry.
-    """
+    """One entry of `checkpoints.yaml`. Raises ConfigurationError if there is none."""
     runs = read_training_runs(configuration)
     if name not in runs:
         file = configuration.folder / CHECKPOINTS_FILE
@@ -263,10 +255,7 @@ def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UP
 
 
 def next_pending(project: Project) -> list[list[Checkpoint]]:
-    """The rows of the first pending checkpoint of each training run in `checkpoints.yaml`.
-
-    The next one follows when it has an outcome, because it is compared with the ones before.
-    """
+    """The rows of each training run's first pending checkpoint. Later ones are compared with it."""
     recorded = read_checkpoints(project.store)
     first: dict[str, str] = {}
     for row in recorded:

@@ -17,7 +17,7 @@ from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.runs.locks import FileLocks, Locks
 from videomme_pipeline.project.runs.progress import StageProgress, ignore
 from videomme_pipeline.project.runs.settings import RUNS_FILE, ClusterSpec, RunsSpec, read_cluster
-from videomme_pipeline.project.runs.spending import ComputeTime, Spending
+from videomme_pipeline.project.runs.spending import Spending
 from videomme_pipeline.project.servers.record import ServerRecord
 from videomme_pipeline.project.servers.running import ModelServers
 from videomme_pipeline.project.state.benchmark import BenchmarkState
@@ -39,8 +39,7 @@ class Project:
     """One configuration folder and one data folder.
 
     `on_message` receives messages for the user, and `on_log` tables for the log of a run.
-    `compute` is the time that work on videos took in this process so far. `locks` limits how many
-    runs use the machine or an endpoint at the same time.
+    `locks` limits how many runs use the machine or an endpoint at the same time.
     """
 
     configuration: Configuration
@@ -50,7 +49,6 @@ class Project:
     on_message: Callable[[str], None] = ignore
     on_log: Callable[[str], None] = ignore
     spending: Spending = field(default_factory=Spending)
-    compute: ComputeTime = field(default_factory=ComputeTime)
     built: Counter[str] = field(default_factory=Counter)
     """The partitions of each asset that this process has built."""
     registered: Counter[str] = field(default_factory=Counter)
@@ -88,11 +86,7 @@ class Project:
 
     @cached_property
     def servers(self) -> ModelServers:
-        """The servers that this project starts.
-
-        They have locks of their own, because they run for several steps, and the locks of a step
-        end with the step.
-        """
+        """The servers that this project starts. Their locks last longer than those of a step."""
         run = f"process {os.getpid()}"
         locks = FileLocks(self.store.locks, run=run, on_wait=self.on_message)
         return ModelServers(self.store, self.server_record, locks)
@@ -113,10 +107,7 @@ class Project:
         self.servers.observe(reporting, is_stored=is_stored)
 
     def planned(self) -> dict[str, Planned]:
-        """The names that a run would build of each benchmark, for readers of results.
-
-        Servers are not asked: each model has the server that was recorded last.
-        """
+        """The names that a run would build of each benchmark. Servers are not asked for that."""
         return {name: benchmark.planned() for name, benchmark in self.benchmarks.items()}
 
     def reopened(self) -> "Project":
@@ -125,11 +116,7 @@ class Project:
 
     @contextmanager
     def workers(self) -> Iterator[Workers]:
-        """The workers of cluster.yaml, or else child processes on this machine.
-
-        Raises:
-            ClusterError: if the cluster cannot be reached.
-        """
+        """The workers of cluster.yaml, or child processes. Raises ClusterError."""
         if self.cluster is None:
             yield LocalWorkers()
         elif self._kept is None:

@@ -32,10 +32,7 @@ class _Evaluation(EvaluationFile):
 
 
 def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
-    """The schema of each kind of file, by the stem of its name (`evaluation` for evaluations).
-
-    Names of models, benchmarks, prompts and samplings are suggested but not required.
-    """
+    """The schema of each kind of file, by the stem of its name. Names are only suggested."""
     entries: Any = Union[*entry_specs()]
     evaluation = _schema(_Evaluation)
     suggested: dict[str, Iterable[str]] = {

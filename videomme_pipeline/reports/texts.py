@@ -102,7 +102,8 @@ def _shorten_answer(answer: Json, limit: int | None) -> Json:
 def _answers(evaluation: ScoredEvaluation) -> dict[str, list[Json]]:
     """The answers to each question in the order of the repeats."""
     prompts = {
-        row.question_id: row for row in read_files(evaluation.shown.files("prompts").values(), Prompt)
+        row.question_id: row
+        for row in read_files(evaluation.shown.files("prompts").values(), Prompt)
     }
     responses = {
         (row.question_id, row.repeat): row

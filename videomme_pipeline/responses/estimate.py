@@ -6,7 +6,6 @@ No request is sent and no frame is read. `summary` has the totals of requests th
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import Generation
@@ -22,13 +21,12 @@ MAX_ANSWER_TOKENS = 1024
 class PendingVideo:
     """The requests about one video that are not answered yet.
 
-    `text_characters`, `frames` and `frame_tokens` are counted per request. `frame_tokens` is None
-    if it is unknown. `is_certain` is False if stored answers may replace some of the requests.
+    `text_characters` and `frame_tokens` are counted per request. `frame_tokens` is None if it is
+    unknown. `is_certain` is False if stored answers may replace some of the requests.
     """
 
     requests: int
     text_characters: int
-    frames: int
     frame_tokens: int | None
     is_certain: bool = True
 
@@ -45,9 +43,6 @@ class CostEstimate:
     cache that contains the frames of a video for every question except its first. `dollars_high`
     assumes answers of `max_tokens` and no cache. Both are None if no price is known or the
     endpoint does not cost money.
-
-    `too_long` counts the requests that cannot fit into the context of the model, and
-    `fitting_frames` is the number of frames with which all of them would.
     """
 
     evaluation: str
@@ -59,23 +54,17 @@ class CostEstimate:
     prompt_tokens: int | None
     dollars_low: float | None
     dollars_high: float | None
-    too_long: int
-    fitting_frames: int | None
 
 
-def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its requests
+def estimate_cost(
     evaluation: str,
     model: RemoteSpec,
     generation: Generation,
     videos: Iterable[PendingVideo],
     *,
     questions: int,
-    context_tokens: int | None = None,
 ) -> CostEstimate:
-    """Return the estimate for the requests about `videos`.
-
-    No request is too long for a context of unknown size (`context_tokens` is None).
-    """
+    """Return the estimate for the requests about `videos`."""
     pending = [video for video in videos if video.requests]
     certain = [video for video in pending if video.is_certain]
     requests = sum(video.requests for video in pending)
@@ -87,18 +76,6 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
     if model.costs_money and least and most:
         dollars_low = model.tariff.total_dollars(requests_low, least)
         dollars_high = model.tariff.total_dollars(requests, replace(most, cached_tokens=0))
-    excesses = [
-        (video.requests, excess)
-        for video in pending
-        if (
-            excess := context_excess(
-                context_tokens,
-                frames=video.frames,
-                frame_tokens=video.frame_tokens,
-                text_characters=video.text_characters,
-            )
-        )
-    ]
     return CostEstimate(
         evaluation=evaluation,
         model=model.name,
@@ -109,8 +86,6 @@ def estimate_cost(  # noqa: PLR0913 - the facts of an evaluation, and its reques
         prompt_tokens=most.prompt_tokens if most else None,
         dollars_low=dollars_low,
         dollars_high=dollars_high,
-        too_long=sum(requests for requests, _ in excesses),
-        fitting_frames=min((excess.fitting_frames for _, excess in excesses), default=None),
     )
 
 

@@ -1,9 +1,12 @@
 """Work of a refresh, before it starts: the partitions to build and the requests to send."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
-from videomme_pipeline.project.answers.costs import PendingRequests
+from videomme_pipeline.project.answers.costs import estimate_judge, estimate_responses
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import VariantPartition, VideoVariant
+from videomme_pipeline.responses.estimate import CostEstimate
 from videomme_pipeline.stages.plan import Freshness, PartitionState
 from videomme_pipeline.stages.stage import BenchmarkStage
 
@@ -21,20 +24,24 @@ def estimate(states: Iterable[PartitionState]) -> dict[str, int | None]:
     return counts
 
 
-def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
-    """The requests that a refresh would send to models, for `estimate_costs`."""
-    by_benchmark: dict[str, PendingRequests] = {}
+def estimate_costs(states: Iterable[PartitionState]) -> list[CostEstimate]:
+    """One estimate per evaluation with requests to an endpoint, then one per judge.
+
+    An evaluation is left out if its questions have not been fetched yet.
+    """
+    videos: dict[tuple[BenchmarkState, str], list[str]] = defaultdict(list)
+    scores: list[tuple[BenchmarkState, str]] = []
     for state in states:
         stage, partition = state.stage, state.partition
-        if state.freshness is Freshness.FRESH or not isinstance(stage, BenchmarkStage):
+        if state.freshness is Freshness.FRESH or not stage.asks_models:
             continue
-        if not stage.asks_models:
-            continue
-        pending = by_benchmark.setdefault(
-            stage.benchmark.name, PendingRequests(benchmark=stage.benchmark)
-        )
+        assert isinstance(stage, BenchmarkStage)
         if isinstance(partition, VideoVariant):
-            pending.videos.setdefault(partition.variant, []).append(partition.video)
+            videos[stage.benchmark, partition.variant].append(partition.video)
         elif isinstance(partition, VariantPartition):
-            pending.scores.append(partition.variant)
-    return [part for part in by_benchmark.values() if part.videos or part.scores]
+            scores.append((stage.benchmark, partition.variant))
+    estimates = [
+        *(estimate_responses(*evaluation, video_ids) for evaluation, video_ids in videos.items()),
+        *(estimate_judge(*evaluation) for evaluation in scores),
+    ]
+    return [estimate for estimate in estimates if estimate is not None]

@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
-from time import monotonic
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
@@ -69,7 +68,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
         by_video[str(target.partition.video)].append(target)
     spec = read_spec(project.configuration.folder / STORAGE_FILE, StorageSpec)
     budget = FrameBudget(spec, store)
-    objection = budget.objection(budget.expected_bytes(t.name.fingerprint for t in targets))
+    objection = budget.objection()
     jobs: list[FrameJob] = []
     for video_id, of_video in by_video.items():
         try:
@@ -85,12 +84,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
         closing(_extract(stage, [] if objection else jobs, workers)) as results,
     ):
         stack.callback(_store_cpu_seconds, stage, decoded)  # of a stopped run, too
-        began = monotonic()
         for number, result in enumerate(results, start=1):
-            now = monotonic()
-            project.compute.cpu_seconds += result.cpu_seconds
-            project.compute.node_seconds += (now - began) * workers.nodes
-            began = now
             for target in by_video.pop(result.job.video_id):
                 yield _report(stage, target, result, shows_sheet=number <= SHEETS_PER_RUN)
             stored = f"The frames of {number} of {len(jobs)} videos are stored."

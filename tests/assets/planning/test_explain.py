@@ -23,7 +23,7 @@ from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
 from videomme_pipeline.reports.terminal.runs import estimate_rows
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
-from videomme_pipeline.stages.estimate import estimate, pending_requests
+from videomme_pipeline.stages.estimate import estimate
 from videomme_pipeline.stages.explain import Cause, Explanation, matching
 from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
 from videomme_pipeline.videos import probe
@@ -252,8 +252,8 @@ def test_requests_are_those_of_partitions_that_are_built(
         "",
         "its parent in videomme/prompts is not fresh",
     }
-    (pending,) = pending_requests(states)
-    assert (pending.videos, pending.scores) == ({"new": ["002", "003", "004"]}, ["new"])
+    partitions = estimate(states)
+    assert (partitions["videomme/responses"], partitions["videomme/scores"]) == (3, 1)
 
 
 def built(project: Project, instance: dg.DagsterInstance) -> dict[str, int]:

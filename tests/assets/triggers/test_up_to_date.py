@@ -100,15 +100,14 @@ def test_files_that_cannot_be_used_are_in_the_check_of_scores(
     assert [result.passed for result in tick(project, instance).values()] == [True]
 
 
-def test_samplings_without_an_evaluation_are_counted_apart_and_not_refreshed(
+def test_samplings_without_an_evaluation_are_not_refreshed(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     folder = project.configuration.folder
     (folder / "samplings.yaml").write_text("videomme: [uniform_n-2]")
     frames = stage(project.reopened(), "frames")
     result = tick(project, instance)["frames"]
-    assert result.passed
-    assert (result.metadata["fresh"].value, result.metadata["without_evaluation"].value) == (6, 3)
+    assert (result.passed, result.metadata["fresh"].value) == (True, 6)
     job = build_definitions(project.reopened()).resolve_job_def(REFRESH_JOB)
     assert job.execute_in_process(instance=instance, run_config=run_config([])).success
     added = [partition for partition in frames.partitions() if partition.variant == "uniform_n-2"]

@@ -7,7 +7,7 @@ import yaml
 
 from tests.support.cli import use, videomme
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.upkeep.programs import named_programs, new_programs
+from videomme_pipeline.project.upkeep.programs import named_programs
 
 
 @pytest.fixture
@@ -35,7 +35,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "evaluations" / f"{name}.yaml").write_text(f"benchmark: smoke\nmodel: {name}\n")
     use(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return program
 
 
@@ -50,26 +49,20 @@ def test_a_command_that_looks_at_a_project_starts_no_program(
     assert not program.with_name("started").exists()
 
 
-def test_the_programs_of_models_that_evaluations_use_are_named_once(program: Path) -> None:
+def test_the_programs_of_models_that_evaluations_use_are_named(program: Path) -> None:
     project = open_project()
     expected = [
         f"models.yaml, cpp: {program} serve",
         f"models.yaml, script: {program.with_name('engine')}",
     ]
     assert named_programs(project) == expected
-    assert new_programs(project) == expected
-    assert new_programs(project) == []
-    models = project.configuration.folder / "models.yaml"
-    models.write_text(models.read_text().replace("- serve", "- other"))
-    assert new_programs(open_project())[0] == f"models.yaml, cpp: {program} other"
 
 
 def test_run_names_the_programs_before_it_starts_them(program: Path) -> None:
-    first, second = videomme("nightly"), videomme("nightly")
-    assert first.status == second.status == 1, "nothing is tracked"
-    assert f"models.yaml, cpp: {program} serve" in first.err
-    assert "with your rights (shown once)" in first.err
-    assert str(program) not in second.err
+    ended = videomme("nightly")
+    assert ended.status == 1, "nothing is tracked"
+    assert f"models.yaml, cpp: {program} serve" in ended.err
+    assert "with your rights" in ended.err
 
 
 def test_programs_of_a_cluster_and_an_executor_are_named(program: Path) -> None:
@@ -81,10 +74,3 @@ def test_programs_of_a_cluster_and_an_executor_are_named(program: Path) -> None:
         "cluster.yaml: dask_jobqueue.SLURMCluster with {'python': '/opt/python'}",
         "runs.yaml: the Python object dagster.multiprocess_executor",
     ]
-
-
-def test_programs_are_named_each_time_if_that_cannot_be_stored(
-    program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(program))
-    assert new_programs(open_project()) == new_programs(open_project()) != []

@@ -134,10 +134,7 @@ def with_failed_ones(
 
 
 def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:
-    """The request plan of an evaluation.
-
-    With an `observation` (the date of a nightly run), every question is asked again.
-    """
+    """The request plan. With an `observation` (a nightly date), every question is asked again."""
     return RequestPlan(
         evaluation=evaluation.name,
         generation=evaluation.generation,

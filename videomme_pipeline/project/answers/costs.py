@@ -1,8 +1,7 @@
 """Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.judge.judge import RULE, Judge, is_left_to_judge, judge_requests
+from videomme_pipeline.judge.judge import RULE, is_left_to_judge, judge_requests
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -29,49 +28,21 @@ from videomme_pipeline.responses.requests import VideoRequests, planned_requests
 from videomme_pipeline.videos.packets import FrameTimes
 
 
-@dataclass(kw_only=True)
-class PendingRequests:
-    """The stale partitions of a benchmark whose build may ask a model.
-
-    `videos` maps names of evaluations to the ids of their videos with stale responses. `scores`
-    contains the names of evaluations with stale scores, which matter if a judge reads answers.
-    """
-
-    benchmark: BenchmarkState
-    videos: dict[str, list[str]] = field(default_factory=dict)
-    scores: list[str] = field(default_factory=list)
-
-
-def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
-    """One estimate per evaluation with requests to an endpoint, and one per judge.
-
-    An evaluation is left out if its questions have not been fetched yet.
-    """
-    responses, judges = list[CostEstimate](), list[CostEstimate]()
-    for part in pending:
-        benchmark = part.benchmark
-        for name, videos in part.videos.items():
-            evaluation = benchmark.evaluations[name]
-            if isinstance(evaluation.model, RemoteSpec):
-                responses.append(_estimate(benchmark, evaluation, evaluation.model, videos))
-        for name in part.scores:
-            evaluation = benchmark.evaluations[name]
-            if evaluation.judge is not None:
-                judges.append(_estimate_judge(benchmark, evaluation, evaluation.judge))
-    return [*responses, *judges]
-
-
-def _estimate(
-    benchmark: BenchmarkState, evaluation: Evaluation, model: RemoteSpec, video_ids: Sequence[str]
-) -> CostEstimate:
+def estimate_responses(
+    benchmark: BenchmarkState, name: str, video_ids: Sequence[str]
+) -> CostEstimate | None:
+    """The cost of an evaluation's responses about videos, or None if it asks no endpoint."""
+    evaluation = benchmark.evaluations[name]
+    model = evaluation.model
+    if not isinstance(model, RemoteSpec):
+        return None
     questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
     return estimate_cost(
-        evaluation.name,
+        name,
         model,
         evaluation.generation,
         _pending_videos(benchmark, evaluation, video_ids),
         questions=questions * evaluation.repeats,
-        context_tokens=model.context_tokens(),
     )
 
 
@@ -82,37 +53,39 @@ def _pending_videos(
 
     They are not certain if the prompts cannot be rendered yet and earlier answers exist.
     """
-    plan, snapshot = plan_of(evaluation), benchmark.snapshot
+    plan, snapshot, repeats = plan_of(evaluation), benchmark.snapshot, evaluation.repeats
     with _journal(benchmark) as journal:
         for video_id in video_ids:
-            inputs = Inputs(benchmark, video_id, evaluation)
-            questions = inputs.questions
-            texts = [question.question + "\n".join(question.options) for question in questions]
-            requests = len(questions) * evaluation.repeats
-            frames = _expected_frames(inputs)
-            parts: list[tuple[int, list[str], int]] = []
-            is_certain = True
+            inputs, row = Inputs(benchmark, video_id, evaluation), snapshot.find_video(video_id)
             try:
-                for video in _expected_requests(inputs):
-                    texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
-                    requests = len(texts) * evaluation.repeats
-                    if journal is not None:
-                        model = benchmark.server_record.with_server(evaluation.model)
-                        planned = planned_requests(video, model.identity, plan)
-                        requests -= len(journal.settled(item.fingerprint for item in planned))
-                    parts.append((requests, texts, len(video.frame_digests)))
+                asked = _expected_requests(inputs)
+                model = benchmark.server_record.with_server(evaluation.model)
             except VideoMMEError:  # its frames or subtitle lines are not built yet
+                texts = [q.question + "\n".join(q.options) for q in inputs.questions]
+                tokens = frame_tokens(row, _expected_frames(inputs), evaluation)
                 answered = snapshot.names("responses").by_partition
                 is_certain = (evaluation.name, video_id) not in answered
-                parts = [(requests, texts, frames)]
-            for requests, texts, frames in parts:
-                yield PendingVideo(
-                    requests=requests,
-                    text_characters=sum(map(len, texts)) // len(texts),
-                    frames=frames,
-                    frame_tokens=frame_tokens(snapshot.find_video(video_id), frames, evaluation),
-                    is_certain=is_certain,
-                )
+                yield _pending(texts, len(texts) * repeats, tokens, is_certain=is_certain)
+                continue
+            for video in asked:
+                texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
+                requests = len(texts) * repeats
+                if journal is not None:
+                    planned = planned_requests(video, model.identity, plan)
+                    requests -= len(journal.settled(item.fingerprint for item in planned))
+                tokens = frame_tokens(row, len(video.frame_digests), evaluation)
+                yield _pending(texts, requests, tokens)
+
+
+def _pending(
+    texts: Sequence[str], requests: int, frame_tokens: int | None, *, is_certain: bool = True
+) -> PendingVideo:
+    return PendingVideo(
+        requests=requests,
+        text_characters=sum(map(len, texts)) // max(len(texts), 1),
+        frame_tokens=frame_tokens,
+        is_certain=is_certain,
+    )
 
 
 def _expected_requests(inputs: Inputs) -> list[VideoRequests]:
@@ -123,14 +96,16 @@ def _expected_requests(inputs: Inputs) -> list[VideoRequests]:
         return requests_of(inputs, inputs.render_prompts())
 
 
-def _estimate_judge(
-    benchmark: BenchmarkState, evaluation: Evaluation, judge: Judge
-) -> CostEstimate:
-    """The cost of a judge, as a range.
+def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
+    """The cost of an evaluation's judge as a range, or None if it has none.
 
     The lower bound counts the stored answers that cannot be read. The upper bound also counts every
     answer that is still missing.
     """
+    evaluation = benchmark.evaluations[name]
+    judge = evaluation.judge
+    if judge is None:
+        return None
     unread: list[tuple[Question, str]] = []
     missing: list[tuple[Question, str]] = []
     longest = CHARACTERS_PER_TOKEN * (evaluation.generation.max_tokens or MAX_ANSWER_TOKENS)
@@ -147,30 +122,26 @@ def _estimate_judge(
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
-    certain = [_text(request) for key, request in requests.items() if key not in settled]
-    possible = [_text(request) for _, request in judge_requests(judge, missing)]
+    certain = [
+        prompt.text
+        for key, request in requests.items()
+        if key not in settled
+        for _, prompt in request.questions
+    ]
+    possible = [
+        prompt.text
+        for _, request in judge_requests(judge, missing)
+        for _, prompt in request.questions
+    ]
     return estimate_cost(
         f"{evaluation.name}@{RULE}",
         judge.model,
         judge.generation,
-        [_without_frames(certain), _without_frames(possible, is_certain=False)],
+        [
+            _pending(certain, len(certain), 0),
+            _pending(possible, len(possible), 0, is_certain=False),
+        ],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
-    )
-
-
-def _text(request: VideoRequests) -> str:
-    ((_, prompt),) = request.questions
-    return prompt.text
-
-
-def _without_frames(texts: Sequence[str], *, is_certain: bool = True) -> PendingVideo:
-    """One request per text, without frames."""
-    return PendingVideo(
-        requests=len(texts),
-        text_characters=sum(map(len, texts)) // max(len(texts), 1),
-        frames=0,
-        frame_tokens=0,
-        is_certain=is_certain,
     )
 
 
@@ -186,10 +157,7 @@ def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
 
 
 def _expected_frames(inputs: Inputs) -> int:
-    """The number of frames that the sampling would choose; 1 for a video that was not probed.
-
-    Frames and keyframes are assumed to be evenly spaced.
-    """
+    """The number of frames that the sampling would choose if they were evenly spaced."""
     sampling = inputs.evaluation.sampling
     if sampling is None:
         return 0

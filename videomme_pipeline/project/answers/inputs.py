@@ -56,18 +56,11 @@ class Inputs:
         return [(question.question_id, (question,)) for question in self.questions]
 
     def load_frames(self, question_id: str | None = None) -> FrameSet:
-        """The frames that the evaluation sends; no frames for a blind evaluation.
-
-        Raises:
-            ConfigurationError: if the question `question_id` of `parts` has no frames.
-        """
+        """The frames to send. Raises ConfigurationError if the question of a part has none."""
         return self._read(read_frames, question_id) or NO_FRAMES
 
     def shown_frames(self, question_id: str | None = None) -> Sequence[ShownFrame]:
-        """Digest and time of each frame that the evaluation sends, without reading pictures.
-
-        A question that has no frames gets none.
-        """
+        """Digest and time of each frame to send, without pictures. A question may have none."""
         return self.shown_or_error(question_id)[0]
 
     def shown_or_error(self, question_id: str | None) -> tuple[Sequence[ShownFrame], str | None]:
@@ -85,11 +78,7 @@ class Inputs:
         )
 
     def whole_video(self) -> Path:
-        """The file of the video, for a model that gets the file itself instead of frames.
-
-        Raises:
-            VideoError: if there is no such file, it has changed, or the video is only a part of it.
-        """
+        """The video file, to send it instead of frames. Raises VideoError without a usable file."""
         snapshot, video_id = self.benchmark.snapshot, self.video_id
         reference = snapshot.reference(video_id)
         path = snapshot.source.files(reference).video
@@ -106,11 +95,7 @@ class Inputs:
         return path
 
     def lines(self) -> list[AlignedLine] | None:
-        """The subtitle lines of the evaluation's track, or None if it has no track.
-
-        Raises:
-            NotReadyError: if the lines are missing, or belong to other frames or settings.
-        """
+        """The subtitle lines, or None without a track. Raises NotReadyError if they are missing."""
         track = self.evaluation.track_name
         version = self._versions.subtitles(self.video_id, self.evaluation)
         if track is None or version is None:
@@ -118,20 +103,11 @@ class Inputs:
         return self._rows("subtitles", track, version, AlignedLine)
 
     def prompts(self) -> list[Prompt]:
-        """The stored prompts.
-
-        Raises:
-            NotReadyError: if the prompts are missing, or were rendered from other inputs.
-        """
+        """The stored prompts. Raises NotReadyError if there are none of the current inputs."""
         version = self._versions.prompts(self.video_id, self.evaluation)
         return self._rows("prompts", self.evaluation.name, version, Prompt)
 
     def _rows(self, stage: str, variant: str, fingerprint: str, row_class: type[Row]) -> list[Row]:
-        """The stored rows of this video.
-
-        Raises:
-            NotReadyError: if they are missing.
-        """
         path = self._path(stage, variant, fingerprint)
         try:
             return read_rows(path, row_class)

@@ -58,10 +58,7 @@ def score_evaluation(
 
 
 def needs_video(blind_rows: Sequence[ScoredQuestion]) -> Mapping[str, str]:
-    """The value of the facet `needs_video` of each question that a blind evaluation answered.
-
-    A question does not need the video if most of its answered repeats are correct.
-    """
+    """The facet `needs_video` of questions: "no" if most blind answers are correct."""
     correct: dict[str, list[bool]] = defaultdict(list)
     for row in blind_rows:
         if row.outcome is not Outcome.FAILED:
@@ -99,10 +96,7 @@ def score_response(
 
 
 def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[EvaluatedVideo]:
-    """The inputs from which the scores of an evaluation are computed now.
-
-    One row per video, or per question if each question has its own frames.
-    """
+    """The inputs of the current scores: one row per video, or per question with own frames."""
     snapshot, versions = benchmark.snapshot, benchmark.snapshot.versions
     selected = snapshot.questions_of(evaluation)
     reads_video = evaluation.sampling is not None or evaluation.alignment is not None

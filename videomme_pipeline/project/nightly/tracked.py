@@ -84,11 +84,7 @@ class NightlySpec(Spec):
 
 
 def read_nightly(configuration: Configuration) -> NightlySpec:
-    """The content of `nightly.yaml`.
-
-    Raises:
-        ConfigurationError: if the file has mistakes or names an unknown evaluation.
-    """
+    """The content of `nightly.yaml`. Raises ConfigurationError if the file has mistakes."""
     spec = read_spec(configuration.folder / NIGHTLY_FILE, NightlySpec)
     for name in spec.evaluations:
         configuration.evaluation(name)
@@ -143,10 +139,7 @@ class TrackedEvaluation:
         return not _is_missing(self.path(date))
 
     def observe(self, date: str) -> list[ObservedQuestion]:
-        """The rows of a nightly run. If it is not stored yet, its questions are asked now.
-
-        If questions failed, a later call asks only those. Stored answers are never replaced.
-        """
+        """The rows of a nightly run. Only questions without a stored answer are asked now."""
         return self._observe(self.path(date), date)
 
     def repeat_reference(self, date: str) -> None:
@@ -189,7 +182,10 @@ class TrackedEvaluation:
         """
         rows = read_rows(self.path(date), ObservedQuestion)
         repeats = [
-            Observation(name=f"reference repeat {number}", rows=self._tracked_rows(path))
+            Observation(
+                name=f"reference repeat {number}",
+                rows=[r for r in read_rows(path, ObservedQuestion) if r.video_id in self.videos],
+            )
             for number, path in enumerate(self._reference_repeats(), start=2)
             if path.exists()
         ]
@@ -247,10 +243,6 @@ class TrackedEvaluation:
         store = self.project.store
         return [stored.get(name) or store.reference_repeat(*names, name) for name in repeats]
 
-    def _tracked_rows(self, path: UPath) -> list[ObservedQuestion]:
-        tracked = set(self.videos)
-        return [row for row in read_rows(path, ObservedQuestion) if row.video_id in tracked]
-
     def _runs_before(self, date: str) -> list[Observation]:
         """The nightly runs between the reference and a date that have the current settings."""
         pinned = self.tracked.reference
@@ -268,7 +260,12 @@ class TrackedEvaluation:
         """Yield each question and repeat with its response, or with a failed one."""
         evaluation, responses = self.evaluation, dict[tuple[str, int], Response]()
         self.project.observe_servers([evaluation.name])
-        requests, reasons = self._requests()
+        requests, reasons = list[VideoRequests](), dict[str, str]()
+        for video_id in self.videos:
+            try:
+                requests += requests_of(Inputs(self.benchmark, video_id, evaluation))
+            except VideoMMEError as error:
+                reasons[video_id] = str(error)
         default = "never asked"
         try:
             with open_journal(self.project, evaluation) as journal:
@@ -281,16 +278,6 @@ class TrackedEvaluation:
             questions = self.benchmark.snapshot.questions[video_id]
             reason = reasons.get(video_id, default)
             yield from with_failed_ones(evaluation, questions, responses, reason)
-
-    def _requests(self) -> tuple[list[VideoRequests], dict[str, str]]:
-        """The requests, and the reason for each video that cannot be asked about."""
-        requests, reasons = list[VideoRequests](), dict[str, str]()
-        for video_id in self.videos:
-            try:
-                requests += requests_of(Inputs(self.benchmark, video_id, self.evaluation))
-            except VideoMMEError as error:
-                reasons[video_id] = str(error)
-        return requests, reasons
 
 
 def _is_missing(path: UPath) -> bool:

@@ -30,7 +30,7 @@ _STEM_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A machine or an endpoint. At most `slots` runs use it at the same time.
+    """A machine, an endpoint or files. At most `slots` runs use it at the same time.
 
     `title` is its name in messages; `file_stem` is the name of its lock files, which is unique.
     """
@@ -68,14 +68,6 @@ class Lock(Protocol):
         """Release the slot. A second call does nothing."""
 
 
-@dataclass(slots=True)
-class _Use:
-    """The use of a resource in a block, with its lock."""
-
-    resource: Resource
-    lock: Lock
-
-
 class Locks(ABC):
     """The locks with which the runs of a project take turns.
 
@@ -90,44 +82,38 @@ class Locks(ABC):
     def __init__(self, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._run = run
         self._on_wait = on_wait
-        self._uses: list[_Use] = []
+        self._locked: dict[Resource, Lock] = {}
 
     @contextmanager
     def using(self, resource: Resource) -> Iterator[None]:
         """Use `resource` in the block. Entering it waits for a free slot."""
-        use = _Use(resource, self._lock_slot(resource) or self._wait(resource))
-        self._uses.append(use)
+        self._locked[resource] = self._lock_slot(resource) or self._wait(resource)
         try:
             yield
         finally:
-            use.lock.release()
-            self._uses.remove(use)
+            self._locked.pop(resource).release()
 
     def release_all(self) -> None:
         """Release all locks, even of blocks that never ended, as in a suspended generator."""
-        for use in self._uses:
-            use.lock.release()
+        for lock in self._locked.values():
+            lock.release()
 
     def check(self) -> None:
-        """Check that this run still has the locks of all blocks that it is in.
-
-        A lost lock is taken again.
+        """Check that this run still has its locks. A lost lock is taken again.
 
         Raises:
             ModelError: if a lock was lost, and another run uses the resource now.
             StorageError: if the database of the locks cannot be reached.
         """
-        for use in self._uses:
-            if not self._is_lost(use.lock):
-                continue
-            lock = self._lock_slot(use.resource)
+        for resource in [name for name, lock in self._locked.items() if self._is_lost(lock)]:
+            lock = self._lock_slot(resource)
             if lock is None:
                 raise ModelError(
-                    f"the database ended the session with the lock of {use.resource.title}, and "
-                    f"{self._use_of(use.resource)} now. Everything answered so far is stored: run "
+                    f"the database ended the session with the lock of {resource.title}, and "
+                    f"{self._use_of(resource)} now. Everything answered so far is stored: run "
                     "again when the other run has ended"
                 )
-            use.lock = lock
+            self._locked[resource] = lock
 
     def _is_lost(self, lock: Lock) -> bool:  # noqa: ARG002
         """True if `lock`, which was not released, is free for other runs."""
@@ -159,11 +145,7 @@ class Locks(ABC):
 
 
 def shared_locks(url: str, *, run: str, on_wait: Callable[[str], None]) -> Locks:
-    """The locks of the database at `url`. Its scheme is the name of an entry point.
-
-    Raises:
-        ConfigurationError: if no package has locks for such a database.
-    """
+    """The locks of the database at `url`. Its scheme is the name of an entry point."""
     scheme = url.partition(":")[0].partition("+")[0]
     title = f"locks in a database `{scheme}://…`"
     kind = plugins.find_class(plugins.LOCKS, scheme, Locks, title)
@@ -181,7 +163,9 @@ class FileLocks(Locks):
         self._folder = folder
 
     def users(self, resource: Resource) -> tuple[str, ...]:
-        return tuple(_user(path) for path in self._paths(resource) if _is_locked(path))
+        return tuple(
+            _user(path) for path in self._paths(resource) if path.exists() and _is_locked(path)
+        )
 
     def _lock_slot(self, resource: Resource) -> FileLock | None:
         for path in self._paths(resource):
@@ -189,7 +173,7 @@ class FileLocks(Locks):
             with writing(path), suppress(Timeout):
                 self._folder.mkdir(parents=True, exist_ok=True)
                 lock.acquire()
-                _user_file(path).write_text(self._run, encoding="utf-8")
+                path.with_suffix(".run").write_text(self._run, encoding="utf-8")
                 return lock
         return None
 
@@ -199,8 +183,6 @@ class FileLocks(Locks):
 
 
 def _is_locked(path: Path) -> bool:
-    if not path.exists():
-        return False
     try:
         with FileLock(path, blocking=False):
             return False
@@ -210,14 +192,8 @@ def _is_locked(path: Path) -> bool:
 
 def _user(path: Path) -> str:
     """The run that has locked a file. A run may be killed before it has written its name."""
-    try:
-        return _user_file(path).read_text(encoding="utf-8") or ANOTHER_RUN
-    except FileNotFoundError:
-        return ANOTHER_RUN
-
-
-def _user_file(path: Path) -> Path:
-    return path.with_suffix(".run")
+    name = path.with_suffix(".run")
+    return (name.read_text(encoding="utf-8") if name.exists() else "") or ANOTHER_RUN
 
 
 def _stem(kind: str, name: str) -> str:

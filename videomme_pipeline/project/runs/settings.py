@@ -96,11 +96,7 @@ class ClusterSpec(Spec, ABC):
 
 
 def read_cluster(folder: Path) -> ClusterSpec | None:
-    """The content of `cluster.yaml` in a configuration folder, or None if the file has no entries.
-
-    Raises:
-        ConfigurationError: if the file has mistakes, or no package has its kind of workers.
-    """
+    """The content of `cluster.yaml`, or None. Raises ConfigurationError if it has mistakes."""
     path = folder / CLUSTER_FILE
     entries = read_yaml(path) if path.exists() else None
     if not entries:

@@ -1,4 +1,4 @@
-"""The cost limit of one run, and what the run has spent: dollars and compute time."""
+"""The cost limit of one run, and the dollars that the run has spent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,27 +66,9 @@ class Spending:
                 self.ledger.write(self.spent_dollars, is_used_up=self.is_used_up)
 
     def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
-        """Record that `error` ended the requests of `name`, and return the error to raise.
-
-        The exceeded limit is either `own_limit`, the limit of the model, or the limit of the run.
-        """
+        """Record that a limit (of the run, or the model's `own_limit`) was reached."""
         if self.max_dollars is not None and error.max_dollars != own_limit:
             self.is_used_up = True
             error = CostLimitError(self.max_dollars, self.spent_dollars)
         self.stops.append(f"{name}: {error}")
         return error
-
-
-@dataclass(kw_only=True)
-class ComputeTime:
-    """The CPU time of decoding and encoding, and the wall-clock time of all nodes together.
-
-    A node is this machine or one worker of a cluster.
-    """
-
-    cpu_seconds: float = 0.0
-    node_seconds: float = 0.0
-
-    @property
-    def node_hours(self) -> float:
-        return self.node_seconds / 3600

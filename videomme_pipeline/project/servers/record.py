@@ -36,10 +36,7 @@ class SeenServer:
     identity: ServerIdentity
 
     def label(self, response: Response) -> Response:
-        """`response` with what is known about this server, if it is the one that answered.
-
-        Nothing is known about the server of an answer from before this one was first seen.
-        """
+        """`response` with what is known about this server, unless its answer is from before."""
         answered_at = response.served.answered_at
         if answered_at is None or answered_at < self.since:
             return response
@@ -59,21 +56,14 @@ class ServerRecord:
         self._seen = {}
 
     def seen(self, spec: RemoteSpec) -> list[SeenServer]:
-        """The servers of a model, the current one first.
-
-        Raises:
-            DamagedFileError: if a record is damaged. It cannot be rebuilt.
-        """
+        """The servers of a model, the current one first. Raises DamagedFileError."""
         model = _fingerprint(spec)
         if model not in self._seen:
             self._seen[model] = self._read(model)
         return self._seen[model]
 
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
-        """`spec` with its current server in the identity of requests.
-
-        The first server ever seen is left out, so that stored answers stay valid.
-        """
+        """`spec` with its current server, unless it is the first: stored answers stay valid."""
         if not isinstance(spec, RemoteSpec):
             return spec
         seen = self.seen(spec)
@@ -106,10 +96,7 @@ class ServerRecord:
     def record(
         self, spec: RemoteSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
     ) -> None:
-        """Record that the server of `spec` is now the one with this identity.
-
-        A plan does not store it, since a plan writes nothing. It is valid until `invalidate` then.
-        """
+        """Record the current server of `spec`. A plan stores nothing, and `invalidate` ends it."""
         seen = self.seen(spec)
         same = (server for server in seen if not server.identity.differences(identity))
         recorded = next(same, None)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Self
@@ -28,14 +27,6 @@ _SHOWN_CHARACTERS = 100
 OnStageProgress = Callable[[StageProgress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """The servers that run now, and the model that they serve."""
-
-    spec: RemoteSpec
-    servers: RunningServers
-
-
 class ModelServers:
     """The servers of one model at a time, since another model may need the same GPUs.
 
@@ -48,7 +39,9 @@ class ModelServers:
         self._record = record
         self._locks = locks
         self._lock = ExitStack()
-        self._running: _Running | None = None
+        self._running: RunningServers | None = None
+        self._spec: RemoteSpec | None = None
+        """The model of the servers that run now."""
 
     def __enter__(self) -> Self:
         return self
@@ -57,10 +50,7 @@ class ModelServers:
         self.stop()
 
     def observe(self, specs: Iterable[RemoteSpec], *, is_stored: bool = True) -> None:
-        """Record what the servers of these models are now.
-
-        A server that is down, whose key is not set, or whose endpoints differ is left as it was.
-        """
+        """Record what the servers of these models are now, as far as they answer."""
         by_name = {spec.name: spec for spec in specs}
         if not by_name:
             return
@@ -78,9 +68,10 @@ class ModelServers:
             ModelError: if `member` reports another server. If the model has one endpoint, the new
                 server is recorded, so that the next run asks it every question.
         """
-        self._check_running()
         running = self._running
-        identity = _identity(member, None if running is None else running.servers.weights)
+        if running is not None and running.failure:
+            raise ModelError(f"model {spec.name}: all servers have died: {running.failure}")
+        identity = _identity(member, running.weights if running else None)
         if identity is None:
             return
         expected = self._record.server_of(spec)
@@ -136,11 +127,11 @@ class ModelServers:
         if not isinstance(spec, RemoteSpec) or spec.managed is None:
             return spec
         running = self._running
-        if running is None or running.spec != spec:
+        if running is None or self._spec != spec:
             self.stop()
-            servers = self._started(spec, spec.managed, on_progress)
-            running = self._running = _Running(spec, servers)
-        return spec.served_at(running.servers.urls, running.servers.served_name)
+            running = self._running = self._started(spec, spec.managed, on_progress)
+            self._spec = spec
+        return spec.served_at(running.urls, running.served_name)
 
     def _started(
         self, spec: RemoteSpec, serve: ServeSpec, on_progress: OnStageProgress
@@ -165,20 +156,10 @@ class ModelServers:
             self._lock.close()
             raise
 
-    def _check_running(self) -> None:
-        """Check that at least one of the servers that were started runs or is started again.
-
-        Raises:
-            ModelError: if all have died too often.
-        """
-        running = self._running
-        if running is not None and (failure := running.servers.failure):
-            raise ModelError(f"model {running.spec.name}: all servers have died: {failure}")
-
     def stop(self) -> None:
         running, self._running = self._running, None
         if running is not None:
-            running.servers.close()
+            running.close()
         self._lock.close()
 
     def _look(self, spec: RemoteSpec) -> ServerIdentity | None:

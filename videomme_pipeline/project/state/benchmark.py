@@ -133,11 +133,7 @@ class BenchmarkState:
         return Planned(evaluations=evaluations, questions=questions, videos=videos, scores=scores)
 
     def open_source(self) -> Source:
-        """Open the source of this benchmark's questions and files. Nothing is fetched or read yet.
-
-        Raises:
-            LicenseNotAcceptedError: if the user has to accept the benchmark's license first.
-        """
+        """Open the source of questions and files, or raise LicenseNotAcceptedError."""
         benchmark = find_benchmark(self.name)
         spec = self._configuration.benchmarks[self.name]
         return benchmark.open_source(
@@ -165,10 +161,7 @@ class Snapshot:
     def path(
         self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
     ) -> UPath:
-        """The complete file of a partition, else its part with most answers, else its future file.
-
-        A file that does not exist has the name that the complete one will have.
-        """
+        """The complete file of a partition, else its part with most answers, or a new file."""
         name = StoredName(variant=variant, video=video, fingerprint=fingerprint)
         if str(name) not in self.names(stage):
             name = self.names(stage).best(variant, video, fingerprint) or name
@@ -176,29 +169,17 @@ class Snapshot:
 
     @cached_property
     def source(self) -> Source:
-        """The source of the benchmark's questions and videos. The source's files are indexed once.
-
-        Raises:
-            LicenseNotAcceptedError: if the user has to accept the benchmark's license first.
-        """
+        """The opened source, whose files are indexed once. Raises LicenseNotAcceptedError."""
         return self._benchmark.open_source()
 
     @cached_property
     def questions_version(self) -> str:
-        """Fingerprint of the questions.
-
-        Raises:
-            VideoMMEError: if the user's folder has no questions, or the license is not accepted.
-        """
+        """Fingerprint of the questions. Raises VideoMMEError without questions or license."""
         return text_fingerprint("questions", code_version("questions"), self.source.version)
 
     @cached_property
     def questions(self) -> Questions:
-        """The questions by video id: the stored ones, or those that the next run will store.
-
-        Raises:
-            NotReadyError: if the questions have to be fetched first, or cannot be read.
-        """
+        """The stored or known questions, by video id. Raises NotReadyError without any."""
         try:
             stored = self._stored_questions()
             declared = None if stored else self.source.known_questions()
@@ -232,22 +213,14 @@ class Snapshot:
         return example_ids(chain.from_iterable(self.questions.values()))
 
     def questions_of(self, evaluation: Evaluation) -> Questions:
-        """The stored questions that an evaluation selects, by video id. Empty if there are none.
-
-        Raises:
-            NotReadyError: if the questions have not been built yet, or their file is damaged.
-        """
+        """The questions that an evaluation selects, by video id. Raises as `questions`."""
         selection = evaluation.selection
         if selection not in self._selected:
             self._selected[selection] = selection.of(self.questions)
         return self._selected[selection]
 
     def video(self, video_id: str) -> Video:
-        """The row of a video.
-
-        Raises:
-            NotReadyError: if the video was not probed yet, or could not be.
-        """
+        """The row of a video. Raises NotReadyError if the video was not probed."""
         if video_id not in self._videos:
             path = self.path("videos", self.versions.video(video_id), video=video_id)
             try:
@@ -331,11 +304,7 @@ class Snapshot:
         return digest
 
     def subtitle_hash(self, video_id: str) -> str | None:
-        """Hash of a video's subtitle file, or None if the video has no such file.
-
-        Raises:
-            NotReadyError: if the file cannot be read.
-        """
+        """Hash of a video's subtitle file, or None. Raises NotReadyError if it cannot be read."""
         if video_id not in self._subtitle_hashes:
             path = self.source.subtitle(self.reference(video_id))
             try:
@@ -349,11 +318,7 @@ class Snapshot:
         return self._subtitle_hashes[video_id]
 
     def reference(self, video_id: str) -> VideoReference:
-        """The names of a video in the annotations.
-
-        Raises:
-            NotReadyError: if the annotations have no such video.
-        """
+        """The names of a video in the annotations. Raises NotReadyError without such a video."""
         if video_id not in self.questions:
             raise NotReadyError(
                 f"{self._benchmark.name} has no video {video_id}; materialize `questions`, which "

@@ -64,11 +64,7 @@ def partition_of(*, video: str | None = None, variant: str | None = None) -> Par
 
 
 def variant_in(evaluation: Evaluation, dimension: Dimension) -> str | None:
-    """The variant of `dimension` that an evaluation uses; None without frames or subtitles.
-
-    Raises:
-        ValueError: for the video dimension, since an evaluation uses all videos.
-    """
+    """The variant of `dimension` that an evaluation uses; None without frames or subtitles."""
     match dimension:
         case Dimension.SAMPLING:
             return evaluation.sampling_name if evaluation.sampling else None

@@ -86,11 +86,9 @@ def _versions() -> Finding:
 def _ffmpeg() -> Finding:
     import av  # noqa: PLC0415 - loads libav
 
-    libraries = ", ".join(
-        f"{name} {'.'.join(map(str, number))}" for name, number in av.library_versions.items()
-    )
-    missing = [name for name in DECODERS if name not in av.codecs_available]
-    if missing:
+    versions = {name: ".".join(map(str, number)) for name, number in av.library_versions.items()}
+    libraries = ", ".join(map(" ".join, versions.items()))
+    if missing := [name for name in DECODERS if name not in av.codecs_available]:
         message = f"no decoder for {', '.join(missing)} ({libraries}); install PyAV's own wheel"
         return Finding.error("ffmpeg", message)
     return Finding.ok("ffmpeg", libraries)

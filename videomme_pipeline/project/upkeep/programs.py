@@ -1,14 +1,9 @@
 """Programs that a configuration names, which a run or the UI starts with the rights of the user.
 
-Everybody who can write a configuration file chooses them. So the commands that start them name them
-once to each user.
+Everybody who can write a configuration file chooses them, so the commands that start them name
+them.
 """
 
-import os
-from contextlib import suppress
-from pathlib import Path
-
-from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE, IN_PROCESS, RUNS_FILE
@@ -30,23 +25,3 @@ def named_programs(project: Project) -> list[str]:
     if project.runs.executor != IN_PROCESS:
         named.append(f"{RUNS_FILE}: the Python object {project.runs.executor}")
     return named
-
-
-def new_programs(project: Project) -> list[str]:
-    """`named_programs`, or an empty list if this function has returned them to this user before.
-
-    A file in `XDG_STATE_HOME` remembers them. If it cannot be written, they are returned each time.
-    """
-    programs = named_programs(project)
-    if not programs:
-        return []
-    with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
-        home = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-        folder = project.configuration.folder.resolve()
-        file = Path(home) / "videomme" / "programs" / fingerprint(str(folder))
-        shown = fingerprint(programs)
-        if file.exists() and file.read_text(encoding="utf-8") == shown:
-            return []
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(shown, encoding="utf-8")
-    return programs

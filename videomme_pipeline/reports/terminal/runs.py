@@ -113,14 +113,6 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
         console.print()
         titles = {"prompt_tokens": "prompt tokens", "dollars": "US dollars"}
         show_rows(console, cost_rows(estimates), titles)
-    for estimate in estimates:
-        if estimate.too_long:
-            text = (
-                f"{estimate.evaluation}: {estimate.too_long:,} of {estimate.requests:,} requests "
-                f"do not fit into the context of {estimate.model}; with at most "
-                f"{estimate.fitting_frames:,} frames of their size, all would"
-            )
-            show_line(console, text, "Warning", "yellow")
 
 
 def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
