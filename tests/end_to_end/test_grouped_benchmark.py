@@ -180,7 +180,7 @@ def test_an_exported_file_gets_the_same_score(
     project: Project, form: ResultsFormat, tmp_path: Path
 ) -> None:
     questions = read_rows(stored_file(project.store, "questions", "trios"), Question)
-    path = tmp_path / f"results{form.suffix}"
+    path = tmp_path / "results"
     path.write_text(write_results(questions, scores(project, "always-a"), form))
     report = score_file(path, ScoreOptions(benchmark="trios"))
     (overall,) = report.group_breakdowns["group_score_overall"]

@@ -218,7 +218,7 @@ def test_an_exported_file_gets_the_same_score(
 ) -> None:
     rows = scores(project, "always-a")
     questions = read_rows(stored_file(project.store, "questions", "house"), Question)
-    path = tmp_path / f"results{form.suffix}"
+    path = tmp_path / "results"
     path.write_text(write_results(questions, rows, form))
     report = score_file(path, ScoreOptions(benchmark="house"))
     assert report.notes == ()

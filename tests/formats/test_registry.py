@@ -43,7 +43,7 @@ def compared(rows: Sequence[ScoredQuestion]) -> list[tuple[object, ...]]:
 def test_a_written_file_scores_like_its_evaluation(
     tmp_path: Path, form: ResultsFormat, benchmark: str, rows: list[ScoredQuestion]
 ) -> None:
-    path = tmp_path / f"results{form.suffix}"
+    path = tmp_path / "results"
     path.write_text(write_results(questions_of(rows), rows, form))
     report = score_file(path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1))
     assert compared(report.rows) == compared(rows)
@@ -54,7 +54,7 @@ def test_a_written_file_scores_like_its_evaluation(
 def test_a_file_of_a_blocked_score_has_the_reason_and_scores_the_same(
     tmp_path: Path, form: ResultsFormat, benchmark: str, rows: list[ScoredQuestion]
 ) -> None:
-    path = tmp_path / f"results{form.suffix}"
+    path = tmp_path / "results"
     path.write_text(write_results(questions_of(rows), rows, form, not_citable="2 failed"))
     objects, _ = read_rows_of(path)
     assert {row["not_citable"] for row in objects} == {"2 failed"}
@@ -115,7 +115,6 @@ def test_a_registered_format_is_recognized_read_and_written(
         read=lambda row: [{**row["row"], "prediction": row["text"]}],
         rows=rows,
         text=json.dumps,
-        suffix=".json",
     )
     monkeypatch.setitem(cast(dict[str, ResultsFormat], FORMATS), custom.name, custom)
     path = tmp_path / "results.json"

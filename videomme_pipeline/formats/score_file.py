@@ -246,11 +246,11 @@ def _size_notes(
     parts: list[tuple[str, int | None, Sequence[ScoredQuestion]]] = []
     if not size.videos_by:
         parts.append(("", size.videos, rows))
-    for column, expected in size.videos_by.items():
+    for column, videos_of_value in size.videos_by.items():
         values = durations if column == "duration" else benchmark.facet(column).values or ()
         for value in dict.fromkeys(values):
             of_value = [row for row in rows if row.facets.get(column) == value]
-            parts.append((f"{value} ", expected, of_value))
+            parts.append((f"{value} ", videos_of_value, of_value))
     notes = []
     for part, expected, of_part in parts:
         videos = len({row.video_id for row in of_part})
