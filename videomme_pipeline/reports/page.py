@@ -27,7 +27,6 @@ from videomme_pipeline.reports.history import (
     last_runs,
     race_looks,
 )
-from videomme_pipeline.reports.media import FramesKey, Media, stored_media
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,
@@ -37,7 +36,13 @@ from videomme_pipeline.reports.numbers import (
     question_columns,
 )
 from videomme_pipeline.reports.published import published_results
-from videomme_pipeline.reports.stored import ScoredEvaluation, evaluations_of
+from videomme_pipeline.reports.stored import (
+    FramesKey,
+    Media,
+    ScoredEvaluation,
+    evaluations_of,
+    stored_media,
+)
 from videomme_pipeline.reports.texts import read_texts, shorten_texts
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.parquet import encode

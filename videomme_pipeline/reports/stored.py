@@ -1,17 +1,29 @@
-"""Scored evaluations and questions, read from the store for the page."""
+"""Scored evaluations, stored frames and videos, read from the store for the page."""
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.results import Results, ShownScores
 from videomme_pipeline.storage.tables import read_rows, stored_settings
 from videomme_pipeline.subtitles.align import Alignment
+from videomme_pipeline.videos.probe import Video
 
+SHEET_COLUMNS = 8
+CELL_WIDTH, CELL_HEIGHT = 256, 144
+"""Size of a frame in a sheet, in pixels. The question view cuts the sheet by these numbers."""
+MAX_PICTURES = 768
+"""Frames in a sheet. The page shows further frames of a longer set as times only."""
 _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
 
 
@@ -79,3 +91,93 @@ def evaluations_of(
         for shown, rows in scored
         if rows
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class FramesKey:
+    """The key of a stored frame set: content hash of the video, and fingerprint of the settings."""
+
+    video_hash: str
+    settings: str
+
+    @property
+    def sheet(self) -> str:
+        """URL of the set's contact sheet, relative to the page."""
+        return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """Stored frame sets of one benchmark, by (video id, sampling name), and video files.
+
+    URLs are relative to the page.
+    """
+
+    benchmark: str
+    frames: Mapping[tuple[str, str], FramesKey]
+    videos: Mapping[str, Path]
+    is_served: bool
+    """True if the files are beside the page."""
+
+    def sheet_beside(self, video_id: str, sampling: str) -> str | None:
+        """URL of the contact sheet of stored frames, or None if the page has none beside it."""
+        return self.frames[video_id, sampling].sheet if self.is_served else None
+
+    def video_beside(self, video_id: str) -> str | None:
+        """URL of a video, or None if the page has no videos beside it."""
+        return self.video_url(video_id) if self.is_served and video_id in self.videos else None
+
+    def video_url(self, video_id: str) -> str:
+        """URL of a video."""
+        return f"videos/{quote(self.benchmark, safe='')}/{quote(video_id, safe='')}"
+
+
+def stored_media(
+    results: Results,
+    questions: Sequence[Question],
+    evaluations: Sequence[ScoredEvaluation],
+    *,
+    is_served: bool,
+) -> Media:
+    """The frames that the models saw and the videos, as far as both are still stored."""
+    samplings = {e.rows[0].sampling: e.sampling for e in evaluations if e.sampling}
+    benchmark, store = evaluations[0].shown.benchmark, results.store
+    rows = results.videos(benchmark)
+    frames: dict[tuple[str, str], FramesKey] = {}
+    videos: dict[str, Path] = {}
+    for video_id, question in {question.video_id: question for question in questions}.items():
+        if video_id not in rows:
+            continue
+        (video,) = read_rows(rows[video_id], Video)
+        if Path(video.path).is_file():
+            videos[video_id] = Path(video.path)
+        for name, sampling in samplings.items():
+            settings = frames_fingerprint(sampling, question.duration, question.footage.clip)
+            key = FramesKey(video.content_hash, settings)
+            if store.frames(key.video_hash, key.settings).exists():
+                frames[video_id, name] = key
+    return Media(benchmark=benchmark, frames=frames, videos=videos, is_served=is_served)
+
+
+def contact_sheet(store: Store, key: FramesKey) -> bytes:
+    """A JPEG with the first `MAX_PICTURES` frames of a set, each in a cell of the same size.
+
+    Raises:
+        FileNotFoundError: if the frames are no longer stored.
+        DamagedFileError: if the file of the frames is damaged. The file is set aside.
+    """
+    from PIL import Image, ImageOps  # noqa: PLC0415 - only a served page needs it
+
+    frames = read_frames(store, key.video_hash, key.settings).frames[:MAX_PICTURES]
+    rows = -(-len(frames) // SHEET_COLUMNS)
+    sheet = Image.new("RGB", (SHEET_COLUMNS * CELL_WIDTH, rows * CELL_HEIGHT))
+    for number, frame in enumerate(frames):
+        with Image.open(io.BytesIO(frame.picture)) as image:
+            image.draft("RGB", (CELL_WIDTH, CELL_HEIGHT))
+            small = ImageOps.contain(image.convert("RGB"), (CELL_WIDTH, CELL_HEIGHT))
+        x = number % SHEET_COLUMNS * CELL_WIDTH + (CELL_WIDTH - small.width) // 2
+        y = number // SHEET_COLUMNS * CELL_HEIGHT + (CELL_HEIGHT - small.height) // 2
+        sheet.paste(small, (x, y))
+    sink = io.BytesIO()
+    sheet.save(sink, "JPEG", quality=75)
+    return sink.getvalue()

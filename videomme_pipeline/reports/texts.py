@@ -15,8 +15,7 @@ from videomme_pipeline.frames.cache import read_shown
 from videomme_pipeline.models.identity import read_identity
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import Json, rounded, shorten, utf16_span
-from videomme_pipeline.reports.media import Media
-from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.reports.stored import Media, ScoredEvaluation
 from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store

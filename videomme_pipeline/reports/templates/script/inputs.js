@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { clock, count, known, plural } from "./format.js";
 
-// `reports/media.py` writes contact sheets with these numbers.
+// `reports/stored.py` writes contact sheets with these numbers.
 const SHEET_COLUMNS = 8;
 const CELL = { width: 256, height: 144 };
 const MAX_PICTURES = 768;
