@@ -72,7 +72,7 @@ def videomme(folder: Path, *arguments: str) -> None:
     """Run a command in the project."""
     program = Path(sys.executable).with_name("videomme")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOMME_")}
-    command = [program, *arguments]
+    command = [str(program), *arguments]
     subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
 
 

@@ -53,6 +53,10 @@ def test_a_published_number_is_reproduced_by_its_answers() -> None:
     assert (
         "Not published: weights, frames, pixels, prompt, generation, reader, denominator" in lines
     )
+    audit = videomme("audit", "a.json", "--json").json
+    cells = [row["summary"] for row in audit["findings"] if row["check"] == "published_cell"]
+    assert cells[0].endswith("667 of 900 + 537 of 900 + 467 of 900")
+    assert "all of these are the published values of streamforest without_subtitles" in cells
 
 
 def test_other_answers_are_not_consistent() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.recipes.recipe import OVERALL, Recipe, recipes_of
 from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.scoring.findings.run import PublishedCell
 
 
 @cache
@@ -27,6 +28,26 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
         for row in leaderboard["rows"]
     ]
     return {**leaderboard, "parts": parts, "rows": rows}
+
+
+def published_cells(benchmark: str) -> list[PublishedCell]:
+    """The published accuracies of `benchmark` by part, one cell per model or recipe and track."""
+    leaderboard = published_results(benchmark) or {"rows": [], "parts": []}
+    parts = [part for part, _ in leaderboard["parts"]]
+    cells = [
+        PublishedCell(
+            f"{row['model']} {row.get('parameters') or ''} {track} subtitles",
+            {part: 100 * row[part][track] for part in parts if row[part][track] is not None},
+        )
+        for row in leaderboard["rows"]
+        for track in ("without", "with")
+    ]
+    return cells + [
+        PublishedCell(f"{name} {track}", values)
+        for name, recipe in recipes_of(benchmark).items()
+        for track, values in recipe.published.items()
+        if len(values) > 1
+    ]
 
 
 def published_beside(evaluation: ScoredEvaluation) -> list[dict[str, Any]]:

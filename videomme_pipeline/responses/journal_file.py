@@ -63,6 +63,7 @@ class SqliteJournal(JournalDatabase):
     """The file at `path`, which is created if there is none."""
 
     path: Path
+    is_shared = False
     listed = "select value from json_each(?)"
     key = "hex(request_fingerprint)"
     last_resort = "move it away together with its -wal and -shm files"

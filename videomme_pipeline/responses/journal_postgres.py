@@ -132,6 +132,7 @@ class PostgresJournal(JournalDatabase):
     """The schema `videomme` of the database at `url`, which is created if there is none."""
 
     url: str
+    is_shared = True
     listed = "select json_array_elements_text(?::json)"
     key = "upper(encode(convert_to(request_fingerprint, 'UTF8'), 'hex'))"
     last_resort = f"rename the schema `{SCHEMA}`"

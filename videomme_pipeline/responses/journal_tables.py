@@ -80,6 +80,8 @@ class Session(ABC):
 class JournalDatabase(ABC):
     """The place of a journal."""
 
+    is_shared: ClassVar[bool]
+    """True if several machines can use the journal at the same time."""
     listed: ClassVar[str]
     """SQL of the texts in a parameter that is a JSON list."""
     key: ClassVar[str]

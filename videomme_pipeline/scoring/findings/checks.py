@@ -36,6 +36,7 @@ TEXT_CHECKS: Sequence[Check] = (
     run_checks.refusals,
     run_checks.truncation,
     run_checks.subtitles_in_prompts,
+    run_checks.published_cell,
     run_checks.same_as_blind,
 )
 """The checks that read the texts of answers, or compare scores."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
+from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -208,12 +209,20 @@ class Run:
         return f"run it again (videomme run {self.name})"
 
 
+class PublishedCell(NamedTuple):
+    """Published accuracies in percent by the value of the first facet; `overall` is the total."""
+
+    name: str
+    accuracies: Mapping[str, float]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """Runs on one benchmark. `blind` is a run of the same model without frames."""
 
     runs: Sequence[Run]
     blind: Run | None = None
+    published: Sequence[PublishedCell] = ()
 
     @cached_property
     def same(self) -> Mapping[str, Sequence[tuple[Run, Sameness]]]:

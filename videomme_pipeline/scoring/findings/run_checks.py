@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import prod, sqrt, tau
 
 import scipy  # submodules are imported on first use
 
@@ -11,6 +12,7 @@ from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
+from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
@@ -306,6 +308,37 @@ def left_out(run: Run, _runs: Runs) -> Iterator[Finding]:
         yield Finding(Status.NOTE, remark)
 
 
+def published_cell(run: Run, runs: Runs) -> Iterator[Finding]:
+    """The right answers by the first facet, and the published values that they reproduce."""
+    facet = next(iter(run.benchmark.shown_facets), None)
+    parts = {row.values[0]: row for row in breakdown(run.rows, [facet])} if facet else {}
+    if facet is None or len(parts) < 2:
+        yield _unchecked("the run has no facet whose right answers are a fingerprint")
+        return
+    shown = " + ".join(f"{row.correct:,} of {row.responses:,}" for row in parts.values())
+    yield Finding(
+        Status.NOTE,
+        f"right answers by {facet.title.lower()} ({', '.join(parts)}): {shown}",
+        numbers={value: row.correct for value, row in parts.items()},
+    )
+    parts |= {"overall": breakdown(run.rows, [])[0]}
+    for cell in runs.published:
+        shared = {value: parts[value] for value in cell.accuracies if value in parts}
+        if len(shared) < 3 or not all(
+            _reproduces(row, cell.accuracies[value]) for value, row in shared.items()
+        ):
+            continue
+        # Two such runs have the same rounded value with about this probability.
+        errors = [100 * sqrt(2) * (row.standard_error or 1) for row in shared.values()]
+        same = prod(min(1, 0.1 / (error * sqrt(tau))) for error in errors[1:])
+        yield Finding(
+            Status.NOTE,
+            f"all of these are the published values of {cell.name}",
+            numbers=dict(cell.accuracies),
+            chance=min(1.0, len(runs.published) * same),
+        )
+
+
 def _unchecked(reason: str) -> Finding:
     return Finding(Status.UNKNOWN, f"not checked: {reason}")
 
@@ -358,3 +391,9 @@ def _is_refusing_option(question: Question, letter: str) -> bool:
     options = dict(zip(question.letters, question.options, strict=True))
     text = options.get(Letter(letter))
     return text is None or _REFUSING_OPTION.search(text) is not None
+
+
+def _reproduces(row: AccuracyRow, percent: float) -> bool:
+    """True if the accuracy, or that of the answers with a letter, is `percent` after rounding."""
+    shares = (row.accuracy, row.accuracy_of_answered)
+    return any(share is not None and abs(100 * share - percent) <= 0.0501 for share in shares)
