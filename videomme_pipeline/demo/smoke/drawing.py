@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,11 @@ def subtitle_lines(script: Script) -> Iterator[tuple[float, float, str]]:
 
 
 def srt(script: Script) -> str:
-    """The subtitles as an SRT file.
-
-    Every second script wraps its lines in a font tag, as many published v1 files do.
-    """
-    tagged = int(script.video_id) % 2 == 0
+    """The subtitles as an SRT file, in every second script with font tags as in published files."""
+    is_tagged = int(script.video_id) % 2 == 0
     blocks = []
     for number, (start, end, text) in enumerate(subtitle_lines(script), start=1):
-        line = f'<font color="white" size=".72c">{text}</font>' if tagged else text
+        line = f'<font color="white" size=".72c">{text}</font>' if is_tagged else text
         first, last = (SubripFormat.ms_to_timestamp(round(1000 * time)) for time in (start, end))
         blocks.append(f"{number}\n{first} --> {last}\n{line}\n")
     return "\n".join(blocks)
@@ -101,11 +99,9 @@ def word_lines(script: Script) -> str:
     for start, end, text in subtitle_lines(script):
         words = text.split()
         step = (end - start) / len(words)
-        for number, word in enumerate(words):
-            times = (round(start + number * step, 3), round(start + (number + 1) * step, 3))
-            lines.append(
-                json.dumps({"text": word, "start_time": times[0], "end_time": times[1]}) + "\n"
-            )
+        times = [round(start + number * step, 3) for number in range(len(words) + 1)]
+        for word, (first, last) in zip(words, pairwise(times), strict=True):
+            lines.append(json.dumps({"text": word, "start_time": first, "end_time": last}) + "\n")
     return "".join(lines)
 
 
@@ -127,14 +123,12 @@ def draw_scene(script: Script, scene: Scene) -> Image.Image:
 def draw_shapes(script: Script, scene: Scene) -> Image.Image:
     """The shapes of a scene side by side, as an RGBA picture of even size."""
     size = _even(script.height * 0.13)
-    step = _even(size * 1.2)
-    fine = 4
-    canvas = Image.new(
-        "RGBA", (fine * (step * (scene.count - 1) + size), fine * size), (*_PAINT[scene.colour], 0)
-    )
+    step, fine = _even(size * 1.2), 4
+    width = step * (scene.count - 1) + size
+    canvas = Image.new("RGBA", (fine * width, fine * size), (*_PAINT[scene.colour], 0))
     for number in range(scene.count):
         _draw_shape(ImageDraw.Draw(canvas), scene, fine * number * step, fine * size)
-    return canvas.resize((canvas.width // fine, canvas.height // fine), Image.Resampling.LANCZOS)
+    return canvas.resize((width, size), Image.Resampling.LANCZOS)
 
 
 def shape_offset(motion: str, seconds: float) -> tuple[float, float]:
@@ -243,31 +237,21 @@ def _draw_shape(pen: ImageDraw.ImageDraw, scene: Scene, x: int, size: int) -> No
         case "rings":
             pen.ellipse(box, outline=outline, width=size // 4)
             inner = line // 2
-            pen.ellipse(
-                (box[0] + inner, box[1] + inner, box[2] - inner, box[3] - inner),
-                outline=paint,
-                width=size // 4 - 2 * inner,
-            )
+            within = (box[0] + inner, box[1] + inner, box[2] - inner, box[3] - inner)
+            pen.ellipse(within, outline=paint, width=size // 4 - 2 * inner)
         case "squares":
             pen.rectangle(box, fill=paint, outline=outline, width=line)
         case _:
-            pen.polygon(
-                [(x + size / 2 + size * a, size / 2 + size * b) for a, b in _OUTLINES[scene.shape]],
-                fill=paint,
-                outline=outline,
-                width=line,
-            )
+            middle, corners = size / 2, _OUTLINES[scene.shape]
+            points = [(x + middle + size * a, middle + size * b) for a, b in corners]
+            pen.polygon(points, fill=paint, outline=outline, width=line)
 
 
 def _round_outline(radii: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
     """Corners around the center from the top, with each of `radii` in turn as the distance."""
-    return tuple(
-        (
-            radius * math.sin(2 * math.pi * number / len(radii)),
-            -radius * math.cos(2 * math.pi * number / len(radii)),
-        )
-        for number, radius in enumerate(radii)
-    )
+    angles = [2 * math.pi * number / len(radii) for number in range(len(radii))]
+    corners = zip(radii, angles, strict=True)
+    return tuple((radius * math.sin(a), -radius * math.cos(a)) for radius, a in corners)
 
 
 _THIRD = 1 / 6

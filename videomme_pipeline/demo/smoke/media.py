@@ -29,7 +29,7 @@ PACKAGE_FOLDER = ".packages"
 class RealClip:
     """One real clip and its source. NOTICE names the authors, and `clips.json` has the licenses.
 
-    `remux` is true if its container is not mp4, so that it is converted.
+    With `remux`, its container is converted to mp4.
     """
 
     video_id: str
@@ -54,12 +54,10 @@ def is_drawn(video_id: str) -> bool:
 
 
 def make_video(video_id: str, folder: Path) -> Path:
-    """Draw or fetch a video to `folder` unless it exists, and return its path.
+    """Draw or fetch a video to `folder` unless it is intact there, and return its path.
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
-    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. A video without
-    subtitles has no subtitle file. Each file is written atomically. A damaged file is written
-    again.
+    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`.
 
     Raises:
         DownloadError, ArchiveError: if a real clip cannot be fetched.
@@ -67,26 +65,27 @@ def make_video(video_id: str, folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     video = folder / f"{youtube_id(video_id)}.mp4"
-    source = _source(video_id)
+    source, is_v2 = _source(video_id), video_id in video_ids("smoke_v2")
     if isinstance(source, RealClip):
         _place_clip(source, video)
     else:
         _place_drawing(source, video)
     if isinstance(source, Script) and source.narrated:
         _write_text(video.with_suffix(".srt"), srt(source))
-        if video_id in video_ids("smoke_v2"):
+        if is_v2:
             _write_text(folder / f"{video_id}.jsonl", word_lines(source))
-    if video_id in video_ids("smoke_v2"):
+    if is_v2:
         _place_copy(video, folder / f"{video_id}.mp4")
     return video
 
 
 def _source(video_id: str) -> Script | RealClip:
-    sources: tuple[Script | RealClip, ...] = (*scripts(), *clips())
-    for source in sources:
-        if source.video_id == video_id:
-            return source
-    raise AnnotationError(f"no smoke video `{video_id}`; choose one of {', '.join(video_ids())}")
+    sources: dict[str, Script | RealClip] = {script.video_id: script for script in scripts()}
+    sources |= {clip.video_id: clip for clip in clips()}
+    if video_id not in sources:
+        names = ", ".join(video_ids())
+        raise AnnotationError(f"no smoke video `{video_id}`; choose one of {names}")
+    return sources[video_id]
 
 
 def _place_drawing(script: Script, video: Path) -> None:
