@@ -57,7 +57,7 @@ class AnnotationContent:
     """Published questions that are left out, because their answer is none of their options."""
     problems: list[Problem] = field(default_factory=list)
     advice: str = ""
-    """What to do about the problems."""
+    """The next step for the problems."""
     files: Sequence[Path] = ()
     segments: dict[str, Sequence[object]] = field(default_factory=dict)
     """The subtitles in the annotations, by video id."""

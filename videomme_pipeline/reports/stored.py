@@ -1,4 +1,4 @@
-"""What the page reads from the store: scored evaluations, stored frames and videos."""
+"""Scored evaluations, stored frames and videos, read from the store for the page."""
 
 import io
 from collections.abc import Mapping, Sequence
