@@ -1,13 +1,17 @@
 """Sampling: placements equal those of the published evaluators, and limits are recorded."""
 
 import json
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.builders import write_video
 from tests.support.clock import steady
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
@@ -33,6 +37,7 @@ from videomme_pipeline.frames.sampling import (
     place,
 )
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.packets import FrameTimes
 
 PUBLISHED: dict[str, list[Any]] = json.loads(
@@ -68,6 +73,37 @@ def test_the_rules_of_qwen_take_the_frames_of_the_packages(
         sampling = strategy(fps=rate, min_frames=least, max_frames=most)
         chosen = sampling.choose(steady(total, fps)).frames
         assert list(chosen) == published, (total, fps)
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "webm"])
+@pytest.mark.parametrize("fps", ["24000/1001", "24", "25", "30000/1001", "30", "50", "60"])
+def test_the_rules_of_qwen_count_frames_of_files_as_the_packages_do(
+    fps: str, suffix: str, tmp_path: Path
+) -> None:
+    """The packages compute the number of frames from the average rate in the file's header."""
+    codec = "libvpx" if suffix == "webm" else "libx264"
+    for seconds in (33, 46):
+        path = write_video(
+            tmp_path / f"{seconds}.{suffix}",
+            frames=round(seconds * Fraction(fps)),
+            fps=Fraction(fps),
+            width=32,
+            height=32,
+            codec=codec,
+        )
+        with av.open(path) as container:
+            rate = float(container.streams.video[0].average_rate or 0)
+        times = index_packets(path).times
+        for strategy in (QwenVl, Qwen2Vl, Qwen3Vl):
+            for ours in (0.5, 1.0, 2.0):
+                asked = len(times.seconds) / rate * ours
+                whole = int(asked) if strategy is Qwen3Vl else int(asked) // 2 * 2
+                assert strategy(fps=ours).choose(times).count == whole, (seconds, strategy, ours)
+
+
+def test_256_seconds_of_24_frames_have_256_seconds() -> None:
+    times = FrameTimes(np.arange(6144) / 24, np.array([0]), 255.99999999999997)
+    assert Qwen2Vl(fps=1).choose(times).count == Qwen3Vl(fps=1).choose(times).count == 256
 
 
 def test_llava_video_takes_every_second_or_evenly_spaced_frames() -> None:

@@ -38,7 +38,7 @@ from videomme_pipeline.storage.tables import setting_aside
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PLANNER_VERSION = 2
+PLANNER_VERSION = 3
 """Increase this when a change of the code chooses or decodes other frames."""
 PICTURE_VERSION = 1
 """Increase this when a change of the code encodes a frame to other bytes."""

@@ -289,7 +289,8 @@ class QwenRate(Strategy):
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
-        requested = video.duration_seconds * self.fps
+        # As in the packages: the product of duration and rate can be just below a whole number.
+        requested = total / video.average_fps * self.fps if total else 0.0
         count, asked = self._count(requested, total), max(self._whole(requested), 1)
         limit = None
         if count != self._whole(requested):
@@ -390,8 +391,7 @@ class LlavaVideo(Strategy):
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
-        rate = total / video.duration_seconds if video.duration_seconds else self.fps
-        frames = np.arange(0, total, max(round(rate / self.fps), 1))
+        frames = np.arange(0, total, max(round(video.average_fps / self.fps), 1))
         asked, limit = len(frames), None
         if asked > self.max_frames:
             frames = place(total, self.max_frames, Placement.ENDPOINTS)

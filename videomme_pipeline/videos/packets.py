@@ -28,6 +28,8 @@ Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 INDEX_VERSION = 2
+ROUNDED_SECONDS = 0.002
+"""The most by which rounded times change the length of a video."""
 SAME_INSTANT = 1e-6
 """Times closer than this many seconds count as equal, since they are rounded to floats."""
 _COLUMNS = ("pts", "dts", "size", "is_keyframe", "is_hidden", "precedes_loss")
@@ -72,6 +74,17 @@ class FrameTimes:
     seconds: Floats
     keyframes: Integers
     duration_seconds: float
+
+    @property
+    def average_fps(self) -> float:
+        """Mean number of frames per second: n or n / 1.001 with a whole n, if the times allow it.
+
+        Times in a file are rounded, to milliseconds in Matroska, so their mean is not exact.
+        """
+        count, seconds = len(self.seconds), self.duration_seconds
+        mean = count / seconds if seconds else 1.0
+        stated = (rate for rate in (round(mean), round(mean * 1.001) / 1.001) if rate)
+        return next((r for r in stated if abs(count / r - seconds) < ROUNDED_SECONDS), mean)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
