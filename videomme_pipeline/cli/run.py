@@ -3,7 +3,7 @@
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import instance_for, open_for_plan, open_project
 from videomme_pipeline.cli.output import announce, err, note, out, print_json, show, write
 from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables, stored_scores
-from videomme_pipeline.errors import listed
+from videomme_pipeline.errors import ConfigurationError, listed
 from videomme_pipeline.reports.terminal import runs
 from videomme_pipeline.reports.terminal.tables import interval, show_line, show_rows
 
@@ -58,6 +58,17 @@ def run(
             "--verify", help="Verify the journal and all stored tables, and hash all videos again."
         ),
     ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STAGES",
+            help="Build only videos or frames, or videos,frames, in this process. Asks no model.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="With --only: build part I of N of the videos."),
+    ] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Bring evaluations up to date and show their scores.
@@ -74,6 +85,9 @@ def run(
             _verify(project)
         if dry_run:
             show_plan(project, names, as_json=as_json)
+            return
+        if only or shard:
+            _run_shard(project, names, only, shard, as_json=as_json)
             return
         refreshed = _refresh(project, names, max_cost)
         scores = score_tables(project.store, names)
@@ -234,6 +248,38 @@ def _verify(project: "Project") -> None:
     _, problems = verify(project.store.tables())
     for problem in problems:
         note(problem)
+
+
+def _run_shard(
+    project: "Project",
+    evaluations: Sequence[str],
+    only: str | None,
+    shard: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Build some stages for some videos, and exit with status 1 if one of them failed."""
+    from videomme_pipeline.stages.shard import SHARDED, Shard, build_shard
+
+    stages = (only or "").split(",")
+    if unknown := [name for name in stages if name not in SHARDED]:
+        raise ConfigurationError(
+            f"--only {unknown[0]}: expected {' or '.join(SHARDED)}, or {','.join(SHARDED)}"
+        )
+    part = Shard.parse(shard or "1/1")
+    result = build_shard(project, evaluations, stages, part)
+    if as_json:
+        print_json(asdict(result))
+    else:
+        built, stored = (
+            ", ".join(f"{count:,} {asset}" for asset, count in counted.items()) or "nothing"
+            for counted in (result.built, result.stored)
+        )
+        note(f"Shard {part.number}/{part.count} has {result.videos:,} videos.")
+        note(f"Built {built}. Stored before: {stored}.")
+        runs.show_failed(err, list(result.failures.items()))
+    if result.failures:
+        raise typer.Exit(1)
 
 
 def show_plan(project: "Project", evaluations: Sequence[str], *, as_json: bool) -> None:

@@ -40,7 +40,7 @@ from videomme_pipeline.processes.tasks import LocalWorkers, Workers, run_tasks
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, index_packets
-from videomme_pipeline.videos.files import local_video
+from videomme_pipeline.videos.files import local_video, size_of
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex, clip_of
 from videomme_pipeline.videos.probe import video_hash
@@ -107,7 +107,7 @@ def extract(
             reused[replace(job, samplings=missing)] = frame_sets
         else:
             yield FrameResult(job=job, frame_sets=frame_sets)
-    pending = sorted(reused, key=lambda job: _size(job.path), reverse=True)
+    pending = sorted(reused, key=lambda job: size_of(job.path), reverse=True)
     task = partial(_extract_in_child, store)
     for finished in run_tasks(task, pending, workers=workers or LocalWorkers(), limits=limits):
         job = finished.task
@@ -367,10 +367,3 @@ def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | N
         return replace(read_stored(store, video_hash, fingerprint), reused=True)
     except (FileNotFoundError, DamagedFileError):
         return None
-
-
-def _size(path: VideoSource) -> int:
-    """The size of a file, or 0 if there is none. The task of the video reports a missing file."""
-    if isinstance(path, RemoteFile):
-        return path.state.bytes
-    return path.stat().st_size if isinstance(path, Path) and path.exists() else 0

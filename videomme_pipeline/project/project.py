@@ -54,6 +54,8 @@ class Project:
     registered: Counter[str] = field(default_factory=Counter)
     """The partitions of each asset that were stored before and that Dagster did not show."""
     cluster: ClusterSpec | None = None
+    is_shard: bool = False
+    """True in one of several processes that build frames without a journal or locks."""
     _kept: ExitStack | None = None
     """The end of the workers that are kept, inside of `keeping_workers`."""
     _workers: Workers | None = None

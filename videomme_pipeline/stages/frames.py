@@ -120,7 +120,7 @@ def _extract(
     store = stage.project.store
     groups: Iterable[Sequence[FrameJob]] = [jobs]
     database = journal_of(store)
-    if database.is_shared and jobs:
+    if database.is_shared and jobs and not stage.project.is_shard:
         names = {job: _result_names(job) for job in jobs}
         show_once = cache(stage.project.on_message)
         groups = leased(names, database, show_once, lambda: workers.room)

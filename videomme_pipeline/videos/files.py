@@ -26,6 +26,13 @@ def stat_file(path: Path) -> os.stat_result:
     return status
 
 
+def size_of(path: VideoSource) -> int:
+    """The bytes of a video file, or 0 if there is none, and for a folder of pictures."""
+    if isinstance(path, RemoteFile):
+        return path.state.bytes
+    return path.stat().st_size if isinstance(path, Path) and path.exists() else 0
+
+
 @contextmanager
 def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
     """Yield the local file of a video, or a copy of a remote file, kept during the block.
