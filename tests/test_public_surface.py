@@ -101,11 +101,12 @@ def test_the_docstring_of_errors_draws_the_actual_tree() -> None:
 
 
 def tree(parent: type[Exception]) -> list[str]:
-    """Subclasses of `parent` below it, as `tree` draws folders."""
-    children = sorted(
-        (child for child in parent.__subclasses__() if not child.__module__.startswith("tests")),
-        key=lambda child: child.__name__,
-    )
+    """Public subclasses of `parent` below it, as `tree` draws folders."""
+    children = [
+        child
+        for child in sorted(parent.__subclasses__(), key=lambda child: child.__name__)
+        if not child.__name__.startswith("_") and not child.__module__.startswith("tests")
+    ]
     lines = []
     for child in children:
         is_last = child is children[-1]

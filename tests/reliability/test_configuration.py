@@ -204,7 +204,7 @@ def test_a_prompt_file_elsewhere_is_a_problem(folder: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"x" * 500_000, "at most 100,000 characters"),
+        (b"x" * 500_000, "at most 100000 characters"),
         (b"\xff\xfe", "can't decode"),
         (b"{{ question", "line 1"),
     ],

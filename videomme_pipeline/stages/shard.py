@@ -61,7 +61,7 @@ class Shard:
 
 @dataclass(slots=True)
 class ShardResult:
-    """What a shard has built and what was stored before, by asset, and the reasons of failures."""
+    """Built and formerly stored partitions of a shard by asset, and the reasons of failures."""
 
     videos: int = 0
     built: Counter[str] = field(default_factory=Counter)
