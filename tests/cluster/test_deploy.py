@@ -89,12 +89,17 @@ def test_helm_values_name_what_the_manifests_and_commands_create() -> None:
 
 def test_pods_of_runs_have_limits_and_a_pinned_image() -> None:
     values = read("helm-values.yaml")
-    (resources,) = values_of("resources", values["runLauncher"])
-    assert resources["limits"].keys() == resources["requests"].keys() == {"cpu", "memory"}
+    job = read("frames-job.yaml")
+    for pod in (values["runLauncher"], job):
+        (resources,) = values_of("resources", pod)
+        assert resources["limits"].keys() == resources["requests"].keys() == {"cpu", "memory"}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "version"
     ]
     assert set(values_of("tag", values)) == {version}
+    assert [image.partition(":")[2] for image in values_of("image", job)] == [version]
+    (claim,) = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
+    assert list(values_of("claimName", job)) == [claim["metadata"]["name"]]
 
 
 def test_helm_values_set_the_instance_as_the_project_does() -> None:
