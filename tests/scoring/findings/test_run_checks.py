@@ -197,12 +197,6 @@ def truncation(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
-def subtitles_in_prompts(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
-    prompt = "This video's subtitles are listed below: hello. Select the best answer."
-    run.columns = [{"input": prompt} for _ in run.texts]
-    return {"files": [run.write(folder / "a", form)], "track": "without_subtitles"}
-
-
 def published_cell(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     file = run.write(folder / "a", form)
     audited = audited_file(file, ScoreOptions(benchmark=run.questions[0].benchmark))
@@ -239,7 +233,6 @@ PLANTED: Mapping[str, tuple[Plant, Status, str]] = {
     "reader_dependence": (reader_dependence, Status.WARNING, "official_v2"),
     "letters": (letters, Status.WARNING, "effect size"),
     "truncation": (truncation, Status.WARNING, "the largest number of tokens (16)"),
-    "subtitles_in_prompts": (subtitles_in_prompts, Status.ERROR, "600 of 600 prompts"),
     "published_cell": (published_cell, Status.NOTE, "published values of the paper's model"),
     "same_as_blind": (same_as_blind, Status.WARNING, "the frames made no difference"),
     "left_out": (left_out, Status.NOTE, "left out: README.md"),
@@ -306,7 +299,7 @@ def test_a_clean_file_has_only_notes(benchmark: str, form: str, tmp_path: Path) 
     findings = audited(benchmark, [clean(benchmark).write(tmp_path / "a", form)])
     assert {row.status for row in findings} == {Status.NOTE, Status.UNKNOWN}
     shown = {row.check for row in findings if row.status is Status.UNKNOWN}
-    assert {"subtitles_in_prompts", "same_as_blind", "truncation"} <= shown
+    assert {"same_as_blind", "truncation"} <= shown
 
 
 @pytest.mark.parametrize(("most_tokens", "is_limit"), [(7, False), (8, True)])
@@ -353,10 +346,7 @@ def clean_run(name: str, benchmark: str, seed: int, accuracy: float) -> Run:
         benchmark=find_benchmark(benchmark),
         questions={question.question_id: question for question in questions},
         answers=[replace(row, usage=used) for row, used in zip(rows, usage, strict=True)],
-        stored=StoredFacts(
-            letters=dict(zip(keys, letters, strict=True)),
-            prompts=dict.fromkeys(keys, "Select the best answer."),
-        ),
+        stored=StoredFacts(letters=dict(zip(keys, letters, strict=True))),
     )
 
 

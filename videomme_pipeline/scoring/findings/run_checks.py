@@ -1,6 +1,5 @@
 """The checks of any run and of results files: what anyone who cites a score should know."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod, sqrt, tau
@@ -10,12 +9,11 @@ import scipy  # submodules are imported on first use
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
-from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
+from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
-_SUBTITLES = re.compile(r"subtitles? (?:are|is) (?:listed|shown|below)|subtitles?:\s*\S", re.I)
 _BIASED_EFFECT, _BIASED_P_VALUE = 0.3, 0.001
 """Smallest effect size (Cohen's w, √(chi-square / n)) and largest p-value of a letter distribution
 that is reported."""
@@ -228,23 +226,6 @@ def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
         )
     elif not by_tokens and not any(row.finish_reason for row in run.rows):
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
-
-
-def subtitles_in_prompts(run: Run, _runs: Runs) -> Iterator[Finding]:
-    """Prompts contain subtitles although the track has none, or only some contain them."""
-    prompts = run.stored.prompts
-    if not prompts:
-        yield _unchecked("the run has no prompts, so subtitles cannot be checked")
-        return
-    count = sum(_SUBTITLES.search(prompt) is not None for prompt in prompts.values())
-    if count:
-        track = run.rows[0].track
-        status = Status.NOTE if is_with_subtitles(track) else Status.WARNING
-        yield Finding(
-            Status.ERROR if track.endswith("without_subtitles") else status,
-            f"{count:,} of {len(prompts):,} prompts contain subtitles (track: {track})",
-            numbers={"with_subtitles": count, "prompts": len(prompts)},
-        )
 
 
 def same_as_blind(run: Run, runs: Runs) -> Iterator[Finding]:
