@@ -132,11 +132,12 @@ def agreement(races: int) -> dict[str, float]:
     while len(same) < races:
         pair = simulate(chance, MODEL_NOISE, chance.uniform(-0.08, 0.08))
         whole = paired_difference(pair[1].ravel(), pair[0].ravel(), clusters)
-        assert whole.t_statistic is not None
-        if 1.7 <= abs(whole.t_statistic) <= 2.4:
+        assert whole.difference.standard_error is not None
+        z = whole.difference.mean / whole.difference.standard_error
+        if 1.7 <= abs(z) <= 2.4:
             continue
         result = race(*pair, looks, MARGIN)
-        expected = np.sign(whole.t_statistic) * (whole.p_value <= LEVEL)
+        expected = np.sign(z) * (whole.p_value <= LEVEL)
         sign = {Verdict.BETTER: 1, Verdict.WORSE: -1}.get(result.verdict, 0)
         same.append(bool(sign == expected))
         shares.append(result.share)

@@ -39,8 +39,6 @@ _DESCRIPTIONS = {
     NightlyCheck.FLIPS: f"No more answers than usual differ from the usual ones. {_EVIDENCE}",
     NightlyCheck.UNREADABLE: f"No more answers than usual have no letter. {_EVIDENCE}",
     NightlyCheck.FAILED: "Almost all questions got an answer.",
-    NightlyCheck.LATENCY: "The median latency is not much higher than the reference's.",
-    NightlyCheck.COST: "The mean cost of a question is not much higher than the reference's.",
 }
 """The statement that is true if a check passes."""
 

@@ -22,13 +22,11 @@ import yaml
 from typer.core import TyperGroup
 
 from tests.support.cli import CommandResult, use, videomme
-from tests.support.hub_server import running_hub
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from videomme_pipeline.cli.commands import PANELS, app
 from videomme_pipeline.demo.smoke.media import make_video
-from videomme_pipeline.scoring import scored_question
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
@@ -366,57 +364,6 @@ def test_an_export_scores_as_the_evaluation_did(built: Built, tmp_path: Path, fo
     assert stored["accuracy"] == overall["accuracy"] > 0
 
 
-def test_a_published_score_is_a_pull_request_with_one_file(
-    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = ("export", "few", "--to", "hub:made-up/model")
-    monkeypatch.chdir(tmp_path)
-    with running_hub() as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        few = videomme(*target, "--yes").failed_with
-        assert "few: only 6 of 2,700 questions have an answer, less than 90%" in few
-        assert hub.requests == []
-        monkeypatch.setattr(scored_question, "MIN_ANSWERED_SHARE", 0.0)
-        dry = videomme(*target, "--dry-run")
-        written = (tmp_path / ".eval_results" / "few.yaml").read_bytes()
-        asked = videomme(*target)
-        assert hub.requests == []
-        sent = videomme(*target, "--yes")
-        odd = {"pullRequestUrl": "\x1b[31m/x", "commitUrl": "\x1b[31m/x", "commitOid": "0"}
-        for answer in (b"no JSON", b"[]", b"{}", json.dumps(odd).encode()):
-            hub.commit_answer = answer
-            not_understood = videomme(*target, "--yes")
-            assert not_understood.status == 1
-            assert "made-up/model: the answer of the hub is not as its" in not_understood.err
-            assert "Traceback" not in not_understood.err
-            assert "\x1b" not in not_understood.err
-        hub.commit_answer = None
-        hub.token = "another"
-        refused = videomme(*target, "--yes")
-    assert dry.out == written.decode() == sent.out
-    assert yaml.safe_load(written)[0]["dataset"]["id"] == "lmms-eval/Video-MME"
-    assert ".eval_results/few.yaml of made-up/model" in asked.err
-    assert (asked.status, sent.status) == (1, 0)
-    assert hub.proposed == 5 * [("made-up/model", {".eval_results/few.yaml": written})]
-    assert f"Opened {hub.url}/made-up/model/discussions/1" in sent.err
-    assert refused.status == 1
-    assert "made-up/model: the repository does not exist, or your token" in refused.err
-
-
-@pytest.mark.parametrize(
-    ("to", "problem"),
-    [
-        ("hub", "few: `` is no repository of a model on the hub"),
-        ("hub:a/b/c", "few: `a/b/c` is no repository of a model on the hub"),
-        ("hug", "no site `hug`: did you mean `hub`?"),
-    ],
-)
-def test_a_score_is_published_only_in_a_model_repository(
-    built: Built, to: str, problem: str
-) -> None:
-    assert problem in videomme("export", "few", "--to", to).failed_with
-
-
 def test_an_export_has_the_answers_of_its_evaluation(built: Built, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(videomme("export", "few", "--format", "lmms_eval").out)
@@ -730,19 +677,16 @@ def test_a_judge_is_asked_once_and_counted_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
-    line = {"response": "She swims.", "question": "What?", "options": ["Walks.", "Does laps."]}
+    command = ("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
     with ModelServer(answer=lambda _: "B") as server:
         write_project_in(tmp_path, Copy(tmp_path / "copy"))({})
         models = tmp_path / "configuration" / "models.yaml"
         models.write_text(yaml.safe_dump({"small": {"base_url": server.base_url}}))
         for _ in range(2):
-            ended = videomme("read", "--judge", "small", stdin=json.dumps(line))
-            assert (ended.json["letter"], ended.json["rule"]) == ("B", "judge")
-        assert server.request_count == 1
-        scored = videomme("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
-    assert scored.json["judge"]["judge"] == "small"
-    assert scored.json["judge"]["letters"] == server.request_count - 1
-    assert "careful" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
+            scored = videomme(*command)
+            assert scored.json["judge"]["judge"] == "small"
+            assert scored.json["judge"]["letters"] == server.request_count
+    assert "careful" in videomme(*command, "--reader", "lmms_eval").failed_with
 
 
 def test_read_exits_silently_when_its_pipe_is_closed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -22,6 +23,7 @@ from tests.support.hostile_names import HOSTILE, is_safe
 from tests.support.small_files import cell, workbook
 from videomme_pipeline.benchmarks.columns import read_rows
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.formats import files
 
 ROWS = [
     {
@@ -228,8 +230,22 @@ def test_a_folder_with_a_pipe_a_device_or_a_socket_is_refused_at_once(
         read_rows(in_folder / "b.json")
 
 
-def test_a_device_or_a_pipe_alone_is_refused_at_once(tmp_path: Path) -> None:
-    assert "/dev/zero: this is a pipe, a device" in videomme("score", "/dev/zero").failed_with
+def test_a_device_alone_is_refused_at_once() -> None:
+    assert "/dev/zero: this is a device" in videomme("score", "/dev/zero").failed_with
+
+
+def test_a_pipe_is_read_and_one_without_a_byte_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "pipe.json"
     os.mkfifo(path)
-    assert "pipe.json: this is a pipe" in videomme("score", str(path)).failed_with
+    with ThreadPoolExecutor() as threads:
+        threads.submit(path.write_text, json.dumps(ROWS))
+        assert videomme("score", str(path)).status == 0
+    monkeypatch.setattr(files, "FIRST_BYTE_SECONDS", 0.1)
+    assert "nothing was written to this pipe" in videomme("score", str(path)).failed_with
+    monkeypatch.setattr(files, "MAX_PIPE_BYTES", 10)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(path.write_text, json.dumps(ROWS)[:100])
+        monkeypatch.setattr(files, "FIRST_BYTE_SECONDS", 10.0)
+        assert "more than 10 bytes came" in videomme("score", str(path)).failed_with

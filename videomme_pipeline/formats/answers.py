@@ -23,7 +23,6 @@ from videomme_pipeline.formats.stored_facts import (
     completion_tokens,
     failure,
     finish_reason,
-    prompt_of,
     stated_letter,
 )
 from videomme_pipeline.models.video_llm import Usage
@@ -116,7 +115,6 @@ def answers_of(
     letters = {key: stated_letter(row, question) for key, (question, row) in firsts.items()}
     stored = StoredFacts(
         letters={key: letter for key, letter in letters.items() if letter},
-        prompts={key: text for key, (_, row) in firsts.items() if (text := prompt_of(row))},
         failures={key: text for key, (_, row) in firsts.items() if (text := failure(row))},
         copies=copied.total(),
         contradictions=len(contradicted),

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import eq, gt
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
+    AnswerKind,
     answer_in,
     letters_of,
     list_in,
@@ -173,36 +173,32 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
     answers = [text_in(row.get("answer")) or "" for row in rows]
     if not all(map(str.isdecimal, answers)) or not all(map(has_options, rows)):
         return rows
-    first = 0 if "0" in answers else 1
+    kind: AnswerKind = "index" if "0" in answers else "index_from_1"
     try:
-        indices = [int(answer) - first for answer in answers]
         options = [_options(row) for row in rows]
+        letters = [
+            answer_in(answer, kind, own) for answer, own in zip(answers, options, strict=True)
+        ]
     except ValueError:
         return rows
-    lasts = [len(texts) - 1 for texts in options]
-    are_texts = any(map(letters_of, answers, options))
-    is_known = first == 0 or any(map(eq, indices, lasts))
-    if are_texts or not is_known or any(map(gt, indices, lasts)):
+    names_last = any(int(answer) == len(own) for answer, own in zip(answers, options, strict=True))
+    if any(map(letters_of, answers, options)) or (kind != "index" and not names_last):
         return rows
-    return [
-        {**row, "answer": tuple(Letter)[index]} for index, row in zip(indices, rows, strict=True)
-    ]
+    return [{**row, "answer": letter} for row, letter in zip(rows, letters, strict=True)]
 
 
-def with_lettered_options(rows: Sequence[Row], benchmark: str, *, has_texts: bool) -> Sequence[Row]:
+def with_lettered_options(rows: Sequence[Row], benchmark: str) -> Sequence[Row]:
     """`rows` with the letters of `benchmark` as options, if letters are all that they need.
 
-    All right answers must be letters, and most responses too unless the rows have `has_texts`. A
-    row without a video is on the one that its id names: "001" for "001-2".
+    All right answers and most responses must be letters. A row without a video is on the one that
+    its id names: "001" for "001-2".
     """
     letters = {*find_benchmark(benchmark).letters}
     ids = [name_of(row, "question_id") or name_of(row, "id") for row in rows]
     answers = {text for row in rows if (text := text_in(row.get("answer")))}
     responses = list(filter(None, (text_in(row.get("prediction")) for row in rows)))
     lettered = sum(response in letters for response in responses)
-    if None in ids or not answers or not answers <= letters:
-        return rows
-    if not has_texts and (2 * lettered <= len(responses)):
+    if None in ids or not answers or not answers <= letters or 2 * lettered <= len(responses):
         return rows
     return [
         {

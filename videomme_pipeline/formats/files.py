@@ -4,12 +4,15 @@ import csv
 import glob
 import io
 import json
+import os
 import re
+import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
@@ -23,6 +26,9 @@ from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageErro
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row, TableRow
 
+FIRST_BYTE_SECONDS = 30.0
+"""Time until a pipe must have the first byte of the results."""
+MAX_PIPE_BYTES = 1 << 28
 _MAX_FIELD_CHARACTERS = 1 << 30
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _NOT_SPACE = re.compile(r"\S")
@@ -58,10 +64,13 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     Raises:
         ScoringError: if the file is missing, unreadable or not a list of objects.
     """
+    if path.is_fifo():
+        with TemporaryDirectory() as folder:
+            copy = Path(folder, path.name)
+            copy.write_bytes(_read_pipe(path))
+            return read_rows_of(copy)
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ScoringError(
-            f"{path}: this is a pipe, a device or a socket; save the results as a file"
-        )
+        raise ScoringError(f"{path}: this is a device or a socket; save the results as a file")
     kind, remarks = "a results file", []
     try:
         kind, parse = _detected(path)
@@ -83,6 +92,24 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
         halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
         remarks.append(f"rows with a text cut inside a character, which is now U+FFFD: {halves}")
     return rows, remarks
+
+
+def _read_pipe(path: Path) -> bytes:
+    """The content of a pipe, such as that of `videomme score <(program)`."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:  # noqa: PTH123 - a number
+        if not select.select([pipe], [], [], FIRST_BYTE_SECONDS)[0]:
+            raise ScoringError(
+                f"{path}: nothing was written to this pipe in {FIRST_BYTE_SECONDS:.0f} s; write "
+                "the results to a file"
+            )
+        os.set_blocking(pipe.fileno(), True)
+        content = pipe.read(MAX_PIPE_BYTES + 1)
+    if len(content) > MAX_PIPE_BYTES:
+        raise ScoringError(
+            f"{path}: more than {MAX_PIPE_BYTES:,} bytes came from this pipe; write the results "
+            "to a file"
+        )
+    return content
 
 
 def _check_size(rows: Sequence[object], largest: int) -> None:

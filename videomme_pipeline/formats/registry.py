@@ -32,8 +32,6 @@ FORMATS: Mapping[str, ResultsFormat] = {
     for form in (
         official.FORMAT,
         contract.FORMAT,
-        harnesses.VLLM_OMNI,
-        harnesses.SGLANG_OMNI,
         harnesses.INSPECT,
         harnesses.EVALSCOPE,
         harnesses.EVERY_EVAL_EVER,
@@ -80,9 +78,8 @@ def read_results(
     rows: Sequence[Row] = contents.rows
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
-    may_lack_options = dataset is None and (form.has_letters or form is _PLAIN)
-    if may_lack_options and not any(map(has_options, rows)):
-        rows = with_lettered_options(rows, benchmark, has_texts=form.has_letters)
+    if dataset is None and form is _PLAIN and not any(map(has_options, rows)):
+        rows = with_lettered_options(rows, benchmark)
     if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
@@ -160,6 +157,8 @@ def _contents_of_run(path: Path, skip_missing: bool, columns: Mapping[str, str])
     run: _Contents | None = None
     first, left_out = "", list[str]()
     for file in files:
+        if file.is_fifo():
+            raise ScoringError(f"{file}: this is a pipe, which may never end; remove it")
         if file.name.startswith(".") or file.suffix not in _SUFFIXES:
             left_out.append(file.name)
             continue

@@ -1,4 +1,4 @@
-"""Columns of results files beside the response: letters, prompts, failures and ends of answers.
+"""Columns of results files beside the response: letters, failures and ends of answers.
 
 Tools have many names for the same column. A format whose values are nested puts them into its rows
 under one of these names.
@@ -12,14 +12,13 @@ from videomme_pipeline.formats.results_format import Row, mapping_or_empty
 
 _LETTERS = ("pred_answer", "parsed_pred", "extracted_answer", "extracted_prediction", "pred_letter")
 _SCORES = ("score", "is_correct", "hit")
-_PROMPTS = ("prompt", "input")
 _TOKENS = ("token_counts", "token_usage", "usage", "completion_tokens", "output_tokens")
 _ENDS = ("finish_reason", "stop_reason")
 _ERRORS = ("error", "error_code", "error_info")
 _STATES = ("is_success", "success", "status", *_ENDS)
 _NO_ERROR = {"", "0", "[]", "{}", "false", "nan", "none", "null"}
 _FAILED = {"0", "abort", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
-COLUMNS = (*_LETTERS, *_SCORES, *_PROMPTS, *_TOKENS, *_ERRORS, *_STATES)
+COLUMNS = (*_LETTERS, *_SCORES, *_TOKENS, *_ERRORS, *_STATES)
 """The names of these columns."""
 
 
@@ -32,12 +31,6 @@ def stated_letter(row: Row, question: Question) -> Letter | None:
     score = _first(row, _SCORES)
     is_right = str(score).strip().lower() in ("1", "1.0", "true")
     return question.answer if is_right else None
-
-
-def prompt_of(row: Row) -> str | None:
-    """The text of the prompt, or None."""
-    value = _first(row, _PROMPTS)
-    return value if isinstance(value, str) and value else None
 
 
 def completion_tokens(row: Row) -> int | None:

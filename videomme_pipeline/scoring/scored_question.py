@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 _AUDIO = "audio_"
 MIN_ANSWERED_SHARE = 0.9
 """The smallest share of a benchmark's questions with an answer for which its score is compared with
-a published one, or published. The other answers could change it."""
+a published one. The other answers could change it."""
 UNKNOWN_TRACK = "unknown"
 """The track of a results file, because results files do not name it."""
 

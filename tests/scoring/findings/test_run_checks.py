@@ -181,11 +181,6 @@ def reader_dependence(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
-def refusals(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
-    run.texts[:12] = ["A. Unable to determine this from the frames."] * 12
-    return {"files": [run.write(folder / "a", form)]}
-
-
 def letters(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     chance = random.Random(3)
     run.texts = ["A" if chance.random() < 0.4 else text for text in run.texts]
@@ -200,12 +195,6 @@ def truncation(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     if form == "vlmevalkit":
         run.columns = [{"completion_tokens": min(16, chance.randint(2, 24))} for _ in run.texts]
     return {"files": [run.write(folder / "a", form)]}
-
-
-def subtitles_in_prompts(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
-    prompt = "This video's subtitles are listed below: hello. Select the best answer."
-    run.columns = [{"input": prompt} for _ in run.texts]
-    return {"files": [run.write(folder / "a", form)], "track": "without_subtitles"}
 
 
 def published_cell(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
@@ -242,10 +231,8 @@ PLANTED: Mapping[str, tuple[Plant, Status, str]] = {
     "stored_failures": (stored_failures, Status.ERROR, "texts of failures"),
     "guessed_letters": (guessed_letters, Status.ERROR, "30 stated letters do not follow"),
     "reader_dependence": (reader_dependence, Status.WARNING, "official_v2"),
-    "refusals": (refusals, Status.WARNING, "12 answers begin with a letter"),
     "letters": (letters, Status.WARNING, "effect size"),
     "truncation": (truncation, Status.WARNING, "the largest number of tokens (16)"),
-    "subtitles_in_prompts": (subtitles_in_prompts, Status.ERROR, "600 of 600 prompts"),
     "published_cell": (published_cell, Status.NOTE, "published values of the paper's model"),
     "same_as_blind": (same_as_blind, Status.WARNING, "the frames made no difference"),
     "left_out": (left_out, Status.NOTE, "left out: README.md"),
@@ -299,7 +286,6 @@ def test_a_planted_fault_is_named(fault: str, form: str, tmp_path: Path) -> None
 
 
 ALSO = {
-    "refusals": {"reader_dependence"},
     "stored_failures": {"reader_dependence", "missing_questions"},
     "guessed_letters": {"reader_dependence"},
 }
@@ -313,7 +299,7 @@ def test_a_clean_file_has_only_notes(benchmark: str, form: str, tmp_path: Path) 
     findings = audited(benchmark, [clean(benchmark).write(tmp_path / "a", form)])
     assert {row.status for row in findings} == {Status.NOTE, Status.UNKNOWN}
     shown = {row.check for row in findings if row.status is Status.UNKNOWN}
-    assert {"subtitles_in_prompts", "same_as_blind", "truncation"} <= shown
+    assert {"same_as_blind", "truncation"} <= shown
 
 
 @pytest.mark.parametrize(("most_tokens", "is_limit"), [(7, False), (8, True)])
@@ -360,10 +346,7 @@ def clean_run(name: str, benchmark: str, seed: int, accuracy: float) -> Run:
         benchmark=find_benchmark(benchmark),
         questions={question.question_id: question for question in questions},
         answers=[replace(row, usage=used) for row, used in zip(rows, usage, strict=True)],
-        stored=StoredFacts(
-            letters=dict(zip(keys, letters, strict=True)),
-            prompts=dict.fromkeys(keys, "Select the best answer."),
-        ),
+        stored=StoredFacts(letters=dict(zip(keys, letters, strict=True))),
     )
 
 

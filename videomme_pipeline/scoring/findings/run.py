@@ -93,14 +93,13 @@ class CitationFinding:
 class StoredFacts:
     """Facts about a results file that no score is computed from.
 
-    `letters` are the letters that the file states, `prompts` the texts of the prompts, and
-    `failures` the failures that it states and the texts of errors. `copies` counts answers that are
-    copies of another one, `contradictions` the questions with different answers that are not
-    numbered. `left_out` are remarks about rows and files that were left out.
+    `letters` are the letters that the file states, and `failures` the failures that it states and
+    the texts of errors. `copies` counts answers that are copies of another one, `contradictions`
+    the questions with different answers that are not numbered. `left_out` are remarks about rows
+    and files that were left out.
     """
 
     letters: Mapping[Key, Letter] = field(default_factory=dict)
-    prompts: Mapping[Key, str] = field(default_factory=dict)
     failures: Mapping[Key, str] = field(default_factory=dict)
     copies: int = 0
     contradictions: int = 0

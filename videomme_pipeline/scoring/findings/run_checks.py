@@ -1,29 +1,19 @@
 """The checks of any run and of results files: what anyone who cites a score should know."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod, sqrt, tau
 
 import scipy  # submodules are imported on first use
 
-from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
-from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
+from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
-_CANNOT = (
-    r"unable to|cannot\b|can't|can not|not possible|impossible to|i(?:'m| am) (?:unable|sorry|not)"
-    r"|i (?:cannot|can't|do not|don't)|sorry\b|there is (?:no|not)|insufficient|not enough"
-    r"|the (?:video|frames?) (?:does|do|is|are)(?: not|n't)"
-)
-_REFUSAL = re.compile(rf"\W*([A-N])[.:),\s]+(?:{_CANNOT})", re.IGNORECASE)
-_REFUSING_OPTION = re.compile(rf"\b(?:{_CANNOT})", re.IGNORECASE)
-_SUBTITLES = re.compile(r"subtitles? (?:are|is) (?:listed|shown|below)|subtitles?:\s*\S", re.I)
 _BIASED_EFFECT, _BIASED_P_VALUE = 0.3, 0.001
 """Smallest effect size (Cohen's w, √(chi-square / n)) and largest p-value of a letter distribution
 that is reported."""
@@ -168,25 +158,6 @@ def reader_dependence(run: Run, _runs: Runs) -> Iterator[Finding]:
         )
 
 
-def refusals(run: Run, _runs: Runs) -> Iterator[Finding]:
-    """Answers begin with a letter and then refuse to answer."""
-    refused = [
-        row
-        for row, text in run.texts
-        if (match := _REFUSAL.match(text))
-        and not _is_refusing_option(run.questions[row.question_id], match[1].upper())
-    ]
-    if refused:
-        right = sum(row.is_correct for row in refused)
-        examples = listed([row.question_id for row in refused])
-        yield Finding(
-            Status.WARNING,
-            f"{len(refused):,} answers begin with a letter and then say that the model cannot "
-            f"answer; {right:,} of them count as right: {examples}",
-            numbers={"refusals": len(refused), "right": right},
-        )
-
-
 def letters(run: Run, _runs: Runs) -> Iterator[Finding]:
     """The letters of the answers are distributed like the correct ones, by a chi-square test.
 
@@ -255,23 +226,6 @@ def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
         )
     elif not by_tokens and not any(row.finish_reason for row in run.rows):
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
-
-
-def subtitles_in_prompts(run: Run, _runs: Runs) -> Iterator[Finding]:
-    """Prompts contain subtitles although the track has none, or only some contain them."""
-    prompts = run.stored.prompts
-    if not prompts:
-        yield _unchecked("the run has no prompts, so subtitles cannot be checked")
-        return
-    count = sum(_SUBTITLES.search(prompt) is not None for prompt in prompts.values())
-    if count:
-        track = run.rows[0].track
-        status = Status.NOTE if is_with_subtitles(track) else Status.WARNING
-        yield Finding(
-            Status.ERROR if track.endswith("without_subtitles") else status,
-            f"{count:,} of {len(prompts):,} prompts contain subtitles (track: {track})",
-            numbers={"with_subtitles": count, "prompts": len(prompts)},
-        )
 
 
 def same_as_blind(run: Run, runs: Runs) -> Iterator[Finding]:
@@ -385,12 +339,6 @@ def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
         and not (run.is_evaluation and other.is_evaluation)
         and texts == {(row.question_id, row.repeat): text for row, text in other.texts}
     ]
-
-
-def _is_refusing_option(question: Question, letter: str) -> bool:
-    options = dict(zip(question.letters, question.options, strict=True))
-    text = options.get(Letter(letter))
-    return text is None or _REFUSING_OPTION.search(text) is not None
 
 
 def _reproduces(row: AccuracyRow, percent: float) -> bool:

@@ -15,6 +15,7 @@ every order of the runs of a video is equally likely (`docs/nightly-statistics.m
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # submodules are imported on first use
@@ -84,8 +85,7 @@ class AlarmState:
     pool: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeabilityTest:
+class ExchangeabilityTest(NamedTuple):
     """The p-value of a run. `mid_p_value` counts half of the probability of an equally bad run."""
 
     p_value: float

@@ -6,7 +6,7 @@ The statistics are in `alarm`, `marginals` and `compare`.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
@@ -111,8 +111,8 @@ def assess(
         if not _applies(check, spec, history):
             continue
         severity = spec.severity[check]
-        if check not in BUDGET_SHARES:
-            finding = _limit_finding(check, observations, spec)
+        if check is NightlyCheck.FAILED:
+            finding = _failed_finding(observations, spec)
         elif check is NightlyCheck.MARGINALS:
             finding = _marginals_finding(history, accuracy_states, budgets[check], severity)
         else:
@@ -194,9 +194,8 @@ def _test_finding(
     if rates is not None:
         current, before = rates
         measures = {"current": current, "before": before} | measures
-        summary = (
-            f"{_TITLES.get(check, '')} {current:.1%}, in earlier runs {before:.1%}{decision}"
-        ).lstrip()
+        measured = "unusual answers " if check is NightlyCheck.FLIPS else ""
+        summary = f"{measured}{current:.1%}, in earlier runs {before:.1%}{decision}"
     return NightlyFinding(
         check=check,
         severity=severity,
@@ -256,29 +255,19 @@ def _marginals_finding(
     )
 
 
-def _limit_finding(
-    check: NightlyCheck, observations: Sequence[Observation], spec: AlarmSpec
-) -> NightlyFinding:
-    limits = {
-        NightlyCheck.FAILED: spec.max_failed_rate,
-        NightlyCheck.LATENCY: spec.max_latency_ratio,
-        NightlyCheck.COST: spec.max_cost_ratio,
-    }
-    limit, reference = limits[check], observations[0].rows
-    previous, current = (_limited(check, run.rows, reference) for run in observations[-2:])
+def _failed_finding(observations: Sequence[Observation], spec: AlarmSpec) -> NightlyFinding:
+    limit, rows = spec.max_failed_rate, observations[-1].rows
+    previous, current = (_failed_rate(run.rows) for run in observations[-2:])
     passed = current is None or current <= limit
-    if current is None:
-        summary = f"{_TITLES[check]} is unknown"
-    elif check is NightlyCheck.FAILED:
+    summary = "the share of failed requests is unknown"
+    if current is not None:
         summary = f"{current:.1%} of the questions got no answer (limit {limit:.1%})"
-        errors = Counter(row.error for row in observations[-1].rows if row.error)
+        errors = Counter(row.error for row in rows if row.error)
         if errors and not passed:
             summary += f": {errors.most_common(1)[0][0]}"
-    else:
-        summary = f"{_TITLES[check]} is {current:.2f} times the reference's (limit {limit:g})"
     return NightlyFinding(
-        check=check,
-        severity=spec.severity[check],
+        check=NightlyCheck.FAILED,
+        severity=spec.severity[NightlyCheck.FAILED],
         passed=passed,
         is_new=not passed and (previous is None or previous <= limit),
         summary=summary,
@@ -286,21 +275,8 @@ def _limit_finding(
     )
 
 
-def _limited(
-    check: NightlyCheck, rows: Sequence[ScoredQuestion], reference: Sequence[ScoredQuestion]
-) -> float | None:
-    """The number that a limit applies to: the rate of failures, or a ratio to the reference."""
-    if check is NightlyCheck.FAILED:
-        return fmean(row.outcome is Outcome.FAILED for row in rows) if rows else None
-    column = "latency_seconds" if check is NightlyCheck.LATENCY else "cost_dollars"
-    average = median if check is NightlyCheck.LATENCY else fmean
-    values, usual = (
-        [value for row in group if (value := getattr(row.served, column)) is not None]
-        for group in (rows, reference)
-    )
-    if not values or not usual or not average(usual):
-        return None
-    return average(values) / average(usual)
+def _failed_rate(rows: Sequence[ScoredQuestion]) -> float | None:
+    return fmean(row.outcome is Outcome.FAILED for row in rows) if rows else None
 
 
 def _rates(
@@ -322,12 +298,3 @@ def _compared(current: Observation, other: Observation) -> Comparison | None:
         return compare(other.rows, current.rows)
     except ScoringError:
         return None
-
-
-_TITLES: Mapping[NightlyCheck, str] = {
-    NightlyCheck.FLIPS: "unusual answers",
-    NightlyCheck.FAILED: "the share of failed requests",
-    NightlyCheck.LATENCY: "the median latency",
-    NightlyCheck.COST: "the cost per question",
-}
-"""The quantity that a check measures, for checks whose name does not say it."""

@@ -1,40 +1,33 @@
 """Tests for a worse score on one facet value: a domain, a task type, a level."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from videomme_pipeline.benchmarks.facets import Measure
-from videomme_pipeline.scoring.nightly.alarm import AlarmState, Counts, Mask, exchangeability_test
+from videomme_pipeline.scoring.nightly.alarm import AlarmState, exchangeability_test
 from videomme_pipeline.scoring.nightly.history import History
 from videomme_pipeline.scoring.statistics.estimates import adjusted_p_values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarginalTest:
-    """The test of one value of one facet in one run.
+class MarginalTest(NamedTuple):
+    """The test of one value of one facet in one run. The scores are fractions of 1.
 
-    `current` and `before` are scores as fractions of 1. `significant` is the decision after
-    Benjamini–Hochberg correction.
+    `p_value` has the Benjamini–Hochberg correction over all tests of the run.
     """
 
     column: str
     value: str
     current: float
     before: float
-    adjusted_p_value: float
-    significant: bool
+    p_value: float
 
 
-def marginal_tests(
-    history: History, pool: Sequence[int], run: int, rate: float
-) -> tuple[MarginalTest, ...]:
+def marginal_tests(history: History, pool: Sequence[int], run: int) -> list[MarginalTest]:
     """One test per value of each facet: is `run` worse than the runs of `pool`?
 
-    The Benjamini–Hochberg correction covers all of these tests: if nothing changed, the probability
-    that any of them is significant is at most `rate`. As in `compare`, groups are compared if there
-    are any, and questions otherwise.
+    As in `compare`, groups are compared if there are any, and questions otherwise.
     """
     runs = [*pool, run]
     cells = []
@@ -53,18 +46,17 @@ def marginal_tests(
             cells.append((column, value, counts, valid, most))
     p_values = [exchangeability_test(counts, valid).p_value for *_, counts, valid, _ in cells]
     adjusted = adjusted_p_values(p_values)
-    return tuple(
+    return [
         MarginalTest(
-            column=column,
-            value=value,
-            current=_score(counts[-1:], valid[-1:], most),
-            before=_score(counts[:-1], valid[:-1], most),
-            adjusted_p_value=float(p_value),
-            significant=bool(p_value <= rate),
+            column,
+            value,
+            current=1 - float(counts[-1:][valid[-1:]].mean()) / most,
+            before=1 - float(counts[:-1][valid[:-1]].mean()) / most,
+            p_value=float(p_value),
         )
         for (column, value, counts, valid, most), p_value in zip(cells, adjusted, strict=True)
         if valid[-1].any() and valid[:-1].any()
-    )
+    ]
 
 
 def worse_marginals(
@@ -72,19 +64,15 @@ def worse_marginals(
 ) -> tuple[list[MarginalTest], bool]:
     """The significant tests of `run` by p-value, and True if one was not significant a run earlier.
 
-    Each run is compared with the pool of the accuracy test (`accuracy_states`). Noise alone
-    causes a significant test once in `budget` runs.
+    Each run is compared with the pool of the accuracy test (`accuracy_states`). A test is
+    significant at a level of 1 / `budget`: noise alone causes one in `budget` runs.
     """
 
     def significant(run: int) -> list[MarginalTest]:
-        tests = marginal_tests(history, accuracy_states[run - 1].pool, run, 1 / budget)
-        return sorted((t for t in tests if t.significant), key=lambda test: test.adjusted_p_value)
+        tests = marginal_tests(history, accuracy_states[run - 1].pool, run)
+        return sorted((t for t in tests if t.p_value <= 1 / budget), key=lambda test: test.p_value)
 
     worse = significant(run)
     earlier = significant(run - 1) if worse and run > 1 else []
     earlier_cells = {(test.column, test.value) for test in earlier}
     return worse, any((test.column, test.value) not in earlier_cells for test in worse)
-
-
-def _score(counts: Counts, valid: Mask, most: float) -> float:
-    return 1 - float(counts[valid].mean()) / most

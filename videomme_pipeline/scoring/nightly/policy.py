@@ -20,8 +20,6 @@ class NightlyCheck(StrEnum):
     """Answers that differ from the usual ones, right or wrong: a sign of another model."""
     UNREADABLE = "unreadable"
     FAILED = "failed"
-    LATENCY = "latency"
-    COST = "cost"
 
 
 class Severity(StrEnum):
@@ -39,8 +37,8 @@ BUDGET_SHARES: Mapping[NightlyCheck, int] = {
     NightlyCheck.FLIPS: 1,
     NightlyCheck.UNREADABLE: 1,
 }
-"""The statistical tests, and how much of the budget of false alarms each one has. The other checks
-compare a number with a fixed limit.
+"""The statistical tests, and how much of the budget of false alarms each one has. The check
+of failed requests has a fixed limit.
 
 Small drops of the score are the hardest to detect and need most of the budget. Another model or a
 broken reader changes so many answers that a small share is enough."""
@@ -48,9 +46,9 @@ broken reader changes so many answers that a small share is enough."""
 RULE_VERSION = 5
 """Version of the rules, stored with every finding. Raise it when a verdict can change."""
 
-_DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | dict.fromkeys(
-    (NightlyCheck.FLIPS, NightlyCheck.LATENCY, NightlyCheck.COST), Severity.WARN
-)
+_DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | {
+    NightlyCheck.FLIPS: Severity.WARN
+}
 
 
 class AlarmSpec(Spec):
@@ -62,10 +60,6 @@ class AlarmSpec(Spec):
     severity: dict[NightlyCheck, Severity] = Field(default_factory=dict, validate_default=True)
     """Severity by check. The budget is divided among the tests that are not `off`."""
     max_failed_rate: float = Field(default=0.02, ge=0, le=1)
-    max_latency_ratio: float = Field(default=2.0, gt=0)
-    """Limit of the median latency of a request, as a multiple of the reference's."""
-    max_cost_ratio: float = Field(default=1.5, gt=0)
-    """Limit of the mean US dollars per question, as a multiple of the reference's."""
 
     @field_validator("severity")
     @classmethod

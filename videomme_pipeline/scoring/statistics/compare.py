@@ -21,7 +21,6 @@ from videomme_pipeline.scoring.statistics.estimates import (
     adjusted_p_values,
     balanced_weights,
     clustered_mean,
-    mcnemar,
     paired_difference,
 )
 from videomme_pipeline.scoring.statistics.groups import score_groups
@@ -65,8 +64,7 @@ class Comparison:
     compares groups if there are any, and then the marginals compare groups too. The other fields
     contain question ids: `won` are right only in `b`, `lost` only in `a`, and `different` have
     another letter or outcome. `failed` have no answer on one side or both and count in no
-    difference. `only_a` and `only_b` have no counterpart. `p_value_mcnemar` treats questions as
-    independent and is for reference only; it is None if questions were asked repeatedly.
+    difference. `only_a` and `only_b` have no counterpart.
     """
 
     evaluation_a: str
@@ -77,7 +75,6 @@ class Comparison:
     accuracy: PairedDifference
     group_score: PairedDifference | None
     mean_over: PairedDifference | None
-    p_value_mcnemar: float | None
     flip_rate: Estimate
     marginals: tuple[Marginal, ...]
     won: tuple[str, ...]
@@ -155,7 +152,6 @@ def compare(
         _Unit(a.question_id, a.video_id, _labels(a.facets, tested), a.is_correct, b.is_correct)
         for a, b in answered
     ]
-    asked_once = all(repeat == 0 for _, repeat in shared)
     return Comparison(
         evaluation_a=rows_a[0].evaluation,
         evaluation_b=rows_b[0].evaluation,
@@ -165,7 +161,6 @@ def compare(
         accuracy=paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, step) if groups else None,
         mean_over=_mean_over(answered, benchmark.mean_of),
-        p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
         flip_rate=clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
         marginals=_marginals(units, step),
         won=won,

@@ -3,8 +3,8 @@
 Pure functions on arrays, with one value per question (or per group) and one cluster label per
 value. The cluster is the video: its questions are not independent. Sources: CR1 as in Cameron &
 Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015); clustered errors for
-evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); McNemar (1947), exact
-form; Clopper & Pearson (1934).
+evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); Clopper & Pearson
+(1934).
 """
 
 from collections import Counter
@@ -71,15 +71,12 @@ class PairedDifference:
     """`a` minus `b` on the same questions.
 
     `interval_kind` is the method of the interval of `difference`, or None for a single cluster.
-    `p_value` is from the sign-flip test, which assumes no distribution. `p_value_t` is from
-    Student's t with clusters - 1 degrees of freedom, or None if the error is 0 or undefined.
-    `exact` is False if the sign-flip test used random draws.
+    `p_value` is from the sign-flip test, which assumes no distribution. `exact` is False if the
+    test used random draws.
     """
 
     difference: Estimate
     interval_kind: IntervalKind | None
-    t_statistic: float | None
-    p_value_t: float | None
     p_value: float
     exact: bool
 
@@ -134,17 +131,11 @@ def paired_difference(
         raise ValueError(f"{first.size} values against {second.size}: they cannot be paired")
     sums, counts = _cluster_sums(first - second, clusters)
     estimate = _estimate(sums, counts)
-    t_statistic = p_value_t = None
-    if estimate.standard_error:
-        t_statistic = estimate.mean / estimate.standard_error
-        p_value_t = float(2 * scipy.special.stdtr(estimate.clusters - 1, -abs(t_statistic)))
     flip = sign_flip_test(sums, unit=unit)
     difference, interval_kind = _limited(estimate, sums, largest)
     return PairedDifference(
         difference=difference,
         interval_kind=interval_kind,
-        t_statistic=t_statistic,
-        p_value_t=p_value_t,
         p_value=flip.p_value,
         exact=flip.exact,
     )
@@ -178,15 +169,6 @@ def sign_flip_test(
         totals = np.abs(generator.choice((-1.0, 1.0), size=size) @ sums)
         as_far += int(np.count_nonzero(totals >= far))
     return SignFlip((1 + as_far) / (1 + draws), exact=False)
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """Exact two-sided McNemar p-value from the two numbers of discordant pairs.
-
-    The test treats questions as independent. It is shown only beside the clustered test.
-    """
-    fewer = min(only_a, only_b)
-    return min(1.0, 2 * float(scipy.special.bdtr(fewer, only_a + only_b, 0.5)))
 
 
 def adjusted_p_values(p_values: Sequence[float]) -> NDArray[np.float64]:
