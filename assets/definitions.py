@@ -51,7 +51,7 @@ from videomme_pipeline.project.nightly.tracked import (
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
-from videomme_pipeline.stages.chain import all_stages, chain, steps
+from videomme_pipeline.stages.chain import all_stages, chain
 from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
@@ -91,7 +91,7 @@ def build_definitions(
     stages = dg.Definitions(
         assets=[*(_asset(stage, results) for stage in all_stages(project)), races_asset(project)],
         jobs=[
-            refresh_job(steps(project), project, executor),
+            refresh_job(project, executor),
             report_job(project),
             retention_job,
             race_job(project),
@@ -155,8 +155,6 @@ def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
 
 def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefinition:
     """The asset of a stage. Shared results also depend on the assets `result_keys`."""
-    size = stage.project.runs.most_partitions(stage.name)
-    policy = dg.BackfillPolicy.multi_run(size) if size else dg.BackfillPolicy.single_run()
     described = stage.stage if isinstance(stage, BenchmarkStage) else stage
     is_result = described is stage
     partitions: dg.PartitionsDefinition[str] | None = None
@@ -174,7 +172,7 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
-        backfill_policy=policy if partitions else None,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=[*_deps(stage), *(dg.AssetDep(key) for key in result_keys if is_result)],
         automation_condition=when_results_changed() if is_result else when_inputs_changed(),
         metadata=metadata,

@@ -1,7 +1,7 @@
-"""The content of `runs.yaml` and `cluster.yaml`: how work is split, and what works on the parts."""
+"""The content of `runs.yaml` and `cluster.yaml`: how Dagster runs jobs, and who works for them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,18 +19,10 @@ CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
 DEFAULT_KIND = "dask"
 
-SplitStage = Literal["videos", "frames", "subtitles", "prompts", "responses"]
-"""A stage with partitions by video."""
-
 
 class RunsSpec(Spec):
-    """The content of `runs.yaml`. Without the file, each backfill is one run."""
+    """The content of `runs.yaml`."""
 
-    max_partitions_per_run: Mapping[SplitStage, Annotated[int, Field(ge=1)]] = Field(
-        default_factory=dict
-    )
-    """The largest number of partitions, by stage, in one run of a backfill and in one step of the
-    job `refresh_stale`."""
     executor: Annotated[str, Field(pattern=r"^\w+(\.\w+){1,20}$")] = IN_PROCESS
     """The import path of the Dagster executor of all jobs that Dagster launches, such as
     `dagster.multiprocess_executor` or `dagster_k8s.k8s_job_executor`."""
@@ -48,10 +40,6 @@ class RunsSpec(Spec):
     def prefix(self) -> str:
         """The start of asset keys: the name of the code location and "/", or nothing."""
         return "" if self.code_location == CODE_LOCATION else f"{self.code_location}/"
-
-    def most_partitions(self, stage: str) -> int | None:
-        """The largest number of partitions of a stage in one run or step, or None."""
-        return dict[str, int](self.max_partitions_per_run.items()).get(stage)
 
 
 class ClusterSpec(Spec, ABC):
