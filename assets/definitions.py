@@ -18,7 +18,6 @@ from videomme_pipeline.assets.dagster_internals.events import output_without_eve
 from videomme_pipeline.assets.keys import OWNERS, asset_key, group_name, key_in
 from videomme_pipeline.assets.partitions import parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
-from videomme_pipeline.assets.race import race_job, races_asset, races_key
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import column_schema
@@ -66,7 +65,7 @@ def build_definitions(
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
     nightly, tracked = _nightly_of(project)
-    results = [*map(nightly_key, tracked), races_key(project)]
+    results = [*map(nightly_key, tracked)]
     parts = []
     if tracked:
         job = nightly_job(tracked)
@@ -89,12 +88,11 @@ def build_definitions(
             )
         )
     stages = dg.Definitions(
-        assets=[*(_asset(stage, results) for stage in all_stages(project)), races_asset(project)],
+        assets=[_asset(stage, results) for stage in all_stages(project)],
         jobs=[
             refresh_job(project, executor),
             report_job(project),
             retention_job,
-            race_job(project),
         ],
         schedules=[weekly_retention()],
         sensors=[*automation_sensors(), *sensors(project), up_to_date_sensor(project)],
