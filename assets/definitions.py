@@ -23,19 +23,10 @@ from videomme_pipeline.assets.stages.checks import check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
-from videomme_pipeline.assets.triggers.automation import (
-    automation_sensors,
-    when_inputs_changed,
-    when_results_changed,
-)
+from videomme_pipeline.assets.triggers.automation import results_sensor, when_results_changed
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
 from videomme_pipeline.assets.triggers.recent import recent_check, recent_sensor
-from videomme_pipeline.assets.triggers.retention import retention_job
-from videomme_pipeline.assets.triggers.schedules import (
-    nightly_job,
-    nightly_schedule,
-    weekly_retention,
-)
+from videomme_pipeline.assets.triggers.schedules import nightly_job, nightly_schedule
 from videomme_pipeline.assets.triggers.sensors import sensors
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
@@ -89,13 +80,8 @@ def build_definitions(
         )
     stages = dg.Definitions(
         assets=[_asset(stage, results) for stage in all_stages(project)],
-        jobs=[
-            refresh_job(project, executor),
-            report_job(project),
-            retention_job,
-        ],
-        schedules=[weekly_retention()],
-        sensors=[*automation_sensors(), *sensors(project), up_to_date_sensor(project)],
+        jobs=[refresh_job(project, executor), report_job(project)],
+        sensors=[results_sensor(), *sensors(project), up_to_date_sensor(project)],
         asset_checks=[up_to_date_check(project)],
         resources=run_resources(project),
         executor=executor,
@@ -172,7 +158,7 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=[*_deps(stage), *(dg.AssetDep(key) for key in result_keys if is_result)],
-        automation_condition=when_results_changed() if is_result else when_inputs_changed(),
+        automation_condition=when_results_changed() if is_result else None,
         metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,

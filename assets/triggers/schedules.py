@@ -1,4 +1,4 @@
-"""Schedules of nightly runs and of the removal of old runs."""
+"""The job and the schedule of nightly runs."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,6 @@ import dagster as dg
 from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.nightly import nightly_key
-from videomme_pipeline.assets.triggers.retention import retention_job
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
 
 NIGHTLY_JOB = "nightly"
@@ -19,17 +18,6 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
         NIGHTLY_JOB,
         selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
         description="Ask the tracked evaluations again and compare them with their references.",
-    )
-
-
-def weekly_retention() -> dg.ScheduleDefinition:
-    """The weekly removal of old runs."""
-    return dg.ScheduleDefinition(
-        name="weekly_retention",
-        description="Remove old runs that no partition needs.",
-        job=retention_job,
-        cron_schedule="30 4 * * 0",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
     )
 
 

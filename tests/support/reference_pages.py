@@ -92,7 +92,6 @@ MEANINGS: Mapping[str, str] = {
     "url": "The column with the address of the video.",
     "videos": "The number of videos.",
     "videos_with_subtitles": "The number of videos that have subtitles.",
-    "when_exceeded": "Stop the run, or only warn.",
 }
 """Meanings of keys whose fields have no docstring."""
 
