@@ -25,9 +25,13 @@ from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
 from videomme_pipeline.assets.triggers.automation import results_sensor, when_results_changed
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
-from videomme_pipeline.assets.triggers.recent import recent_check, recent_sensor
-from videomme_pipeline.assets.triggers.schedules import nightly_job, nightly_schedule
-from videomme_pipeline.assets.triggers.sensors import sensors
+from videomme_pipeline.assets.triggers.nightly import (
+    nightly_job,
+    nightly_schedule,
+    recent_check,
+    recent_sensor,
+)
+from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, run_failures_sensor
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.checkpoints import read_training_runs
@@ -81,7 +85,12 @@ def build_definitions(
     stages = dg.Definitions(
         assets=[_asset(stage, results) for stage in all_stages(project)],
         jobs=[refresh_job(project, executor), report_job(project)],
-        sensors=[results_sensor(), *sensors(project), up_to_date_sensor(project)],
+        sensors=[
+            results_sensor(),
+            run_failures_sensor(project.runs.prefix),
+            dead_runs_sensor(),
+            up_to_date_sensor(project),
+        ],
         asset_checks=[up_to_date_check(project)],
         resources=run_resources(project),
         executor=executor,

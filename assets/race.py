@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from videomme_pipeline.assets.processes import end_dead_runs
-from videomme_pipeline.assets.triggers.jobs import refresh_here, run_config
+from videomme_pipeline.assets.triggers.jobs import refresh_here
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.evaluation.evaluation import Evaluation
@@ -191,9 +190,7 @@ def _ask(
     max_dollars: float | None,
 ) -> float:
     """Ask both evaluations about `videos` in one run, and return the dollars that the run spent."""
-    end_dead_runs(instance, datetime.now(UTC))
-    project.store.remove_left_over()
     names = [evaluation.name for evaluation in pair]
-    refresh_here(project, instance, run_config(names, max_dollars, videos))
+    refresh_here(project, instance, names, max_dollars, videos)
     project.benchmarks[pair[0].benchmark].invalidate()
     return project.spending.spent_dollars

@@ -5,15 +5,16 @@ assets. Each step is one stage of every benchmark. It plans when it starts, so i
 earlier steps built.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of_newest
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, end_dead_runs, run_here
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
@@ -86,24 +87,24 @@ def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
     return {**fields, "evaluations": dg.Field([name], default_value=[], description=description)}
 
 
-def run_config(
+def refresh_here(
+    project: Project,
+    instance: dg.DagsterInstance,
     evaluations: Sequence[str],
     max_cost_dollars: float | None = None,
     videos: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """The configuration of a run for these evaluations only, about all or some videos."""
-    return {
+) -> str:
+    """Run the job in this process, after the end of dead runs, and return the run's id."""
+    end_dead_runs(instance, datetime.now(UTC))
+    project.store.remove_left_over()
+    definitions = dg.Definitions(
+        jobs=[refresh_job(project, dg.in_process_executor)], resources=run_resources(project)
+    )
+    config = {
         "evaluations": list(evaluations),
         "max_cost_dollars": max_cost_dollars,
         "videos": None if videos is None else list(videos),
     }
-
-
-def refresh_here(project: Project, instance: dg.DagsterInstance, config: Mapping[str, Any]) -> str:
-    """Run the job with `config` (of `run_config`) in this process, and return the run's id."""
-    definitions = dg.Definitions(
-        jobs=[refresh_job(project, dg.in_process_executor)], resources=run_resources(project)
-    )
     job = definitions.resolve_job_def(REFRESH_JOB)
     return run_here(job, instance, project.runs.code_location, run_config=config)
 

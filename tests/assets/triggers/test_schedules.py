@@ -10,8 +10,7 @@ import yaml
 
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.triggers.recent import RECENT, assess_age
-from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
+from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, RECENT, assess_age
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
