@@ -1,12 +1,9 @@
 """Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
-import os
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import cast
 
 import dagster as dg
-from dagster import DagsterInvalidConfigError
 
 from videomme_pipeline.assets.checkpoints import (
     checkpoint_job,
@@ -43,21 +40,17 @@ from videomme_pipeline.project.nightly.tracked import (
     tracked_evaluations,
 )
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.stages.chain import all_stages, chain
 from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
-from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 """The type of every output. Data is in the store, so outputs have no value and no I/O manager.
 Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 
-def build_definitions(
-    project: Project, executor: dg.ExecutorDefinition = dg.in_process_executor
-) -> dg.Definitions:
+def build_definitions(project: Project) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
     nightly, tracked = _nightly_of(project)
     results = [*map(nightly_key, tracked)]
@@ -84,7 +77,7 @@ def build_definitions(
         )
     stages = dg.Definitions(
         assets=[_asset(stage, results) for stage in all_stages(project)],
-        jobs=[refresh_job(project, executor), report_job(project)],
+        jobs=[refresh_job(project), report_job(project)],
         sensors=[
             results_sensor(),
             run_failures_sensor(project.runs.prefix),
@@ -93,7 +86,7 @@ def build_definitions(
         ],
         asset_checks=[up_to_date_check(project)],
         resources=run_resources(project),
-        executor=executor,
+        executor=recording_process(dg.in_process_executor),
     )
     return dg.Definitions.merge(stages, *parts)
 
@@ -112,38 +105,6 @@ def _has_training_runs(project: Project) -> bool:
         return bool(read_training_runs(project.configuration))
     except ConfigurationError:
         return False
-
-
-def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
-    """The executor of `spec` with its configuration.
-
-    Raises:
-        ConfigurationError: if there is no such executor, its configuration has mistakes, or its
-            processes could not share the limits of their run.
-    """
-    module, _, name = spec.executor.rpartition(".")
-    try:
-        executor = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{RUNS_FILE}: `executor: {spec.executor}` cannot be imported ({error}); install its "
-            "package, or leave it out"
-        ) from error
-    if not isinstance(executor, dg.ExecutorDefinition):
-        raise ConfigurationError(
-            f"{RUNS_FILE}: `executor: {spec.executor}` is not a Dagster executor; use one such as "
-            "dagster.multiprocess_executor"
-        )
-    if spec.executor != IN_PROCESS and not os.environ.get(POSTGRES_VARIABLE):
-        raise ConfigurationError(
-            f"{RUNS_FILE}: `executor: {spec.executor}` starts several processes per run, which "
-            f"share their cost limit through PostgreSQL; set {POSTGRES_VARIABLE}"
-        )
-    executor = recording_process(executor)
-    try:
-        return executor.configured(spec.executor_config) if spec.executor_config else executor
-    except DagsterInvalidConfigError as error:
-        raise ConfigurationError(f"{RUNS_FILE}: `executor_config`: {error}") from error
 
 
 def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefinition:
@@ -195,14 +156,10 @@ def _deps(stage: AnyStage) -> list[dg.AssetDep]:
     """The assets upstream of a stage, with the mappings to parent partitions."""
     if not isinstance(stage, BenchmarkStage):
         return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
-    upstream = [
-        other
-        for other in chain(stage.project, stage.benchmark.name)
-        if other.label in stage.upstream
-    ]
     return [
         dg.AssetDep(asset_key(other), partition_mapping=parents_of(stage, other))
-        for other in upstream
+        for other in chain(stage.project, stage.benchmark.name)
+        if other.label in stage.upstream
     ]
 
 
@@ -217,4 +174,4 @@ def defs() -> dg.Definitions:
         problems.append(str(error))
     for problem in problems:
         dg.get_dagster_logger().warning(f"This file is not used: {problem}")
-    return build_definitions(project, find_executor(project.runs))
+    return build_definitions(project)

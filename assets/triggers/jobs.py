@@ -51,7 +51,7 @@ class RefreshRequest(dg.Config):
     )
 
 
-def refresh_job(project: Project, executor: dg.ExecutorDefinition) -> dg.JobDefinition:
+def refresh_job(project: Project) -> dg.JobDefinition:
     """The job. Each of its steps builds the stages of all benchmarks that have the same name."""
     ops: list[dg.OpDefinition] = []
     for name, stages in steps(project).items():
@@ -65,7 +65,6 @@ def refresh_job(project: Project, executor: dg.ExecutorDefinition) -> dg.JobDefi
     @dg.job(
         name=REFRESH_JOB,
         description="Build every stale partition of the chosen evaluations, and nothing else.",
-        executor_def=executor,
         config=for_every_step,
     )
     def refresh_stale() -> None:
@@ -98,7 +97,9 @@ def refresh_here(
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
     definitions = dg.Definitions(
-        jobs=[refresh_job(project, dg.in_process_executor)], resources=run_resources(project)
+        jobs=[refresh_job(project)],
+        resources=run_resources(project),
+        executor=dg.in_process_executor,
     )
     config = {
         "evaluations": list(evaluations),
@@ -218,7 +219,6 @@ def report_job(project: Project) -> dg.JobDefinition:
     @dg.job(
         name=REPORT_JOB,
         description="Show in Dagster what is stored. Builds nothing and asks no model.",
-        executor_def=dg.in_process_executor,
     )
     def report() -> None:
         report_partitions()

@@ -1,10 +1,10 @@
-"""The content of `runs.yaml` and `cluster.yaml`: how Dagster runs jobs, and who works for them."""
+"""The content of `runs.yaml` and `cluster.yaml`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,7 +14,6 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.processes.tasks import Workers
 
 RUNS_FILE = "runs.yaml"
-IN_PROCESS = "dagster.in_process_executor"
 CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
 DEFAULT_KIND = "dask"
@@ -23,11 +22,6 @@ DEFAULT_KIND = "dask"
 class RunsSpec(Spec):
     """The content of `runs.yaml`."""
 
-    executor: Annotated[str, Field(pattern=r"^\w+(\.\w+){1,20}$")] = IN_PROCESS
-    """The import path of the Dagster executor of all jobs that Dagster launches, such as
-    `dagster.multiprocess_executor` or `dagster_k8s.k8s_job_executor`."""
-    executor_config: dict[str, Any] = Field(default_factory=dict)
-    """The configuration of the executor."""
     stale: Literal["error", "warning"] = "error"
     """The severity of the check `up_to_date`. The asset graph shows an error in red, and a warning
     only after zooming in."""

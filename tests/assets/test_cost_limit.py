@@ -1,4 +1,4 @@
-"""Runs of another executor: the same result from several processes, with one cost limit."""
+"""Runs that the UI launches keep the cost limit, and ask nothing twice."""
 
 from pathlib import Path
 
@@ -10,41 +10,17 @@ from tests.support.commands import write_served_project
 from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import VIDEOS, needs_postgres
-from videomme_pipeline.assets.definitions import find_executor
 from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
 from videomme_pipeline.assets.step import SPENT_TAG
-from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.runs.settings import RunsSpec
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 LIMIT = 1.7
 """Dollars. A question with four frames of 85 tokens costs about 0.40."""
-MULTIPROCESS = {
-    "executor": "dagster.multiprocess_executor",
-    "executor_config": {"start_method": {"forkserver": {}}},  # steps need no imports
-}
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"executor": "dagster_typo.executor"}, "cannot be imported"),
-        ({"executor": "dagster.asset"}, "is not a Dagster executor"),
-        (MULTIPROCESS, f"set {POSTGRES_VARIABLE}"),
-    ],
-    ids=["typo", "no executor", "sqlite"],
-)
-def test_an_executor_that_cannot_be_used_is_explained(
-    values: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
-    with pytest.raises(ConfigurationError, match=message):
-        find_executor(RunsSpec.model_validate(values))
 
 
 @pytest.mark.slow
 @needs_postgres
-def test_processes_share_the_work_and_the_cost_limit(
+def test_runs_of_the_ui_keep_the_cost_limit_and_ask_nothing_twice(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, postgres_url)
@@ -55,7 +31,6 @@ def test_processes_share_the_work_and_the_cost_limit(
         models = yaml.safe_load((folder / "models.yaml").read_text())
         models["served"] |= {"prices": {"input": 1_000.0, "output": 0.0}, "tokens_per_frame": 85}
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
-        (folder / "runs.yaml").write_text(yaml.safe_dump(MULTIPROCESS))
         request = {"evaluations": ["served"]}
         with running_ui(tmp_path) as ui:
             stopped = ended(ui.launch_run("refresh_stale", {**request, "max_cost_dollars": LIMIT}))
