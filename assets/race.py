@@ -131,12 +131,13 @@ def run_race(
             spent = _ask(project, instance, pair, videos, dollars)
             dollars = None if dollars is None else max(dollars - spent, 0.0)
             over = project.spending.stopped_by is not None
-        if over and last is None:
-            raise ScoringError(
-                f"the first look needs {len(asked):,} questions about {look.videos:,} videos for "
-                "each evaluation, which exceeds the limit; raise --max-questions or --max-cost"
-            )
-        if over and last is not None:
+        if over:
+            if last is None:
+                raise ScoringError(
+                    f"the first look needs {len(asked):,} questions about {look.videos:,} videos "
+                    "for each evaluation, which exceeds the limit; raise --max-questions or "
+                    "--max-cost"
+                )
             last = replace(last, stop=Stop.BUDGET)
             write_race(project.store, [*recorded[:-1], _recorded(plan, last)])
             yield last

@@ -172,19 +172,14 @@ def _requested(
     if config.videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
         return []  # some of the videos have no score
     try:
-        partitions = stage.partitions(_evaluations(stage.project, config))
+        # Samplings without an evaluation are built only if they are chosen as partitions.
+        partitions = stage.partitions(config.evaluations or list(stage.project.configuration.files))
     except NotReadyError as error:
         context.log.warning(str(error))
         return []
     if config.videos is None:
         return partitions
     return [p for p in partitions if p.video is None or p.video in config.videos]
-
-
-def _evaluations(project: Project, config: RefreshRequest) -> Sequence[str]:
-    """The evaluations of a request. Samplings without an evaluation are built if they are chosen
-    as partitions, and never by this job."""
-    return config.evaluations or list(project.configuration.files)
 
 
 def _refresh(
