@@ -30,7 +30,7 @@ FILES: Mapping[str, str] = {
     "checkpoints": "`assets/checkpoints.yaml`: one entry per [training run](checkpoints.md).",
     "storage": "`assets/storage.yaml`: [disk space](disk.md).",
     "cluster": "`assets/cluster.yaml`: [workers for videos](scaling.md#a-cluster-for-videos).",
-    "runs": "`assets/runs.yaml`: [how several projects share a UI](scaling.md#several-projects-in-one-ui).",
+    "runs": "`assets/runs.yaml`: [several projects](scaling.md#several-projects-in-one-ui).",
 }
 """The configuration files of the page. `samplings.yaml` has lists of samplings by benchmark."""
 
