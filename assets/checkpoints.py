@@ -7,7 +7,7 @@ that is stored is asked again, and a checkpoint whose run was killed continues w
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -359,9 +359,10 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
         return checkpoint_chart(points).to_json()
 
     curve = chart_picture(draw, "Score by training step")
+    verdicts = json.loads(json.dumps([asdict(row) for row in rows], default=str))
     return {
         **metadata_of({**rounded(numbers), "curve": curve}),
-        VERDICTS: dg.MetadataValue.json(json.loads(json.dumps(rows, default=_plain))),
+        VERDICTS: dg.MetadataValue.json(verdicts),
     }
 
 
@@ -376,7 +377,3 @@ def _points(project: Project, run: str, decided: Sequence[Checkpoint]) -> list[d
         (row.template, row.step): asdict(row) | {"outcome": row.outcome.value} for row in decided
     }
     return [point | verdicts.get((point["template"], point["step"]), {}) for point in points]
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)

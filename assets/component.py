@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from videomme_pipeline.assets.definitions import build_definitions, find_executor
+from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.project.project import open_project
 
 
@@ -20,5 +20,4 @@ class EvaluationComponent(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The assets, checks, jobs, schedules and sensors of the project."""
         data = self.data if "://" in self.data else str(context.path / self.data)
-        project = open_project(context.path / self.configuration, data)
-        return build_definitions(project, find_executor(project.runs))
+        return build_definitions(open_project(context.path / self.configuration, data))

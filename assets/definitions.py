@@ -1,12 +1,9 @@
 """Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
-import os
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import cast
 
 import dagster as dg
-from dagster import DagsterInvalidConfigError
 
 from videomme_pipeline.assets.checkpoints import (
     checkpoint_job,
@@ -18,26 +15,20 @@ from videomme_pipeline.assets.dagster_internals.events import output_without_eve
 from videomme_pipeline.assets.keys import OWNERS, asset_key, group_name, key_in
 from videomme_pipeline.assets.partitions import parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
-from videomme_pipeline.assets.race import race_job, races_asset, races_key
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
-from videomme_pipeline.assets.triggers.automation import (
-    automation_sensors,
-    when_inputs_changed,
-    when_results_changed,
-)
+from videomme_pipeline.assets.triggers.automation import results_sensor, when_results_changed
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
-from videomme_pipeline.assets.triggers.recent import recent_check, recent_sensor
-from videomme_pipeline.assets.triggers.retention import retention_job
-from videomme_pipeline.assets.triggers.schedules import (
+from videomme_pipeline.assets.triggers.nightly import (
     nightly_job,
     nightly_schedule,
-    weekly_retention,
+    recent_check,
+    recent_sensor,
 )
-from videomme_pipeline.assets.triggers.sensors import sensors
+from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, run_failures_sensor
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.checkpoints import read_training_runs
@@ -49,24 +40,20 @@ from videomme_pipeline.project.nightly.tracked import (
     tracked_evaluations,
 )
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.runs.settings import IN_PROCESS, RUNS_FILE, RunsSpec
 from videomme_pipeline.project.state.partitions import WHOLE
-from videomme_pipeline.stages.chain import all_stages, chain, steps
+from videomme_pipeline.stages.chain import all_stages, chain
 from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
-from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 """The type of every output. Data is in the store, so outputs have no value and no I/O manager.
 Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 
-def build_definitions(
-    project: Project, executor: dg.ExecutorDefinition = dg.in_process_executor
-) -> dg.Definitions:
+def build_definitions(project: Project) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
     nightly, tracked = _nightly_of(project)
-    results = [*map(nightly_key, tracked), races_key(project)]
+    results = [*map(nightly_key, tracked)]
     parts = []
     if tracked:
         job = nightly_job(tracked)
@@ -89,18 +76,17 @@ def build_definitions(
             )
         )
     stages = dg.Definitions(
-        assets=[*(_asset(stage, results) for stage in all_stages(project)), races_asset(project)],
-        jobs=[
-            refresh_job(steps(project), project, executor),
-            report_job(project),
-            retention_job,
-            race_job(project),
+        assets=[_asset(stage, results) for stage in all_stages(project)],
+        jobs=[refresh_job(project), report_job(project)],
+        sensors=[
+            results_sensor(),
+            run_failures_sensor(project.runs.prefix),
+            dead_runs_sensor(),
+            up_to_date_sensor(project),
         ],
-        schedules=[weekly_retention()],
-        sensors=[*automation_sensors(), *sensors(project), up_to_date_sensor(project)],
         asset_checks=[up_to_date_check(project)],
         resources=run_resources(project),
-        executor=executor,
+        executor=recording_process(dg.in_process_executor),
     )
     return dg.Definitions.merge(stages, *parts)
 
@@ -121,42 +107,8 @@ def _has_training_runs(project: Project) -> bool:
         return False
 
 
-def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
-    """The executor of `spec` with its configuration.
-
-    Raises:
-        ConfigurationError: if there is no such executor, its configuration has mistakes, or its
-            processes could not share the limits of their run.
-    """
-    module, _, name = spec.executor.rpartition(".")
-    try:
-        executor = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{RUNS_FILE}: `executor: {spec.executor}` cannot be imported ({error}); install its "
-            "package, or leave it out"
-        ) from error
-    if not isinstance(executor, dg.ExecutorDefinition):
-        raise ConfigurationError(
-            f"{RUNS_FILE}: `executor: {spec.executor}` is not a Dagster executor; use one such as "
-            "dagster.multiprocess_executor"
-        )
-    if spec.executor != IN_PROCESS and not os.environ.get(POSTGRES_VARIABLE):
-        raise ConfigurationError(
-            f"{RUNS_FILE}: `executor: {spec.executor}` starts several processes per run, which "
-            f"share their cost limit through PostgreSQL; set {POSTGRES_VARIABLE}"
-        )
-    executor = recording_process(executor)
-    try:
-        return executor.configured(spec.executor_config) if spec.executor_config else executor
-    except DagsterInvalidConfigError as error:
-        raise ConfigurationError(f"{RUNS_FILE}: `executor_config`: {error}") from error
-
-
 def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefinition:
     """The asset of a stage. Shared results also depend on the assets `result_keys`."""
-    size = stage.project.runs.most_partitions(stage.name)
-    policy = dg.BackfillPolicy.multi_run(size) if size else dg.BackfillPolicy.single_run()
     described = stage.stage if isinstance(stage, BenchmarkStage) else stage
     is_result = described is stage
     partitions: dg.PartitionsDefinition[str] | None = None
@@ -174,9 +126,9 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
-        backfill_policy=policy if partitions else None,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=[*_deps(stage), *(dg.AssetDep(key) for key in result_keys if is_result)],
-        automation_condition=when_results_changed() if is_result else when_inputs_changed(),
+        automation_condition=when_results_changed() if is_result else None,
         metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,
@@ -204,14 +156,10 @@ def _deps(stage: AnyStage) -> list[dg.AssetDep]:
     """The assets upstream of a stage, with the mappings to parent partitions."""
     if not isinstance(stage, BenchmarkStage):
         return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
-    upstream = [
-        other
-        for other in chain(stage.project, stage.benchmark.name)
-        if other.label in stage.upstream
-    ]
     return [
         dg.AssetDep(asset_key(other), partition_mapping=parents_of(stage, other))
-        for other in upstream
+        for other in chain(stage.project, stage.benchmark.name)
+        if other.label in stage.upstream
     ]
 
 
@@ -226,4 +174,4 @@ def defs() -> dg.Definitions:
         problems.append(str(error))
     for problem in problems:
         dg.get_dagster_logger().warning(f"This file is not used: {problem}")
-    return build_definitions(project, find_executor(project.runs))
+    return build_definitions(project)

@@ -88,11 +88,6 @@ def materialization(
     )
 
 
-def newest_event(instance: dg.DagsterInstance) -> int | None:
-    """The id of Dagster's newest event, or None without events."""
-    return instance.event_log_storage.get_maximum_record_id()
-
-
 def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
     """The partitions that Dagster shows as failed because a run that planned them has ended.
 

@@ -7,11 +7,11 @@ from typing import cast
 import dagster as dg
 
 from videomme_pipeline.assets.keys import asset_key, partition_key
-from videomme_pipeline.assets.processes import PARTITION_TAG, end_dead_runs, run_here, running_runs
+from videomme_pipeline.assets.processes import PARTITION_TAG, run_here, running_runs
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key, nightly_partitions
 from videomme_pipeline.assets.step import run_resources
-from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here, run_config
-from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB, nightly_job
+from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
+from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, nightly_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
@@ -45,14 +45,12 @@ def refresh_stale(
     max_cost_dollars: float | None = None,
 ) -> RefreshResult:
     """`refresh_project` after a plan in which something is stale."""
-    end_dead_runs(instance, datetime.now(UTC))
-    project.store.remove_left_over()
     location = project.runs.code_location
     project.built.clear()
     project.registered.clear()
     lost_before: set[tuple[str, Partition]] = set()
     while True:
-        run_id = refresh_here(project, instance, run_config(evaluations, max_cost_dollars))
+        run_id = refresh_here(project, instance, evaluations, max_cost_dollars)
         others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
         states = plan_project(project, evaluations)
         pending = [state for state in states if state.freshness is not Freshness.FRESH]

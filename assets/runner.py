@@ -9,7 +9,7 @@ import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.events import EventBatch
 from videomme_pipeline.assets.partitions import update_video_partitions
-from videomme_pipeline.assets.reporter import ShownVersions, materialization, newest_event
+from videomme_pipeline.assets.reporter import ShownVersions, materialization
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.stages.refresh import NotSelected, Stored, refresh, show_scores
@@ -34,7 +34,7 @@ def run_stage(
     stage.invalidate()
     project.on_log = dg.get_dagster_logger().info
     shown = ShownVersions.of(instance, stage)
-    newest = newest_event(instance)
+    newest = instance.event_log_storage.get_maximum_record_id()
     with EventBatch(context) as events:
         for event in refresh(stage, requested, builds=builds):
             if (

@@ -35,7 +35,7 @@ from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.instance import open_instance
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
@@ -184,7 +184,7 @@ def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     project.built.clear()
     project.registered.clear()
-    job.execute_in_process(instance=instance, run_config=run_config([]))
+    job.execute_in_process(instance=instance, run_config={"evaluations": []})
     return project.built.total() + project.registered.total()
 
 

@@ -1,1 +1,1 @@
-"""Jobs, and everything that starts runs: schedules, sensors, automation and retention."""
+"""Jobs, and everything that starts runs: schedules, sensors and automation."""

@@ -1,30 +1,20 @@
 """Sensors that react to failed and dead runs. They are on by default."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 
 import dagster as dg
 
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, end_dead_runs
 from videomme_pipeline.errors import listed
 from videomme_pipeline.project.nightly.alerts import Alert, send, ui_address
-from videomme_pipeline.project.project import Project
 
-SendAlert = Callable[[Alert], None]
 _IMPLICIT_JOB = "__ASSET_JOB"
 """Dagster's name of the job that materializes assets that a user chose."""
 _LISTED_ASSETS = 3
 _ADVICE = "Everything that the run stored is kept. Launch it again to build what is missing."
 
 
-def sensors(project: Project) -> list[dg.SensorDefinition]:
-    """The sensors of a project."""
-    prefix = project.runs.prefix
-    return [run_failure_alerts(partial(send, prefix=prefix), prefix), dead_runs_sensor()]
-
-
-def run_failure_alerts(send_alert: SendAlert, prefix: str = "") -> dg.SensorDefinition:
+def run_failures_sensor(prefix: str) -> dg.SensorDefinition:
     """Send an alert when a run fails. `prefix` is the start of the project's asset keys."""
 
     @dg.run_failure_sensor(
@@ -33,14 +23,19 @@ def run_failure_alerts(send_alert: SendAlert, prefix: str = "") -> dg.SensorDefi
         description="Send an alert to VIDEOMME_ALERT_URLS when a run fails.",
     )
     def run_failures(context: dg.RunFailureSensorContext) -> None:
-        run = context.dagster_run
-        failures = context.get_step_failure_events()
-        steps = [f"Step {failure.step_key}: {_reason(failure)}" for failure in failures]
-        reasons = "\n".join(steps) or _interruption(context)
-        body = f"{reasons}\n\n{_ADVICE}\n{ui_address()}/runs/{run.run_id}"
-        send_alert(Alert(title=f"{_work_of(run, prefix)} failed", body=body))
+        send(failure_alert(context, prefix), prefix)
 
     return run_failures
+
+
+def failure_alert(context: dg.RunFailureSensorContext, prefix: str) -> Alert:
+    """The alert about a failed run: the reason of each failed step, and a link."""
+    run = context.dagster_run
+    failures = context.get_step_failure_events()
+    steps = [f"Step {failure.step_key}: {_reason(failure)}" for failure in failures]
+    reasons = "\n".join(steps) or _interruption(context)
+    body = f"{reasons}\n\n{_ADVICE}\n{ui_address()}/runs/{run.run_id}"
+    return Alert(title=f"{_work_of(run, prefix)} failed", body=body)
 
 
 def _work_of(run: dg.DagsterRun, prefix: str) -> str:

@@ -16,7 +16,7 @@ from videomme_pipeline.assets.dagster_internals.checks import (
     newest_evaluation,
 )
 from videomme_pipeline.assets.keys import asset_key, partition_key
-from videomme_pipeline.assets.reporter import ShownVersions, newest_event
+from videomme_pipeline.assets.reporter import ShownVersions
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
@@ -134,7 +134,8 @@ class _Plans:
                 if state.freshness is Freshness.FRESH
                 and not shown.has(state.partition, state.fingerprint)
             ]
-        return fingerprint(names, newest_event(instance)) if names else None
+        newest_event = instance.event_log_storage.get_maximum_record_id()
+        return fingerprint(names, newest_event) if names else None
 
     def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]

@@ -13,8 +13,7 @@ import yaml
 from tests.support.made_up_endpoint import serve
 from tests.support.projects import WriteProject
 from tests.support.published_data import v1_rows
-from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.race import RaceLook, RaceRequest, plan_race, run_race
+from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, run_race
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.recorded_look import read_race
@@ -67,9 +66,11 @@ def write_race(root: Path, write_project: WriteProject) -> WriteRace:
 
 
 def raced(project: Project, instance: dg.DagsterInstance, **settings: Any) -> list[RaceLook]:
-    request = RaceRequest(**settings)
-    plan = plan_race(project, instance, "good", "bad", request.seed)
-    return list(run_race(project, instance, plan, request))
+    plan = plan_race(project, instance, "good", "bad", seed=0)
+    looks = list(run_race(project, instance, plan, RaceLimits(**settings)))
+    last = read_race(project.store, "good", "bad")[-1]
+    assert (last.videos, last.stop) == (looks[-1].look.videos, looks[-1].stop)
+    return looks
 
 
 def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
@@ -86,32 +87,6 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     assert raced(project, instance) == looks
     assert good.asked.total() + bad.asked.total() == 2 * looks[-1].gate.questions
     assert not project.store.names("videomme", "scores").texts
-
-
-def test_a_race_of_the_ui_is_a_partition_with_its_looks_and_a_picture(
-    write_race: WriteRace, instance: dg.DagsterInstance
-) -> None:
-    good, bad = Endpoint(), Endpoint(wrong_every=2)
-    project = write_race(good=good, bad=bad)
-    instance.add_dynamic_partitions("races", ["good|bad", "good|none"])
-    job = build_definitions(project).resolve_job_def("race")
-    config = {"ops": {"races": {"config": {"margin": 5.0, "max_questions": 100}}}}
-    done = job.execute_in_process(config, instance, partition_key="good|bad")
-    (event,) = done.asset_materializations_for_node("races")
-    looks = read_race(project.store, "good", "bad")
-    assert [(look.videos, look.verdict) for look in looks] == [(6, "undecided"), (12, "worse")]
-    assert [look.stop for look in looks] == [None, "decided"]
-    assert (looks[-1].boundary or 0) < -looks[-1].difference
-    assert {look.margin for look in looks} == {5.0}
-    metadata = {name: value.value for name, value in event.metadata.items()}
-    assert (metadata["verdict"], metadata["videos"], metadata["questions"]) == ("worse", 12, 36)
-    assert str(metadata["race"]).startswith("![Difference by videos asked](data:image/svg+xml")
-    refused = job.execute_in_process(
-        config, instance, partition_key="good|none", raise_on_error=False
-    )
-    assert not refused.success
-    (failure,) = [event for event in refused.all_events if event.is_step_failure]
-    assert "none" in str(failure.step_failure_data.user_failure_data)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.reporter import ShownVersions, failed_attempts
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import COMPLETE
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import versions
 from videomme_pipeline.project.state.partitions import VideoVariant
@@ -389,7 +389,7 @@ def test_the_ui_and_the_command_line_run_the_same_job(
 ) -> None:
     project = write_project({"blind": EVALUATIONS["blind"]})
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    assert job.execute_in_process(instance=instance, run_config=run_config([])).success
+    assert job.execute_in_process(instance=instance, run_config={"evaluations": []}).success
     assert refresh_project(project, instance, ["blind"]).run_id is None
 
 
@@ -398,7 +398,7 @@ def test_a_request_for_an_unknown_evaluation_is_refused(
 ) -> None:
     job = build_definitions(write_project()).resolve_job_def(REFRESH_JOB)
     with pytest.raises(dg.DagsterInvalidConfigError, match=r"EvaluationName\w+ got fwe"):
-        job.execute_in_process(instance=instance, run_config=run_config(["fwe"]))
+        job.execute_in_process(instance=instance, run_config={"evaluations": ["fwe"]})
 
 
 @pytest.mark.slow

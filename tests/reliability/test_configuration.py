@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.assets.definitions import find_executor
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, read_spec
@@ -331,10 +330,6 @@ def test_a_data_folder_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "line",
     [
-        "executor: ..x",
-        f"executor: {'.' * 8_000}",
-        f"executor: {'a.' * 4_000}x",
-        "executor: x",
         "code_location: ñ",
         f"code_location: {'x' * 101}",
         "code_location: a-b",
@@ -347,4 +342,4 @@ def test_a_name_in_runs_yaml_that_python_or_dagster_cannot_use_is_one_sentence(
     (tmp_path / "runs.yaml").write_text(line)
     key = line.partition(":")[0]
     with pytest.raises(ConfigurationError, match=f"runs.yaml: `{key}` is"):
-        find_executor(read_spec(tmp_path / "runs.yaml", RunsSpec))
+        read_spec(tmp_path / "runs.yaml", RunsSpec)

@@ -30,7 +30,7 @@ FILES: Mapping[str, str] = {
     "checkpoints": "`assets/checkpoints.yaml`: one entry per [training run](checkpoints.md).",
     "storage": "`assets/storage.yaml`: [disk space](disk.md).",
     "cluster": "`assets/cluster.yaml`: [workers for videos](scaling.md#a-cluster-for-videos).",
-    "runs": "`assets/runs.yaml`: [how Dagster splits work](scaling.md#runs-on-several-machines).",
+    "runs": "`assets/runs.yaml`: [several projects](scaling.md#several-projects-in-one-ui).",
 }
 """The configuration files of the page. `samplings.yaml` has lists of samplings by benchmark."""
 
@@ -92,7 +92,6 @@ MEANINGS: Mapping[str, str] = {
     "url": "The column with the address of the video.",
     "videos": "The number of videos.",
     "videos_with_subtitles": "The number of videos that have subtitles.",
-    "when_exceeded": "Stop the run, or only warn.",
 }
 """Meanings of keys whose fields have no docstring."""
 

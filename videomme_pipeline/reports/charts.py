@@ -1,7 +1,6 @@
 """Altair charts for the Dagster UI and notebooks, drawn from the views of the DuckDB file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import duckdb
@@ -9,7 +8,6 @@ import duckdb
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.extras import needs_extra
-from videomme_pipeline.scoring.recorded_look import RecordedLook
 
 with needs_extra("charts", "drawing charts"):
     import altair as alt
@@ -109,23 +107,3 @@ def checkpoint_chart(points: Sequence[Mapping[str, Any]]) -> AltairChart:
     )
     line = base.mark_line().encode(y="score:Q")
     return alt.layer(line, intervals, gates).properties(width=_WIDTH, height=_HEIGHT)
-
-
-def race_chart(looks: Sequence[RecordedLook]) -> AltairChart:
-    """Difference in points against the videos asked, with 95% intervals.
-
-    A difference beyond the band is found, and the dashed lines are the margin.
-    """
-    rows = pd.DataFrame(map(asdict, looks))
-    rows["least"] = -rows["boundary"]
-    base = alt.Chart(rows).encode(x=alt.X("videos:Q", title="Videos asked"))
-    bounds = base.mark_area(color="#e6e6ea").encode(y="least:Q", y2="boundary:Q")
-    margins = alt.Chart(pd.DataFrame({"margin": [looks[0].margin, -looks[0].margin]}))
-    dashes = margins.mark_rule(strokeDash=[4, 4]).encode(y="margin:Q")
-    intervals = base.mark_rule(strokeWidth=2, color=SERIES_COLORS[0]).encode(
-        y="difference_low:Q", y2="difference_high:Q"
-    )
-    line = base.mark_line(point=True, color=SERIES_COLORS[0]).encode(
-        y=alt.Y("difference:Q", title="Difference in points, 95% CI")
-    )
-    return alt.layer(bounds, dashes, intervals, line).properties(width=_WIDTH, height=_HEIGHT)

@@ -17,8 +17,7 @@ from tests.support.projects import Copy, WriteProject
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.triggers.recent import RECENT
-from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
+from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, RECENT
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE

@@ -16,7 +16,7 @@ from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.checks import is_complete
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.errors import VideoError
 from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.sampling import Choice
@@ -131,7 +131,7 @@ def test_a_run_in_which_nobody_answers_fails_with_the_reason(
         project = write_served(server.base_url)
         definitions = build_definitions(project)
         refreshed = definitions.resolve_job_def(REFRESH_JOB).execute_in_process(
-            instance=instance, run_config=run_config(["few"]), raise_on_error=False
+            instance=instance, run_config={"evaluations": ["few"]}, raise_on_error=False
         )
         materialized = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=instance,

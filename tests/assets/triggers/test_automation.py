@@ -1,17 +1,15 @@
-"""Automation requests the partitions downstream of new data, and none after a rerun."""
+"""Automation requests the results after new scores."""
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
-from tests.support.builders import write_video
-from tests.support.projects import Copy, WriteProject
+from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import Project
 
 FEW = {"few": {"benchmark": "videomme", "model": "constant-A", "sampling": "uniform_n-4"}}
-VIDEOS = dg.AssetKey(["videomme", "videos"])
 
 
 class Daemon:
@@ -33,31 +31,6 @@ class Daemon:
             if isinstance(result.key, dg.AssetKey)
             for request in result.true_subset.expensively_compute_asset_partitions()
         }
-
-
-def run_again(daemon: Daemon, instance: dg.DagsterInstance, video: str) -> None:
-    job = daemon.definitions.resolve_implicit_global_asset_job_def()
-    assert job.execute_in_process(
-        instance=instance, asset_selection=[VIDEOS], partition_key=video
-    ).success
-
-
-@pytest.mark.slow
-def test_new_bytes_request_downstream_partitions_and_a_rerun_requests_none(
-    write_project: WriteProject, copy: Copy, instance: dg.DagsterInstance
-) -> None:
-    project = write_project(FEW)
-    refresh_project(project, instance, ["few"])
-    daemon = Daemon(project, instance)
-    daemon.requested()
-    assert daemon.requested() == set()
-    run_again(daemon, instance, "002")
-    assert daemon.requested() == set(), "the data is the same"
-    write_video(copy.video("002"), frames=33, width=64, height=48)
-    run_again(daemon, instance, "002")
-    requested = daemon.requested()
-    assert ("videomme/frames", "uniform_n-4|002") in requested
-    assert {key.rpartition("|")[2] for _, key in requested if key and "|" in key} == {"002"}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Schedules of nightly runs, the check of their age, and the removal of old runs."""
+"""The schedule of nightly runs, and the check of their age."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,10 +10,7 @@ import yaml
 
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.triggers.recent import RECENT, assess_age
-from videomme_pipeline.assets.triggers.retention import remove_old_runs
-from videomme_pipeline.assets.triggers.schedules import NIGHTLY_JOB
+from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, RECENT, assess_age
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -62,8 +59,7 @@ def test_without_tracked_evaluations_there_is_no_nightly_schedule(
     write_project: WriteProject,
 ) -> None:
     definitions = build_definitions(write_project())
-    names = {schedule.name for schedule in definitions.get_repository_def().schedule_defs}
-    assert names == {"weekly_retention"}
+    assert definitions.get_repository_def().schedule_defs == []
 
 
 def store_run(tracking: Project, date: str, part: str = "") -> None:
@@ -107,21 +103,3 @@ def test_the_age_of_nightly_runs_is_shown_once(
     assert [reported(), reported()] == [[True], []]
     job = build_definitions(tracking).resolve_implicit_global_asset_job_def()
     assert RECENT in {node.name for node in job.nodes}
-
-
-@pytest.mark.slow
-def test_old_runs_are_removed_unless_partitions_need_them(
-    tracking: Project, instance: dg.DagsterInstance
-) -> None:
-    @dg.job
-    def nothing_to_keep() -> None:
-        """A run without a materialization."""
-
-    refreshed = refresh_project(tracking, instance, ["few"])
-    idle = nothing_to_keep.execute_in_process(instance=instance).run_id
-    long_ago = datetime.now(UTC) - timedelta(days=1)
-    assert remove_old_runs(instance, long_ago) == []
-    assert remove_old_runs(instance, datetime.now(UTC) + timedelta(days=1)) == [idle]
-    assert refreshed.run_id is not None
-    assert instance.get_run_by_id(refreshed.run_id) is not None
-    assert refresh_project(tracking, instance, ["few"]).run_id is None, "everything is still fresh"

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
-from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, run_failure_alerts
+from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, failure_alert
 from videomme_pipeline.errors import AlertError
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, Alert, send
 
@@ -71,16 +71,13 @@ def alert_of(
     run: dg.DagsterRun, failure: dg.DagsterEvent, instance: dg.DagsterInstance, prefix: str = ""
 ) -> Alert:
     """The alert about a run with this event of its failure."""
-    alerts: list[Alert] = []
     context = dg.build_run_status_sensor_context(
         sensor_name="run_failures",
         dagster_event=failure,
         dagster_instance=instance,
         dagster_run=run,
     ).for_run_failure()
-    run_failure_alerts(alerts.append, prefix)(context)
-    (alert,) = alerts
-    return alert
+    return failure_alert(context, prefix)
 
 
 def test_a_dead_run_is_ended(instance: dg.DagsterInstance) -> None:

@@ -7,7 +7,7 @@ from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, run_config
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
@@ -109,7 +109,7 @@ def test_samplings_without_an_evaluation_are_not_refreshed(
     result = tick(project, instance)["frames"]
     assert (result.passed, result.metadata["fresh"].value) == (True, 6)
     job = build_definitions(project.reopened()).resolve_job_def(REFRESH_JOB)
-    assert job.execute_in_process(instance=instance, run_config=run_config([])).success
+    assert job.execute_in_process(instance=instance, run_config={"evaluations": []}).success
     added = [partition for partition in frames.partitions() if partition.variant == "uniform_n-2"]
     assert len(added) == 3
     assert not any(frames.has(partition, frames.fingerprint(partition)) for partition in added)

@@ -65,12 +65,10 @@ def test_run_names_the_programs_before_it_starts_them(program: Path) -> None:
     assert "with your rights" in ended.err
 
 
-def test_programs_of_a_cluster_and_an_executor_are_named(program: Path) -> None:
+def test_programs_of_a_cluster_are_named(program: Path) -> None:
     folder = open_project().configuration.folder
     cluster = {"cluster": "dask_jobqueue.SLURMCluster", "arguments": {"python": "/opt/python"}}
     (folder / "cluster.yaml").write_text(yaml.safe_dump(cluster))
-    (folder / "runs.yaml").write_text("executor: dagster.multiprocess_executor\n")
     assert named_programs(open_project())[2:] == [
         "cluster.yaml: dask_jobqueue.SLURMCluster with {'python': '/opt/python'}",
-        "runs.yaml: the Python object dagster.multiprocess_executor",
     ]

@@ -101,37 +101,33 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
     selected = snapshot.questions_of(evaluation)
     reads_video = evaluation.sampling is not None or evaluation.alignment is not None
     rows = []
-    parts = (
-        (video_id, part)
-        for video_id in selected
-        for part, _ in Inputs(benchmark, video_id, evaluation).parts
-    )
-    for video_id, part in parts:
+    for video_id, questions in selected.items():
         video = snapshot.find_video(video_id) if reads_video else None
-        stored = _stored_frames(benchmark, (video_id, part), video, evaluation)
-        planned = None if stored is None else stored.count + len(stored.missing_seconds)
-        rows.append(
-            EvaluatedVideo(
-                benchmark=benchmark.name,
-                evaluation=evaluation.name,
-                video_id=video_id,
-                question_id=part,
-                questions_fingerprint=fingerprint(selected[video_id]),
-                video_hash=video.content_hash if video else None,
-                subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
-                planned_frames=planned,
-                frame_tokens=frame_tokens(video, planned, evaluation),
-                frame_bytes=(
-                    None if stored is None or evaluation.model.reads_video else stored.bytes
-                ),
-                frames_fingerprint=(stored and stored.fingerprint) or None,
-                from_questions=snapshot.questions_version,
-                from_video=_known(partial(versions.video, video_id)) if video else None,
-                from_subtitles=_known(partial(versions.subtitles, video_id, evaluation)),
-                from_prompts=_known(partial(versions.prompts, video_id, evaluation)),
-                from_responses=_known(partial(versions.responses, video_id, evaluation)),
+        for part, _ in Inputs(benchmark, video_id, evaluation).parts:
+            stored = _stored_frames(benchmark, (video_id, part), video, evaluation)
+            planned = None if stored is None else stored.count + len(stored.missing_seconds)
+            rows.append(
+                EvaluatedVideo(
+                    benchmark=benchmark.name,
+                    evaluation=evaluation.name,
+                    video_id=video_id,
+                    question_id=part,
+                    questions_fingerprint=fingerprint(questions),
+                    video_hash=video.content_hash if video else None,
+                    subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
+                    planned_frames=planned,
+                    frame_tokens=frame_tokens(video, planned, evaluation),
+                    frame_bytes=(
+                        None if stored is None or evaluation.model.reads_video else stored.bytes
+                    ),
+                    frames_fingerprint=(stored and stored.fingerprint) or None,
+                    from_questions=snapshot.questions_version,
+                    from_video=_known(partial(versions.video, video_id)) if video else None,
+                    from_subtitles=_known(partial(versions.subtitles, video_id, evaluation)),
+                    from_prompts=_known(partial(versions.prompts, video_id, evaluation)),
+                    from_responses=_known(partial(versions.responses, video_id, evaluation)),
+                )
             )
-        )
     return rows
 
 

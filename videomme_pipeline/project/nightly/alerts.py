@@ -7,7 +7,7 @@ environment variable and never from a file.
 
 import os
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Literal
 
 from videomme_pipeline.errors import AlertError
 from videomme_pipeline.extras import needs_extra
@@ -19,20 +19,13 @@ UI_VARIABLE = "VIDEOMME_UI"
 _DEFAULT_UI = "http://localhost:3000"
 
 
-class AlertType(StrEnum):
-    """The urgency of an alert. Services show the urgency as a color or an icon."""
-
-    WARNING = "warning"
-    FAILURE = "failure"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A one-line title and a plain-text body."""
+    """A one-line title and a plain-text body. Services show the type as a color or an icon."""
 
     title: str
     body: str
-    type: AlertType = AlertType.FAILURE
+    type: Literal["failure", "warning"] = "failure"
 
 
 def send(alert: Alert, prefix: str = "") -> None:
@@ -54,7 +47,7 @@ def send(alert: Alert, prefix: str = "") -> None:
     for number, url in enumerate(urls, start=1):
         service = apprise.Apprise()
         if not service.add(url) or not service.notify(
-            title=f"{prefix}{alert.title}", body=alert.body, notify_type=alert.type.value
+            title=f"{prefix}{alert.title}", body=alert.body, notify_type=alert.type
         ):
             # The rest of the URL contains a token.
             refused.append(f"number {number} ({url.partition(':')[0]}://…)")
@@ -80,5 +73,5 @@ def nightly_alert(assessment: Assessment, link: str) -> Alert | None:
     return Alert(
         title=f"{assessment.evaluation}, {assessment.date}: {worst.check.value.replace('_', ' ')}",
         body="\n".join([*lines, "", link]),
-        type=AlertType.FAILURE if is_error else AlertType.WARNING,
+        type="failure" if is_error else "warning",
     )

@@ -1,10 +1,10 @@
-"""The content of `runs.yaml` and `cluster.yaml`: how work is split, and what works on the parts."""
+"""The content of `runs.yaml` and `cluster.yaml`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,28 +14,14 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.processes.tasks import Workers
 
 RUNS_FILE = "runs.yaml"
-IN_PROCESS = "dagster.in_process_executor"
 CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
 DEFAULT_KIND = "dask"
 
-SplitStage = Literal["videos", "frames", "subtitles", "prompts", "responses"]
-"""A stage with partitions by video."""
-
 
 class RunsSpec(Spec):
-    """The content of `runs.yaml`. Without the file, each backfill is one run."""
+    """The content of `runs.yaml`."""
 
-    max_partitions_per_run: Mapping[SplitStage, Annotated[int, Field(ge=1)]] = Field(
-        default_factory=dict
-    )
-    """The largest number of partitions, by stage, in one run of a backfill and in one step of the
-    job `refresh_stale`."""
-    executor: Annotated[str, Field(pattern=r"^\w+(\.\w+){1,20}$")] = IN_PROCESS
-    """The import path of the Dagster executor of all jobs that Dagster launches, such as
-    `dagster.multiprocess_executor` or `dagster_k8s.k8s_job_executor`."""
-    executor_config: dict[str, Any] = Field(default_factory=dict)
-    """The configuration of the executor."""
     stale: Literal["error", "warning"] = "error"
     """The severity of the check `up_to_date`. The asset graph shows an error in red, and a warning
     only after zooming in."""
@@ -48,10 +34,6 @@ class RunsSpec(Spec):
     def prefix(self) -> str:
         """The start of asset keys: the name of the code location and "/", or nothing."""
         return "" if self.code_location == CODE_LOCATION else f"{self.code_location}/"
-
-    def most_partitions(self, stage: str) -> int | None:
-        """The largest number of partitions of a stage in one run or step, or None."""
-        return dict[str, int](self.max_partitions_per_run.items()).get(stage)
 
 
 class ClusterSpec(Spec, ABC):

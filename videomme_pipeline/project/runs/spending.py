@@ -9,7 +9,7 @@ from videomme_pipeline.errors import CostLimitError
 
 
 class Ledger(Protocol):
-    """The record of a run's cost, shared by all processes that work on the run."""
+    """The record of a run's cost, which a run that resumes it continues."""
 
     def read(self) -> tuple[float, bool]:
         """The dollars that the run has spent, and True if the limit of the run is used up."""

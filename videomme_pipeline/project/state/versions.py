@@ -5,9 +5,6 @@ videos, so it can be computed before anything is built. It contains the fingerpr
 so a change makes everything downstream stale and nothing else. The id of the video is a part of it,
 so that two ids that differ only in case never share a file on a disk that ignores case. Paths,
 timeouts and concurrency are not parts.
-
-The fingerprint of responses contains the identity of the model and of its server. For an embedded
-model, the identity contains its weights and packages.
 """
 
 import json

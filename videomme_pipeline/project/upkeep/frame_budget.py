@@ -1,8 +1,6 @@
 """The disk budget of `storage.yaml`, checked before and during the extraction of frames."""
 
-import logging
 import shutil
-from enum import StrEnum
 
 from pydantic import Field
 from rich.filesize import decimal
@@ -14,13 +12,6 @@ from videomme_pipeline.storage.listing import file_states
 STORAGE_FILE = "storage.yaml"
 
 
-class WhenExceeded(StrEnum):
-    """The reaction to an exceeded limit."""
-
-    STOP = "stop"
-    WARN = "warn"
-
-
 class StorageSpec(Spec):
     """The content of `storage.yaml`. Without the file, one gigabyte stays free."""
 
@@ -28,7 +19,6 @@ class StorageSpec(Spec):
     """The size of all cached frames together, in 10⁹ bytes; None means no limit."""
     min_free_gigabytes: float = Field(default=1.0, ge=0)
     """The free space to leave on the disk, in 10⁹ bytes."""
-    when_exceeded: WhenExceeded = WhenExceeded.STOP
 
 
 class FrameBudget:
@@ -39,15 +29,8 @@ class FrameBudget:
         self.stored_bytes = sum(s.bytes for s in file_states(store.path("frames")).values())
 
     def objection(self) -> str | None:
-        """The reason not to store more frames, or None. `warn` only logs the reason."""
-        problem = self._problem()
-        if problem is None or self._spec.when_exceeded is WhenExceeded.STOP:
-            return problem
-        logging.getLogger(__name__).warning(problem)
-        return None
-
-    def _problem(self) -> str | None:
-        advice = "free space (videomme cache gc), change the limit, or set `when_exceeded: warn`"
+        """The reason not to store more frames, or None."""
+        advice = "free space (videomme cache gc), or change the limit"
         most, least = self._spec.max_frames_gigabytes, self._spec.min_free_gigabytes
         if most is not None and self.stored_bytes > most * 1e9:
             return (

@@ -6,7 +6,7 @@ them.
 
 from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.runs.settings import CLUSTER_FILE, IN_PROCESS, RUNS_FILE
+from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
 
 def named_programs(project: Project) -> list[str]:
@@ -22,6 +22,4 @@ def named_programs(project: Project) -> list[str]:
     ]
     if project.cluster is not None:
         named += [f"{CLUSTER_FILE}: {program}" for program in project.cluster.programs]
-    if project.runs.executor != IN_PROCESS:
-        named.append(f"{RUNS_FILE}: the Python object {project.runs.executor}")
     return named

@@ -1,4 +1,4 @@
-"""Work that `runs.yaml` splits: the same result, in several steps, processes and runs."""
+"""Runs that the UI launches keep the cost limit, and ask nothing twice."""
 
 from pathlib import Path
 
@@ -6,62 +6,21 @@ import dagster as dg
 import pytest
 import yaml
 
-from tests.support.builders import write_video
 from tests.support.commands import write_served_project
 from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
-from tests.support.projects import ALL, VIDEOS, Copy, WriteProject, needs_postgres
-from videomme_pipeline.assets.definitions import find_executor
+from tests.support.projects import VIDEOS, needs_postgres
 from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
-from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.step import SPENT_TAG
-from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.project.runs.settings import RunsSpec
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 LIMIT = 1.7
 """Dollars. A question with four frames of 85 tokens costs about 0.40."""
-MULTIPROCESS = {
-    "executor": "dagster.multiprocess_executor",
-    "executor_config": {"start_method": {"forkserver": {}}},  # steps need no imports
-}
-
-
-@pytest.mark.slow
-def test_a_split_stage_is_refreshed_in_parts_that_have_stale_partitions(
-    built_once: Path, write_project: WriteProject, instance: dg.DagsterInstance, copy: Copy
-) -> None:
-    runs = write_project().configuration.folder / "runs.yaml"
-    runs.write_text("max_partitions_per_run: {frames: 2, prompts: 100}")
-    write_video(copy.video("003"), frames=44, width=64, height=48)
-    refreshed = refresh_project(write_project(), instance, ALL)
-    assert refreshed.not_fresh == []
-    assert refreshed.built["videomme/frames"] == 2
-    steps = [stats.step_key for stats in instance.get_run_step_stats(str(refreshed.run_id))]
-    assert [step for step in steps if "frames" in step] == ["plan_frames", "refresh_frames[1]"]
-    assert "refresh_prompts[0]" in steps
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"executor": "dagster_typo.executor"}, "cannot be imported"),
-        ({"executor": "dagster.asset"}, "is not a Dagster executor"),
-        (MULTIPROCESS, f"set {POSTGRES_VARIABLE}"),
-    ],
-    ids=["typo", "no executor", "sqlite"],
-)
-def test_an_executor_that_cannot_be_used_is_explained(
-    values: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
-    with pytest.raises(ConfigurationError, match=message):
-        find_executor(RunsSpec.model_validate(values))
 
 
 @pytest.mark.slow
 @needs_postgres
-def test_processes_and_backfill_runs_share_the_work_and_the_cost_limit(
+def test_runs_of_the_ui_keep_the_cost_limit_and_ask_nothing_twice(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, postgres_url)
@@ -72,8 +31,6 @@ def test_processes_and_backfill_runs_share_the_work_and_the_cost_limit(
         models = yaml.safe_load((folder / "models.yaml").read_text())
         models["served"] |= {"prices": {"input": 1_000.0, "output": 0.0}, "tokens_per_frame": 85}
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
-        sizes = {"max_partitions_per_run": {"responses": 1}}
-        (folder / "runs.yaml").write_text(yaml.safe_dump(sizes | MULTIPROCESS))
         request = {"evaluations": ["served"]}
         with running_ui(tmp_path) as ui:
             stopped = ended(ui.launch_run("refresh_stale", {**request, "max_cost_dollars": LIMIT}))
@@ -89,7 +46,7 @@ def test_processes_and_backfill_runs_share_the_work_and_the_cost_limit(
             wait_until(lambda: ui.backfill_status(backfill) != "REQUESTED", 900.0)
             with open_instance() as instance:
                 runs = instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill}))
-            assert [run.status.value for run in runs] == ["SUCCESS"] * 2
+            assert [run.status.value for run in runs] == ["SUCCESS"]
     assert server.request_count == 9
 
 
