@@ -86,7 +86,7 @@ not evaluated |
 | `watch`, `submit`, `wait` | `checkpoint watch`, `checkpoint submit`, `checkpoint wait` |
 | `recipes`, `reproduce` | `recipe list`, `recipe show`, `recipe run` |
 | `probe MODEL` | `doctor MODEL --probe` |
-| `publish` | `export --to hub` |
+| `publish` | `export --format hugging_face` and `hf upload --create-pr` |
 | `store verify`, `store journal` | `cache verify`, `cache journal` |
 | `schema` | `init --schema` |
 | `score A --against B` | `compare B A` |

@@ -1,8 +1,6 @@
 """Commands that show or publish stored results: report, scores, sql, export."""
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,9 +82,6 @@ def scores(
             help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
         ),
     ] = None,
-    average: Annotated[
-        bool, typer.Option("--average", help="Add the mean, for rows that have all benchmarks.")
-    ] = False,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show stored scores. Nothing is built.
@@ -117,7 +112,7 @@ def scores(
         of_benchmark = [shown.evaluation for shown in results.scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
         return
-    rows = across_rows(cells, benchmarks or names, average=average)
+    rows = across_rows(cells, benchmarks or names)
     show(rows, show_across, as_json=as_json)
 
 
@@ -161,38 +156,27 @@ def export(
         str,
         typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
     ] = "official",
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="hub[:ORGANIZATION/MODEL]",
-            help="Propose the score for the page of the model on the Hugging Face Hub: of this "
-            "repository, or of the one that is evaluated.",
-        ),
-    ] = None,
-    dry_run: arguments.DryRun = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="With --to: do not ask for confirmation.")
-    ] = False,
 ) -> None:
-    """Write an evaluation as a file of another tool, or propose its score to the hub.
+    """Write an evaluation as a file of another tool.
 
-    hugging_face is the file of a score for the Hugging Face Hub. With --to, the
-    command shows what it will send, and opens a pull request with this file in
-    .eval_results. It has the score and its settings, and no question, response or
-    frame. --dry-run writes it here and sends nothing.
+    hugging_face is the file of a score for the folder .eval_results of a model on
+    the Hugging Face Hub. It has the score and its settings, and no question,
+    response or frame.
     """
     announce("Reading the results…")
     from videomme_pipeline.formats.hugging_face import write_eval_results
     from videomme_pipeline.formats.registry import FORMATS, write_results
+    from videomme_pipeline.scoring.scored_question import too_few_answers
 
     results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
     name = arguments.known_name([*results, "hugging_face"], form, "format")
     store = open_project().store
     scored = _scored(store, evaluation)
-    if to is not None:
-        _propose(store, evaluation, scored, to, dry_run=dry_run, is_confirmed=yes)
-        return
     if name == "hugging_face":
+        if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
+            raise ScoringError(
+                f"{evaluation}: {problem}, so its score is not that of the benchmark; run it whole"
+            )
         text = write_eval_results(scored)
     else:
         text = write_results(
@@ -205,51 +189,6 @@ def export(
         write(text)
     else:
         sys.stdout.write(text)
-
-
-def _propose(
-    store: "Store",
-    evaluation: str,
-    scored: "EvaluationResults",
-    to: str,
-    *,
-    dry_run: bool,
-    is_confirmed: bool,
-) -> None:
-    """Open a pull request with the score, in the model repository that `to` names."""
-    from huggingface_hub import HfApi
-
-    from videomme_pipeline.fetch.hub import explained
-    from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
-    from videomme_pipeline.scoring.scored_question import too_few_answers
-
-    site, _, repository = to.partition(":")
-    arguments.known_name(["hub"], site, "site")
-    repository = model_repository(scored, repository)
-    if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
-        raise ScoringError(
-            f"{evaluation}: {problem}, so its score is not that of the benchmark; run it whole"
-        )
-    path, text = f".eval_results/{evaluation}.yaml", write_eval_results(scored)
-    print_findings(store, [evaluation])
-    note(f"{path} of {repository}:")
-    write(text)
-    if dry_run:
-        Path(path).parent.mkdir(exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
-        note(f"Wrote {path}; nothing was sent")
-        return
-    if not is_confirmed:
-        typer.confirm(f"Open a pull request in {repository}?", abort=True, err=True)
-    with explained(repository):
-        opened = HfApi(endpoint=os.environ.get("HF_ENDPOINT")).upload_file(
-            path_or_fileobj=text.encode(),
-            path_in_repo=path,
-            repo_id=repository,
-            commit_message=f"Add the score of {evaluation}",
-            create_pr=True,
-        )
-    note(f"Opened {opened.pr_url}")
 
 
 def _scored(store: "Store", evaluation: str) -> "EvaluationResults":

@@ -3,7 +3,6 @@
 The hub shows its scores on the model page and on the leaderboard of the benchmark's dataset.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,17 +63,6 @@ def write_eval_results(scored: EvaluationResults) -> str:
     return yaml.safe_dump(
         eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True, width=1_000
     )
-
-
-def model_repository(scored: EvaluationResults, name: str = "") -> str:
-    """The repository `name` on the hub, or else that of the evaluated model."""
-    name = name or str(mapping_or_empty(scored.settings.get("model")).get("model", ""))
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII):
-        raise ScoringError(
-            f"{scored.rows[0].evaluation}: `{name}` is no repository of a model on the hub; name "
-            "one with --to hub:ORGANIZATION/MODEL"
-        )
-    return name
 
 
 def _headline(scored: EvaluationResults) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""Findings as lines on a terminal, and those of an audit as a page."""
+"""Findings as lines on a terminal."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from videomme_pipeline.errors import Finding, Status
-from videomme_pipeline.reports.document import render_static
 from videomme_pipeline.reports.terminal.tables import Row, show_line
 from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE
 
@@ -48,17 +47,7 @@ def show_citation(console: Console, findings: Iterable[Row]) -> None:
         show_line(console, text, *_CITATION[row["status"]])
 
 
-def audit_page(findings: Sequence[Finding]) -> str:
-    """The HTML document with one table per run. It has no text of a question or a response."""
-    return render_static(
-        "audit.html", findings=findings, by_chance=_probability, summary=_counts(findings)
-    )
-
-
-def _probability(chance: float | None) -> str:
-    """A probability as text, "" for None."""
-    if chance is None:
-        return ""
+def _probability(chance: float) -> str:
     return f"p {chance:.2g}" if chance >= MIN_P_VALUE else f"p < {MIN_P_VALUE}"
 
 

@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
@@ -21,7 +20,6 @@ from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.public_settings import public_server, public_settings
 from videomme_pipeline.reports.document import Json, rounded
-from videomme_pipeline.reports.published import published_beside
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
 from videomme_pipeline.scoring.scored_question import (
@@ -67,7 +65,6 @@ class Numbers:
                 "mean": means.get(evaluation.name),
                 "findings": [row for row in findings if row["evaluation"] == evaluation.name],
                 "repeats": repeats.get(evaluation.name),
-                "recipes": published_beside(evaluation),
             }
             for index, evaluation in enumerate(self._evaluations)
         ]
@@ -159,15 +156,6 @@ class Numbers:
             for (with_, without), differences in sorted(pairs.items())
         ]
 
-    def leaderboard(self) -> pa.Table:
-        """Rows of the view `leaderboard` for these evaluations."""
-        table: pa.Table = self._connection.sql(
-            "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
-            "order by evaluation",
-            params=[self._benchmark.name, list(self._index)],
-        ).to_arrow_table()
-        return table
-
     def view(self, name: str) -> list[Json]:
         """Rows of a view for this benchmark and these evaluations."""
         rows = query(
@@ -225,28 +213,6 @@ class Numbers:
             if facet.column in question.facets
         )
         return list(values) if facet.values is None else sorted(values, key=facet.order)
-
-
-def cells_table(
-    benchmark: str, names: Sequence[str], breakdowns: Sequence[Json], crossed: Sequence[Json]
-) -> pa.Table:
-    """The cells of all breakdowns as one table with a row per evaluation and cell."""
-    return pa.Table.from_pylist(
-        [
-            {
-                "benchmark": benchmark,
-                "evaluation": name,
-                "breakdown": breakdown["key"],
-                "value": " × ".join(row["values"]),
-                "measure": breakdown.get("measure", "accuracy"),
-                **cell,
-            }
-            for breakdown in (*breakdowns, *crossed)
-            for row in breakdown["rows"]
-            for name, cell in zip(names, row["cells"], strict=True)
-            if cell is not None
-        ]
-    )
 
 
 def question_columns(benchmark: Benchmark, questions: Sequence[Question]) -> Json:

@@ -3,10 +3,8 @@
 `numbers` and `texts` collect its data, and `document` renders it.
 """
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import metadata
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.reports.comparisons import comparisons
-from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, Json, render, render_within
+from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, Json, render
 from videomme_pipeline.reports.history import (
     LastRun,
     checkpoint_points,
@@ -30,7 +28,6 @@ from videomme_pipeline.reports.history import (
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,
-    cells_table,
     chance,
     chance_group_score,
     question_columns,
@@ -43,16 +40,12 @@ from videomme_pipeline.reports.stored import (
     evaluations_of,
     stored_media,
 )
-from videomme_pipeline.reports.texts import read_texts, shorten_texts
+from videomme_pipeline.reports.texts import read_texts
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.parquet import encode
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
-
-RELEASE_YEAR = 2026
-"""Year of this version, for citations."""
 
 
 def build_page(
@@ -62,8 +55,8 @@ def build_page(
 
     Shows all scored evaluations of all benchmarks in `store`, or only those named. `share`
     leaves out everything of the dataset that must not be published: question text, options,
-    prompts, responses, subtitles and frames. If the document would be too large, long texts are
-    shortened in the middle. The document depends only on the data.
+    prompts, responses, subtitles and frames. If the document would be too large, it has the short
+    form of `read_texts`. The document depends only on the data.
 
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
@@ -71,10 +64,11 @@ def build_page(
     pages = _collect(store, evaluations)
     if share:
         return render(_summary(pages, share=True), {})
-    texts = [page.texts(page.media()) for page in pages]
-    return render_within(
-        SIZE_LIMIT_BYTES, lambda limit: render(_summary(pages), _details(pages, texts, limit))
-    )
+    media = [page.media() for page in pages]
+    document = render(_summary(pages), _details(pages, media))
+    if len(document.encode()) > SIZE_LIMIT_BYTES:
+        document = render(_summary(pages, is_short=True), _details(pages, media, is_short=True))
+    return document
 
 
 def write_page(
@@ -111,13 +105,10 @@ def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> Se
     """
     pages = _collect(store, evaluations)
     media = [page.media(is_served=True) for page in pages]
-    texts = [page.texts(served) for page, served in zip(pages, media, strict=True)]
     return ServedPage(
-        document=render(_summary(pages), _details(pages, texts, None), is_served=True),
+        document=render(_summary(pages), _details(pages, media), is_served=True),
         sheets={key.sheet: key for served in media for key in served.frames.values()},
-        videos={
-            served.video_url(name): path for served in media for name, path in served.videos.items()
-        },
+        videos={url: path for served in media for url, path in served.videos.items()},
     )
 
 
@@ -138,18 +129,21 @@ class _BenchmarkPage:
         results = self.evaluations[0].shown.results
         return stored_media(results, self.questions, self.evaluations, is_served=is_served)
 
-    def texts(self, media: Media) -> Json:
-        return read_texts(self.store, self.questions, self.evaluations, media)
-
-
-def _details(pages: Sequence[_BenchmarkPage], texts: Sequence[Json], limit: int | None) -> Json:
-    """All texts of each benchmark, none longer than about `limit` characters."""
-    return {
-        page.benchmark: {
-            "videos": shorten_texts(text, limit),
-            "runs": [run.texts(limit) for run in page.last_runs],
+    def texts(self, media: Media, *, is_short: bool) -> Json:
+        videos = read_texts(self.store, self.questions, self.evaluations, media, is_short=is_short)
+        return {
+            "videos": videos,
+            "runs": [run.texts(is_short=is_short) for run in self.last_runs],
         }
-        for page, text in zip(pages, texts, strict=True)
+
+
+def _details(
+    pages: Sequence[_BenchmarkPage], media: Sequence[Media], *, is_short: bool = False
+) -> Json:
+    """The texts of each benchmark."""
+    return {
+        page.benchmark: page.texts(beside, is_short=is_short)
+        for page, beside in zip(pages, media, strict=True)
     }
 
 
@@ -186,14 +180,8 @@ def _benchmark_page(
     titles = {facet.column: facet.title for facet in declared.shown_facets}
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
-    breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
-    names = [evaluation.name for evaluation in evaluations]
     specifications = {e.name: e.specification for e in evaluations}
     runs = last_runs(store, benchmark, evaluations)
-    tables = {
-        "leaderboard": numbers.leaderboard(),
-        "breakdowns": cells_table(benchmark, names, breakdowns, crossed),
-    }
     summary = {
         "name": benchmark,
         "title": declared.title,
@@ -206,8 +194,8 @@ def _benchmark_page(
         "part_columns": numbers.part_columns(),
         "mean_title": numbers.mean_title(),
         "evaluations": entries,
-        "breakdowns": breakdowns,
-        "crossed": crossed,
+        "breakdowns": numbers.breakdowns(),
+        "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
         "history": history(store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")),
@@ -215,10 +203,9 @@ def _benchmark_page(
         "races": race_looks(numbers.view("races")),
         "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
-        "bibtex": [*filter(None, [declared.bibtex]), _own_bibtex()],
+        "bibtex": declared.bibtex,
         "questions": question_columns(declared, questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
-        "parquet": {name: b64encode(encode(table)).decode() for name, table in tables.items()},
     }
     return _BenchmarkPage(
         store=store,
@@ -257,22 +244,9 @@ def _sentence(
     return " · ".join(parts)
 
 
-def _own_bibtex() -> str:
-    """The BibTeX entry of this package."""
-    package = metadata("videomme-pipeline")
-    name = package["Name"]
-    lines = [
-        f"@software{{{name},",
-        f"  author = {{{{{package['Author']}}}}},",
-        f"  title = {{{name}: {package['Summary'].rstrip('.')}}},",
-        f"  year = {{{RELEASE_YEAR}}},",
-        f"  version = {{{package['Version']}}},",
-        "}",
-    ]
-    return "\n".join(lines)
-
-
-def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
+def _summary(
+    pages: Sequence[_BenchmarkPage], *, share: bool = False, is_short: bool = False
+) -> dict[str, Any]:
     """The numbers of all benchmarks, with the settings that other people may see if `share`."""
     cells = [cell for page in pages for cell in page.across]
     names = [page.benchmark for page in pages]
@@ -284,6 +258,7 @@ def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[st
             ]
     return {
         "share": share,
+        "is_short": is_short,
         "benchmarks": summaries,
-        "across": across_rows(cells, names, average=False) if len(pages) > 1 else [],
+        "across": across_rows(cells, names) if len(pages) > 1 else [],
     }

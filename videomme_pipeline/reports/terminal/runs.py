@@ -76,9 +76,8 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
 def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
     shown = [
-        {name: value for name, value in row.items() if name not in ("scores", "average")}
+        {name: value for name, value in row.items() if name != "scores"}
         | {name: _cell(cell) for name, cell in row["scores"].items()}
-        | ({"average": percent(row["average"])} if "average" in row else {})
         for row in rows
     ]
     show_rows(console, shown)
