@@ -19,7 +19,6 @@ from videomme_pipeline.judge.judge import (
     Judgment,
     ask_judge,
     is_left_to_judge,
-    judge_lines,
     summarize_judge,
     without_judge,
 )
@@ -29,7 +28,6 @@ from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.reports.score_report import ReportKind, as_json, render
-from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
 from videomme_pipeline.scoring.scored_question import Outcome
 
 FOUR = tuple(Letter)[:4]
@@ -241,41 +239,6 @@ def test_a_score_notes_failed_requests_to_the_judge(tmp_path: Path) -> None:
     assert report.judge is not None
     assert (report.judge.asked, report.judge.letters, report.judge.failed) == (1, 0, 1)
     assert any("1 requests to the judge failed" in note for note in report.notes)
-
-
-def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
-    lines = [
-        json.dumps({"response": OPEN, "question": "What happens?", "options": list(OPTIONS)}),
-        json.dumps({"response": READABLE}),
-        json.dumps({"response": OPEN}),
-        json.dumps({"response": OPEN, "options": list(OPTIONS)}),
-    ]
-    with ModelServer(answer=lambda _: "The reply chooses B.") as server:
-        ask = partial(ask_judge, judge(server), tmp_path / "journal.sqlite", "read")
-        rows = list(judge_lines(read_lines(lines, ReaderName.CAREFUL, FOUR), ask))
-        prompts = {request.question for request in server.requests}
-    judged, read, left_out, without_question = rows
-    assert prompts == {ASKED, ASKED.replace("What happens?", "(not given)")}
-    cost = judged.pop("judge_cost_dollars")
-    assert cost == without_question["judge_cost_dollars"] > 0
-    assert judged == {
-        "response": OPEN,
-        "question": "What happens?",
-        "options": list(OPTIONS),
-        "letter": "B",
-        "rule": "judge",
-        "span": None,
-        "judge_output": "The reply chooses B.",
-        "judge_error": None,
-    }
-    assert (read["letter"], read["rule"]) == ("B", "declared")
-    assert left_out == {
-        "response": OPEN,
-        "letter": "",
-        "rule": "no_letter",
-        "span": None,
-        "judge_error": 'not asked: the line has no "options"',
-    }
 
 
 def test_the_fingerprint_depends_on_judge_and_generation() -> None:

@@ -252,14 +252,12 @@ def read(
     letters: Annotated[
         str, typer.Option(help="Letters of the options, for lines without `options`.")
     ] = "ABCD",
-    judge: arguments.JudgeName = None,
 ) -> None:
     """Read the chosen letter from responses.
 
     Standard input is JSON lines with `response`; standard output is the same
     lines with `letter`, `rule` and `span`. The reader careful uses `options` of a
-    line if it has them. Exits with status 1 if a line cannot be parsed or the
-    judge fails.
+    line if it has them. Exits with status 1 if a line cannot be parsed.
     """
     from videomme_pipeline.benchmarks.question import Letter
     from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
@@ -268,14 +266,9 @@ def read(
     if set(letters) - set(Letter):
         raise ConfigurationError(f"--letters {letters}: only A to N are letters of options")
     offered = [Letter(letter) for letter in letters]
-    rows = read_lines(sys.stdin, kind, offered)
-    if judge is not None:
-        from videomme_pipeline.judge.judge import judge_lines
-
-        rows = judge_lines(rows, _judge(judge, kind, "read"))
     failed = False
-    for row in rows:
-        failed = failed or "error" in row or row.get("judge_error") is not None
+    for row in read_lines(sys.stdin, kind, offered):
+        failed = failed or "error" in row
         write(json.dumps(row, ensure_ascii=False) + "\n")
     if failed:
         raise typer.Exit(1)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -232,26 +231,6 @@ def judge_rows(
     return [_judged(row, next(judgments)) if row.rule in ASKED_ABOUT else row for _, row in rows]
 
 
-def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[dict[str, Any]]:
-    """The lines of `read_lines`, with the letters that a judge reads.
-
-    The judge's reply is in `judge_output`, or the reason for its absence in `judge_error`. A
-    line needs `options` for the judge, and should have `question`.
-    """
-    lines = [dict(row) for row in rows]
-    asked = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in lines]
-    judgments = iter(ask([(_question_of(row), row["response"]) for row in compress(lines, asked)]))
-    for row, is_asked in zip(lines, asked, strict=True):
-        if is_asked:
-            judgment = next(judgments)
-            if judgment.letter:
-                row |= {"letter": judgment.letter.value, "rule": RULE, "span": None}
-            row.update(judgment.columns)
-        elif row.get("rule") in ASKED_ABOUT:
-            row["judge_error"] = 'not asked: the line has no "options"'
-        yield row
-
-
 def without_judge(row: ScoredQuestion) -> ScoredQuestion:
     """`row` without the letter of the judge."""
     return row if row.rule != RULE else with_letter(row, None, "no_letter")
@@ -311,18 +290,4 @@ def _prompt(question: Question, response: str) -> Prompt:
         after_frame=(),
         num_frames=0,
         subtitle_lines=0,
-    )
-
-
-def _question_of(row: Mapping[str, Any]) -> Question:
-    """A line as a question. The answer of the question is a placeholder that is never read."""
-    return Question(
-        benchmark="lines",
-        question_id=str(row.get("question_id", "")),
-        video_id=str(row.get("video_id", "")),
-        youtube_id=None,
-        url=None,
-        question=str(row.get("question") or ""),
-        options=tuple(map(str, row["options"])),
-        answer=Letter.A,
     )

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,9 @@ def build_page(
     pages = _collect(store, evaluations)
     if share:
         return render(_summary(pages, share=True), {})
-    media = [page.media() for page in pages]
-    document = render(_summary(pages), _details(pages, media))
+    document = render(_summary(pages), _details(pages))
     if len(document.encode()) > SIZE_LIMIT_BYTES:
-        document = render(_summary(pages, is_short=True), _details(pages, media, is_short=True))
+        document = render(_summary(pages, is_short=True), _details(pages, is_short=True))
     return document
 
 
@@ -103,51 +103,51 @@ def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> Se
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    pages = _collect(store, evaluations)
-    media = [page.media(is_served=True) for page in pages]
+    pages = _collect(store, evaluations, is_served=True)
     return ServedPage(
-        document=render(_summary(pages), _details(pages, media), is_served=True),
-        sheets={key.sheet: key for served in media for key in served.frames.values()},
-        videos={url: path for served in media for url, path in served.videos.items()},
+        document=render(_summary(pages), _details(pages), is_served=True),
+        sheets={key.sheet: key for page in pages for key in page.media.frames.values()},
+        videos={url: path for page in pages for url, path in page.media.videos.items()},
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _BenchmarkPage:
     """One benchmark of the page: evaluations, questions and numbers."""
 
-    store: Store
-    benchmark: str
+    results: Results
     questions: Sequence[Question]
     evaluations: Sequence[ScoredEvaluation]
     summary: Mapping[str, Any]
     last_runs: Sequence[LastRun]
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
+    is_served: bool
 
-    def media(self, *, is_served: bool = False) -> Media:
-        results = self.evaluations[0].shown.results
-        return stored_media(results, self.questions, self.evaluations, is_served=is_served)
+    @cached_property
+    def media(self) -> Media:
+        return stored_media(
+            self.results, self.questions, self.evaluations, is_served=self.is_served
+        )
 
-    def texts(self, media: Media, *, is_short: bool) -> Json:
-        videos = read_texts(self.store, self.questions, self.evaluations, media, is_short=is_short)
+    def texts(self, *, is_short: bool) -> Json:
+        store = self.results.store
         return {
-            "videos": videos,
+            "videos": read_texts(
+                store, self.questions, self.evaluations, self.media, is_short=is_short
+            ),
             "runs": [run.texts(is_short=is_short) for run in self.last_runs],
         }
 
 
-def _details(
-    pages: Sequence[_BenchmarkPage], media: Sequence[Media], *, is_short: bool = False
-) -> Json:
+def _details(pages: Sequence[_BenchmarkPage], *, is_short: bool = False) -> Json:
     """The texts of each benchmark."""
-    return {
-        page.benchmark: page.texts(beside, is_short=is_short)
-        for page, beside in zip(pages, media, strict=True)
-    }
+    return {page.summary["name"]: page.texts(is_short=is_short) for page in pages}
 
 
-def _collect(store: Store, names: Sequence[str] | None) -> list[_BenchmarkPage]:
+def _collect(
+    store: Store, names: Sequence[str] | None, *, is_served: bool = False
+) -> list[_BenchmarkPage]:
     """The declared benchmarks with scored evaluations, or with some of those in `names`."""
     results = Results(store)
     scored = [
@@ -158,18 +158,23 @@ def _collect(store: Store, names: Sequence[str] | None) -> list[_BenchmarkPage]:
     if not scored:
         return []
     with connect(store) as connection:
-        return [_benchmark_page(connection, store, *chosen) for chosen in scored]
+        return [
+            _benchmark_page(connection, results, benchmark, evaluations, is_served=is_served)
+            for benchmark, evaluations in scored
+        ]
 
 
 def _benchmark_page(
     connection: duckdb.DuckDBPyConnection,
-    store: Store,
+    results: Results,
     benchmark: str,
     evaluations: Sequence[ScoredEvaluation],
+    *,
+    is_served: bool,
 ) -> _BenchmarkPage:
     declared = find_benchmark(benchmark)
     asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
-    file = evaluations[0].shown.results.questions(benchmark)
+    file = results.questions(benchmark)
     stored = [] if file is None else read_rows(file, Question)
     questions = [question for question in stored if question.question_id in asked]
     if NEEDS_VIDEO in declared.facets:
@@ -181,7 +186,7 @@ def _benchmark_page(
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
     specifications = {e.name: e.specification for e in evaluations}
-    runs = last_runs(store, benchmark, evaluations)
+    runs = last_runs(results.store, benchmark, evaluations)
     summary = {
         "name": benchmark,
         "title": declared.title,
@@ -198,7 +203,9 @@ def _benchmark_page(
         "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
-        "history": history(store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")),
+        "history": history(
+            results.store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")
+        ),
         "checkpoints": checkpoint_points(evaluations, numbers.view("accuracy_by_checkpoint")),
         "races": race_looks(numbers.view("races")),
         "last_runs": [run.numbers(questions) for run in runs],
@@ -208,8 +215,8 @@ def _benchmark_page(
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
     }
     return _BenchmarkPage(
-        store=store,
-        benchmark=benchmark,
+        results=results,
+        is_served=is_served,
         questions=questions,
         evaluations=evaluations,
         summary=summary,
@@ -249,7 +256,7 @@ def _summary(
 ) -> dict[str, Any]:
     """The numbers of all benchmarks, with the settings that other people may see if `share`."""
     cells = [cell for page in pages for cell in page.across]
-    names = [page.benchmark for page in pages]
+    names = [page.summary["name"] for page in pages]
     summaries = [dict(page.summary) for page in pages]
     if share:
         for summary in summaries:

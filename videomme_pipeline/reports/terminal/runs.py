@@ -97,26 +97,14 @@ def _part(asked: int, questions: int | None) -> str:
 
 
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
-    """Print the number of partitions of each asset that a run would build."""
-    show_rows(console, estimate_rows(estimates), {"build": "to build"})
-
-
-def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row for each asset. A number that is not known yet is shown as "unknown"."""
-    return [{"asset": row["asset"], "build": _known(row["partitions"], ",")} for row in estimates]
+    """Print the number of partitions of each asset that a run would build, or "unknown"."""
+    rows = [{"asset": row["asset"], "build": _known(row["partitions"], ",")} for row in estimates]
+    show_rows(console, rows, {"build": "to build"})
 
 
 def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
     """Print the requests that each evaluation would send, and their cost."""
-    if estimates:
-        console.print()
-        titles = {"prompt_tokens": "prompt tokens", "dollars": "US dollars"}
-        show_rows(console, cost_rows(estimates), titles)
-
-
-def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
-    """One row for each evaluation."""
-    return [
+    rows = [
         {
             "evaluation": estimate.evaluation,
             "model": estimate.model,
@@ -127,6 +115,9 @@ def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
         }
         for estimate in estimates
     ]
+    if rows:
+        console.print()
+        show_rows(console, rows, {"prompt_tokens": "prompt tokens", "dollars": "US dollars"})
 
 
 def _range(low: int, high: int) -> str:
