@@ -35,7 +35,7 @@ from videomme_pipeline.reports.document import (
     utf16_length,
     utf16_span,
 )
-from videomme_pipeline.reports.numbers import chance, chance_group_score
+from videomme_pipeline.reports.numbers import chance
 from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import evaluations_of
@@ -353,13 +353,6 @@ def test_packed_data_cannot_end_the_script_element(text: str) -> None:
 def test_chance_is_one_in_four_or_one_in_eight() -> None:
     assert chance(v1_questions(3)) == 0.25
     assert chance(v2_questions(3)) == 0.125
-    assert chance_group_score(v1_questions(3)) is None
-
-
-def test_chance_group_score_is_the_mean_over_all_outcomes() -> None:
-    relevance = [q for q in v2_questions(2) if q.facets["group_type"] == "relevance"]
-    # E[(N/4)²] for N binomial with n = 4 and p = 1/8: (variance + mean²) / 16
-    assert chance_group_score(relevance) == pytest.approx((4 / 8 * 7 / 8 + 0.25) / 16)
 
 
 def test_published_results_have_a_source_and_both_tracks() -> None:

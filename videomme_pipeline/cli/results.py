@@ -1,7 +1,7 @@
 """Commands that show or publish stored results: report, scores, sql, export."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,15 +17,7 @@ from videomme_pipeline.cli.stored_scores import (
 )
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 
-if TYPE_CHECKING:
-    from videomme_pipeline.formats.hugging_face import EvaluationResults
-    from videomme_pipeline.storage.layout import Store
-
 commands = typer.Typer()
-
-ScoredEvaluation = Annotated[
-    str, arguments.evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
-]
 
 
 @commands.command(epilog="Example: videomme report --share --output results.html")
@@ -151,7 +143,9 @@ def sql(
 
 @commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
 def export(
-    evaluation: ScoredEvaluation,
+    evaluation: Annotated[
+        str, arguments.evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
+    ],
     form: Annotated[
         str,
         typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
@@ -164,14 +158,29 @@ def export(
     response or frame.
     """
     announce("Reading the results…")
-    from videomme_pipeline.formats.hugging_face import write_eval_results
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.formats.hugging_face import EvaluationResults, write_eval_results
     from videomme_pipeline.formats.registry import FORMATS, write_results
-    from videomme_pipeline.scoring.scored_question import too_few_answers
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion, too_few_answers
+    from videomme_pipeline.storage.results import Results
+    from videomme_pipeline.storage.tables import read_rows, stored_settings
 
     results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
     name = arguments.known_name([*results, "hugging_face"], form, "format")
     store = open_project().store
-    scored = _scored(store, evaluation)
+    shown = shown_scores(Results(store), evaluation)
+    questions = shown.results.questions(shown.benchmark)
+    blocked = [
+        f"{finding['check_name']}: {finding['summary']}"
+        for finding in open_findings(store, [evaluation])
+        if finding["status"] == "blocked"
+    ]
+    scored = EvaluationResults(
+        questions=[] if questions is None else read_rows(questions, Question),
+        rows=read_rows(shown.path, ScoredQuestion),
+        settings=stored_settings(shown.path),
+        not_citable="; ".join(blocked),
+    )
     if name == "hugging_face":
         if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
             raise ScoringError(
@@ -189,26 +198,3 @@ def export(
         write(text)
     else:
         sys.stdout.write(text)
-
-
-def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
-    """The stored scores of an evaluation, and what blocks their citation."""
-    from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.hugging_face import EvaluationResults
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.storage.results import Results
-    from videomme_pipeline.storage.tables import read_rows, stored_settings
-
-    shown = shown_scores(Results(store), evaluation)
-    questions = shown.results.questions(shown.benchmark)
-    blocked = [
-        f"{finding['check_name']}: {finding['summary']}"
-        for finding in open_findings(store, [evaluation])
-        if finding["status"] == "blocked"
-    ]
-    return EvaluationResults(
-        questions=[] if questions is None else read_rows(questions, Question),
-        rows=read_rows(shown.path, ScoredQuestion),
-        settings=stored_settings(shown.path),
-        not_citable="; ".join(blocked),
-    )

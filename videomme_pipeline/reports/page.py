@@ -26,13 +26,7 @@ from videomme_pipeline.reports.history import (
     last_runs,
     race_looks,
 )
-from videomme_pipeline.reports.numbers import (
-    Numbers,
-    answer_cells,
-    chance,
-    chance_group_score,
-    question_columns,
-)
+from videomme_pipeline.reports.numbers import Numbers, answer_cells, chance, question_columns
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import (
     FramesKey,
@@ -72,11 +66,7 @@ def build_page(
 
 
 def write_page(
-    store: Store,
-    path: Path,
-    *,
-    evaluations: Sequence[str] | None = None,
-    share: bool = False,
+    store: Store, path: Path, *, evaluations: Sequence[str] | None = None, share: bool = False
 ) -> Path:
     """Write `build_page` to `path`, atomically.
 
@@ -194,7 +184,6 @@ def _benchmark_page(
         "question_count": len(questions),
         "video_count": videos,
         "chance": chance(questions),
-        "chance_group_score": chance_group_score(questions),
         "facets": list(titles.items()),
         "part_columns": numbers.part_columns(),
         "mean_title": numbers.mean_title(),
