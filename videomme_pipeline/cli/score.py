@@ -170,9 +170,7 @@ def compare(
     settings = [{key: run.settings[key] for key in run.settings if key in shared} for run in runs]
     comparison = replace(
         compare_rows(
-            *(run.rows for run in runs),
-            specification_a=settings[0],
-            specification_b=settings[1],
+            *(run.rows for run in runs), specification_a=settings[0], specification_b=settings[1]
         ),
         evaluation_a=runs[0].name,
         evaluation_b=runs[1].name,

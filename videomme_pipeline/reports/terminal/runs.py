@@ -1,6 +1,6 @@
 """Tables and lines of `videomme run`, `status`, `nightly`, `scores`, `power` and `cache ls`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import filesize
@@ -159,11 +159,6 @@ def show_counts(
 def _causes(counted: Mapping[Any, int]) -> str:
     ordered = sorted(counted.items(), key=lambda item: item[1], reverse=True)
     return ", ".join(f"{cause} ({number:,})" for cause, number in ordered)
-
-
-def show_reasons(console: Console, partition: str, reasons: Iterable[str]) -> None:
-    """Print one partition with its state, and the reasons on indented lines."""
-    console.print("\n  ".join([partition, *reasons]), markup=False, highlight=False, soft_wrap=True)
 
 
 def show_failed(console: Console, failed: Sequence[tuple[str, str]]) -> None:
