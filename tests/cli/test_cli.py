@@ -677,16 +677,19 @@ def test_a_judge_is_asked_once_and_counted_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
-    command = ("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
     with ModelServer(answer=lambda _: "B") as server:
         write_project_in(tmp_path, Copy(tmp_path / "copy"))({})
         models = tmp_path / "configuration" / "models.yaml"
         models.write_text(yaml.safe_dump({"small": {"base_url": server.base_url}}))
-        for _ in range(2):
-            scored = videomme(*command)
-            assert scored.json["judge"]["judge"] == "small"
-            assert scored.json["judge"]["letters"] == server.request_count
-    assert "careful" in videomme(*command, "--reader", "lmms_eval").failed_with
+        score = ("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
+        first = videomme(*score)
+        asked = server.request_count
+        scored = videomme(*score)
+    assert scored.json == first.json
+    assert server.request_count == asked
+    assert scored.json["judge"]["judge"] == "small"
+    assert scored.json["judge"]["letters"] == asked
+    assert "careful" in videomme(*score, "--reader", "lmms_eval").failed_with
 
 
 def test_read_exits_silently_when_its_pipe_is_closed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The gate in other people's CI: the GitHub action, the workflow of the docs and the fixture."""
+"""The gate in other people's CI: the GitHub action and the workflow of the docs."""
 
 import os
 import re
@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.support.paths import GOLDEN, ROOT
@@ -59,18 +58,3 @@ def test_the_workflow_of_the_docs_has_the_schema_of_workflows(tmp_path: Path) ->
     subprocess.run([str(program), *check[1:]], check=True)
     used = yaml.safe_load(block)["jobs"]["gate"]["steps"][-1]["with"]
     assert used.keys() <= ACTION["inputs"].keys()
-
-
-@pytest.mark.parametrize(("margin", "passes"), [("6", True), ("0.1", False)])
-def test_the_fixture_fails_a_test_whose_gate_does_not_pass(
-    tmp_path: Path, margin: str, passes: bool
-) -> None:
-    test = tmp_path / "test_model.py"
-    test.write_text(
-        "def test_the_model_is_not_worse(videomme_gate):\n"
-        f"    videomme_gate({BASELINE!r}, {BASELINE!r}, '--margin', '{margin}')\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (ended.returncode == 0) == passes, ended.stdout
-    assert passes or "Gate undecided" in ended.stdout

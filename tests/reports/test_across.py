@@ -34,22 +34,13 @@ CELLS = [
 ]
 
 
-def test_a_missing_cell_is_missing_and_there_is_no_average_unless_requested() -> None:
-    first, second = across_rows(CELLS, ["one", "two"], average=False)
+def test_a_missing_cell_is_missing() -> None:
+    first, second = across_rows(CELLS, ["one", "two"])
     assert (first["model"], second["scores"]["two"]) == ("a", None)
-    assert "average" not in first
-    first, second = across_rows(CELLS, ["one", "two"], average=True)
-    assert (first["average"], second["average"]) == (0.6, None)
-
-
-def test_an_accuracy_and_a_group_score_have_no_average() -> None:
-    cells = [cell("a", "one", 0.5), cell("a", "two", 0.7) | {"metric": "group_score"}]
-    (row,) = across_rows(cells, ["one", "two"], average=True)
-    assert row["average"] is None
 
 
 def test_a_score_of_a_part_shows_how_many_questions(capsys: Any) -> None:
-    show_across(Console(), across_rows(CELLS, ["one", "two"], average=False))
+    show_across(Console(), across_rows(CELLS, ["one", "two"]))
     _, _, second = capsys.readouterr().out.splitlines()
     assert second.split("\t")[-2:] == ["60.0% (4 of 10) b-one", "–"]
 
@@ -61,7 +52,7 @@ def test_no_evaluation_is_dropped() -> None:
         cell("a", "one", 0.1, generation={"temperature": 0.7}),
         cell("a", "one", 0.4, questions=5),
     ]
-    rows = across_rows([*CELLS, *others], ["one", "two"], average=False)
+    rows = across_rows([*CELLS, *others], ["one", "two"])
     scores = [[cell and cell["score"] for cell in row["scores"].values()] for row in rows]
     assert sorted(scores, key=str) == sorted(
         [[0.5, 0.7], [0.9, 0.8], [0.1, None], [0.4, None], [0.6, None]], key=str

@@ -77,10 +77,7 @@ def options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version",
-            callback=_show_version,
-            is_eager=True,
-            help="Show the version and exit.",
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:

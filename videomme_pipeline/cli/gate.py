@@ -19,13 +19,7 @@ from videomme_pipeline.cli.stored_scores import (
     read_run,
     stored_scores,
 )
-from videomme_pipeline.errors import (
-    AnnotationError,
-    ConfigurationError,
-    LicenseNotAcceptedError,
-    VideoMMEError,
-    printable,
-)
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError, printable
 from videomme_pipeline.reports.terminal.runs import show_power
 
 if TYPE_CHECKING:
@@ -304,9 +298,9 @@ def power(
 ) -> None:
     """Show the smallest difference of accuracies that a comparison detects.
 
-    The size is that of an evaluation, a subset, or a benchmark and its selection in
-    benchmarks.yaml. The noise is stated, or measured between two evaluations or two
-    repeats of one. Otherwise, usual values are shown.
+    The size is that of an evaluation, a subset, or a benchmark. The noise is stated,
+    or measured between two evaluations or two repeats of one. Otherwise, usual
+    values are shown.
     """
     from videomme_pipeline.scoring.statistics import power as analysis
 
@@ -315,9 +309,7 @@ def power(
         raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
     benchmark = benchmark or arguments.DEFAULT_BENCHMARK
     rows = None if evaluation is None else _answered(evaluation)
-    sizes = [_size(rows, benchmark, videos, questions)]
-    if evaluation is None and videos is None and questions is None:
-        sizes += [size for size in _selected_sizes(benchmark) if size != sizes[0]]
+    size = _size(rows, benchmark, videos, questions)
     noise = None if rows is None or discordance is not None else _noise(rows, against)
     if correlation is None:
         correlation = analysis.USUAL_CORRELATION if noise is None else noise.correlation
@@ -327,14 +319,13 @@ def power(
         discordances = [noise.discordance] if noise else analysis.USUAL_DISCORDANCES
     analyses = [
         analysis.PowerAnalysis(
-            questions=number_of_questions,
-            videos=number_of_videos,
+            videos=size[0],
+            questions=size[1],
             discordance=share,
             correlation=correlation,
             alpha=alpha,
             power=power,
         )
-        for number_of_videos, number_of_questions in sizes
         for share in discordances
     ]
     show(analyses, show_power, as_json=as_json)
@@ -374,23 +365,6 @@ def _size(
             "the number of videos or questions is not known; give --videos and --questions"
         )
     return chosen, questions
-
-
-def _selected_sizes(benchmark: str) -> list[tuple[int, int]]:
-    """The numbers of videos and questions that benchmarks.yaml selects, as a list of one pair.
-
-    The list is empty without such a file, or if the questions have not been fetched yet.
-    """
-    from videomme_pipeline.project.project import configuration_folder, is_project
-
-    if not is_project(configuration_folder()):
-        return []
-    state = open_project().benchmarks.get(benchmark)
-    try:
-        questions = state.open_source().known_questions() if state else None
-    except (AnnotationError, LicenseNotAcceptedError):
-        return []
-    return [(len({row.video_id for row in questions}), len(questions))] if questions else []
 
 
 def _noise(rows: "Sequence[ScoredQuestion]", against: str | None) -> "Noise | None":

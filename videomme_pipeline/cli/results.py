@@ -19,10 +19,6 @@ from videomme_pipeline.errors import ConfigurationError
 
 commands = typer.Typer()
 
-ScoredEvaluation = Annotated[
-    str, arguments.evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
-]
-
 
 @commands.command(epilog="Example: videomme report --share --output results.html")
 def report(
@@ -78,9 +74,6 @@ def scores(
             help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
         ),
     ] = None,
-    average: Annotated[
-        bool, typer.Option("--average", help="Add the mean, for rows that have all benchmarks.")
-    ] = False,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show stored scores. Nothing is built.
@@ -111,7 +104,7 @@ def scores(
         of_benchmark = [shown.evaluation for shown in results.scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
         return
-    rows = across_rows(cells, benchmarks or names, average=average)
+    rows = across_rows(cells, benchmarks or names)
     show(rows, show_across, as_json=as_json)
 
 
@@ -150,7 +143,9 @@ def sql(
 
 @commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
 def export(
-    evaluation: ScoredEvaluation,
+    evaluation: Annotated[
+        str, arguments.evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
+    ],
     form: Annotated[
         str, typer.Option("--format", help="Format of the file, for example lmms_eval.")
     ] = "official",

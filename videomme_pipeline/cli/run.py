@@ -148,7 +148,7 @@ def status(
         _show_failures(states)
     for row in rows:
         title = f"{row['partition']}: {row['state']}"
-        runs.show_reasons(out, title, map(str, row["reasons"]))
+        show_line(out, "\n  ".join([title, *map(str, row["reasons"])]))
 
 
 @commands.command(

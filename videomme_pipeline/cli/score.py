@@ -170,9 +170,7 @@ def compare(
     settings = [{key: run.settings[key] for key in run.settings if key in shared} for run in runs]
     comparison = replace(
         compare_rows(
-            *(run.rows for run in runs),
-            specification_a=settings[0],
-            specification_b=settings[1],
+            *(run.rows for run in runs), specification_a=settings[0], specification_b=settings[1]
         ),
         evaluation_a=runs[0].name,
         evaluation_b=runs[1].name,
@@ -204,23 +202,20 @@ def audit(
     track: arguments.Track = "unknown",
     annotations: arguments.Annotations = None,
     columns: arguments.Columns = None,
-    output: arguments.Output = None,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Check results files, or evaluations, for what makes a score wrong.
 
     Prints one line per finding: status, check, fact, and how often chance gives
-    it. What a file does not contain cannot be checked, and a finding says so. The
-    output is also written as an HTML page if you name one. Exits with status 1 if a
-    finding is an error.
+    it. What a file does not contain cannot be checked, and a finding says so. Exits
+    with status 1 if a finding is an error.
     """
     announce("Checking…")
-    from videomme_pipeline.reports.findings import WORST_FIRST, audit_page, show_audit
+    from videomme_pipeline.reports.findings import WORST_FIRST, show_audit
     from videomme_pipeline.reports.published import published_cells
     from videomme_pipeline.scoring.findings.checks import audit as findings_of
     from videomme_pipeline.scoring.findings.run import Runs
 
-    arguments.check_output(output)
     store = own_store()
     options = file_options(store, benchmark, annotations, columns, runs=runs, track=track)
     audited, findings = [], list[Finding]()
@@ -239,9 +234,6 @@ def audit(
     )
     findings += [row for row in findings_of(all_runs) if row.status is not Status.OK]
     findings.sort(key=lambda row: (runs.index(row.run), WORST_FIRST.index(row.status)))
-    if output is not None:
-        output.write_text(audit_page(findings), encoding="utf-8")
-        note(f"Wrote {output}")
     if as_json:
         print_json({"runs": runs, "findings": findings})
     else:

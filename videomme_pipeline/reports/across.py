@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from statistics import fmean
 from typing import Any
 
 from videomme_pipeline.models.video_llm import Generation
@@ -37,14 +36,13 @@ def with_settings(row: Mapping[str, Any], specification: Mapping[str, Any]) -> d
 
 
 def across_rows(
-    cells: Sequence[Mapping[str, Any]], benchmarks: Sequence[str], *, average: bool
+    cells: Sequence[Mapping[str, Any]], benchmarks: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The evaluations by their settings, those of the most complete settings first.
 
     `cells` are results of `with_settings`. `scores` of a row has a cell or None for each of
     `benchmarks`. Several evaluations of one benchmark with the same settings are in further rows,
-    the most complete and newest one first. With `average`, a row has the mean of its scores, or
-    None unless each of `benchmarks` was evaluated completely.
+    the most complete and newest one first.
     """
     evaluated: dict[tuple[str, ...], dict[str, list[Mapping[str, Any]]]] = {}
     for cell in cells:
@@ -58,8 +56,6 @@ def across_rows(
         for scores in zip_longest(*columns):
             row: dict[str, Any] = dict(zip(SETTINGS, settings, strict=True))
             row["scores"] = dict(zip(benchmarks, map(_without_settings, scores), strict=True))
-            if average:
-                row["average"] = _average(scores)
             rows.append(row)
     return sorted(rows, key=lambda row: sum(cell is None for cell in row["scores"].values()))
 
@@ -73,11 +69,3 @@ def _without_settings(cell: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     left_out = {*SETTINGS, "benchmark", "answered_at"}
     return {key: value for key, value in cell.items() if key not in left_out}
-
-
-def _average(cells: Sequence[Mapping[str, Any] | None]) -> float | None:
-    """The mean, or None if a cell is missing or incomplete, or if metrics are mixed."""
-    complete = [cell for cell in cells if cell is not None and cell["complete"]]
-    scores = [cell["score"] for cell in complete]
-    are_alike = len({cell["metric"] == "group_score" for cell in complete}) == 1
-    return fmean(scores) if are_alike and len(scores) == len(cells) else None

@@ -34,7 +34,18 @@ def comparisons(
         except ScoringError:
             continue
         by_subset = len(pairs) <= MAX_PAIRS or not {a, b}.isdisjoint(best.values())
-        compared.append({"a": a, "b": b} | _comparison(comparison, titles if by_subset else None))
+        compared.append(
+            {
+                "a": a,
+                "b": b,
+                "overall": overall_difference(comparison),
+                "flip_rate": comparison.flip_rate.mean,
+                "won": len(comparison.won),
+                "lost": len(comparison.lost),
+                "failed": len(comparison.failed),
+                "marginals": _marginals(comparison, titles) if by_subset else None,
+            }
+        )
     return compared
 
 
@@ -49,18 +60,6 @@ def overall_difference(comparison: Comparison) -> Json:
         "significant": overall.p_value < FALSE_DISCOVERY_RATE,
         "by": "Group score" if grouped else "Mean accuracy" if comparison.mean_over else "Accuracy",
         "value": "All groups" if grouped else "All questions",
-    }
-
-
-def _comparison(comparison: Comparison, titles: Mapping[str, str] | None) -> Json:
-    """The overall difference, and that difference for every subset if there are facet `titles`."""
-    return {
-        "overall": overall_difference(comparison),
-        "flip_rate": comparison.flip_rate.mean,
-        "won": len(comparison.won),
-        "lost": len(comparison.lost),
-        "failed": len(comparison.failed),
-        "marginals": None if titles is None else _marginals(comparison, titles),
     }
 
 

@@ -8,7 +8,7 @@ import gzip
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from graphlib import TopologicalSorter
 from hashlib import sha256
@@ -21,8 +21,8 @@ from markupsafe import Markup
 SIZE_LIMIT_BYTES = 2_500_000
 """Size limit of a page in one file, so that it can be sent by mail and opens quickly."""
 
-TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
-"""Characters kept of one text, tried in order until the file is small enough."""
+SHORT_TEXT = 400
+"""Characters kept of a text in the short form of a page."""
 
 Json = dict[str, Any]
 
@@ -43,6 +43,7 @@ def render(
         title=benchmarks[0]["title"] if benchmarks else "Results",
         summary=benchmarks[0]["summary"] if benchmarks else "No evaluation yet",
         share=summary["share"],
+        is_short=summary["is_short"],
         benchmarks=benchmarks,
         policy=content_policy(style, script, is_served=is_served),
         style=Markup(style),
@@ -50,30 +51,6 @@ def render(
         summary_data=pack(summary),
         details_data=pack(details),
     )
-
-
-def render_static(name: str, **values: Any) -> str:
-    """The template `name`, a page without scripts, with `values`."""
-    style = _style()
-    policy = content_policy(style, "")
-    return _environment().get_template(name).render(policy=policy, style=Markup(style), **values)
-
-
-def render_within(
-    limit_bytes: int,
-    render_at: Callable[[int | None], str],
-    limits: tuple[int | None, ...] = TEXT_LIMITS,
-) -> str:
-    """The first document of at most `limit_bytes`, or else the one with the shortest texts.
-
-    `render_at` renders a document with a limit of characters per text.
-    """
-    document = ""
-    for limit in limits:
-        document = render_at(limit)
-        if len(document.encode()) <= limit_bytes:
-            break
-    return document
 
 
 def pack(value: Mapping[str, Any]) -> str:
@@ -87,19 +64,17 @@ def rounded(value: float | None, scale: float = 1, digits: int = 7) -> float | N
     return None if value is None else round(float(value) / scale, digits)
 
 
-def shorten(
-    text: str, limit: int | None, span: tuple[int, int] | None = None
-) -> str | dict[str, Any]:
+def shorten(text: str, span: tuple[int, int] | None = None) -> str | dict[str, Any]:
     """`text`, or its beginning, the part around `span` and its end, with the lengths of the gaps.
 
     A shortened text is `{"parts": [{"start", "text"} | {"cut"}]}`. Starts and cuts are in UTF-16
     code units, as in the browser.
     """
-    if limit is None or len(text) <= limit:
+    if len(text) <= SHORT_TEXT:
         return text
-    kept = [(0, limit // 2), (len(text) - limit // 4, len(text))]
+    kept = [(0, SHORT_TEXT // 2), (len(text) - SHORT_TEXT // 4, len(text))]
     if span is not None:
-        margin = limit // 8
+        margin = SHORT_TEXT // 8
         kept.append((max(0, span[0] - margin), min(len(text), span[1] + margin)))
     parts: list[dict[str, Any]] = []
     position = 0

@@ -1,4 +1,4 @@
-"""Findings as lines on a terminal, and those of an audit as a page."""
+"""Findings as lines on a terminal."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from videomme_pipeline.errors import Finding, Status
-from videomme_pipeline.reports.document import render_static
 from videomme_pipeline.reports.terminal.tables import Row, show_line
-from videomme_pipeline.scoring.statistics.estimates import MIN_P_VALUE
+from videomme_pipeline.scoring.statistics.estimates import p_value_text
 
 _STYLES = {
     Status.ERROR: "bold red",
@@ -28,16 +27,21 @@ _CITATION = {
 def show_findings(console: Console, findings: Iterable[Finding]) -> None:
     """Print one line per finding: status, check, run, summary, probability and advice."""
     for row in findings:
-        chance = "" if row.chance is None else f"by chance: {_probability(row.chance)}"
+        chance = "" if row.chance is None else f"by chance: p {p_value_text(row.chance)}"
         subject = f"{row.check}  {row.run}" if row.run else row.check
         text = "; ".join(filter(None, [f"{subject}: {row.summary}", chance, row.advice]))
         show_line(console, text, f"{row.status:7}", _STYLES[row.status])
 
 
 def show_audit(console: Console, findings: Sequence[Finding]) -> None:
-    """Print the findings, and how many there are of each status."""
+    """Print the findings and their numbers: "1 error, 0 warnings, 3 notes, 2 unknown"."""
     show_findings(console, findings)
-    show_line(console, _counts(findings))
+    counts = Counter(row.status for row in findings)
+    numbers = (
+        f"{counts[status]} {status}{'s' * (counts[status] != 1 and status is not Status.UNKNOWN)}"
+        for status in WORST_FIRST[:-1]
+    )
+    show_line(console, ", ".join(numbers))
 
 
 def show_citation(console: Console, findings: Iterable[Row]) -> None:
@@ -46,26 +50,3 @@ def show_citation(console: Console, findings: Iterable[Row]) -> None:
         check = row["check_name"].replace("_", " ")
         text = f"{row['evaluation']} ({check}): {row['summary']}. What to do: {row['advice']}."
         show_line(console, text, *_CITATION[row["status"]])
-
-
-def audit_page(findings: Sequence[Finding]) -> str:
-    """The HTML document with one table per run. It has no text of a question or a response."""
-    return render_static(
-        "audit.html", findings=findings, by_chance=_probability, summary=_counts(findings)
-    )
-
-
-def _probability(chance: float | None) -> str:
-    """A probability as text, "" for None."""
-    if chance is None:
-        return ""
-    return f"p {chance:.2g}" if chance >= MIN_P_VALUE else f"p < {MIN_P_VALUE}"
-
-
-def _counts(findings: Sequence[Finding]) -> str:
-    """The numbers of findings: "1 error, 0 warnings, 3 notes, 2 unknown"."""
-    counts = Counter(row.status for row in findings)
-    return ", ".join(
-        f"{counts[status]} {status}{'s' * (counts[status] != 1 and status is not Status.UNKNOWN)}"
-        for status in WORST_FIRST[:-1]
-    )

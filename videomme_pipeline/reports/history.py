@@ -122,14 +122,15 @@ class LastRun:
             "assessment": self.assessment,
         }
 
-    def texts(self, limit: int | None) -> dict[str, list[Any]]:
-        """The two responses to each changed question, by its id, cut to `limit` characters."""
+    def texts(self, *, is_short: bool) -> dict[str, list[Any]]:
+        """The two responses to each changed question, by its id."""
         before = {(row.question_id, row.repeat): row for row in self.before}
         changed: dict[str, list[Any]] = {}
         for row in self.after:
             old = before.get((row.question_id, row.repeat))
             if old is not None and _result(old) != _result(row):
-                changed.setdefault(row.question_id, [_response(old, limit), _response(row, limit)])
+                responses = [_response(old, is_short=is_short), _response(row, is_short=is_short)]
+                changed.setdefault(row.question_id, responses)
         return changed
 
 
@@ -163,9 +164,9 @@ def _result(row: ScoredQuestion) -> tuple[str, str | None]:
     return row.outcome.value, row.extracted_answer
 
 
-def _response(row: ScoredQuestion, limit: int | None) -> Any:
+def _response(row: ScoredQuestion, *, is_short: bool) -> Any:
     text = row.error if row.raw_output is None else row.raw_output
-    return None if text is None else shorten(text, limit)
+    return shorten(text) if text and is_short else text
 
 
 def _group_score(store: Store, benchmark: str, evaluation: str, date: str) -> Json:

@@ -6,31 +6,23 @@ No score is computed here. All rates are fractions of one, group scores too.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from math import prod
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
-from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Duration, Question
-from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.public_settings import public_server, public_settings
 from videomme_pipeline.reports.document import Json, rounded
-from videomme_pipeline.reports.published import published_beside
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
 from videomme_pipeline.scoring.scored_question import (
-    Outcome,
     ScoredQuestion,
     is_with_audio,
     is_with_subtitles,
 )
-from videomme_pipeline.scoring.statistics.groups import group_score, question_order
 from videomme_pipeline.warehouse.database import query
 
 MAX_PARTS = 4
@@ -67,7 +59,6 @@ class Numbers:
                 "mean": means.get(evaluation.name),
                 "findings": [row for row in findings if row["evaluation"] == evaluation.name],
                 "repeats": repeats.get(evaluation.name),
-                "recipes": published_beside(evaluation),
             }
             for index, evaluation in enumerate(self._evaluations)
         ]
@@ -159,15 +150,6 @@ class Numbers:
             for (with_, without), differences in sorted(pairs.items())
         ]
 
-    def leaderboard(self) -> pa.Table:
-        """Rows of the view `leaderboard` for these evaluations."""
-        table: pa.Table = self._connection.sql(
-            "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
-            "order by evaluation",
-            params=[self._benchmark.name, list(self._index)],
-        ).to_arrow_table()
-        return table
-
     def view(self, name: str) -> list[Json]:
         """Rows of a view for this benchmark and these evaluations."""
         rows = query(
@@ -227,28 +209,6 @@ class Numbers:
         return list(values) if facet.values is None else sorted(values, key=facet.order)
 
 
-def cells_table(
-    benchmark: str, names: Sequence[str], breakdowns: Sequence[Json], crossed: Sequence[Json]
-) -> pa.Table:
-    """The cells of all breakdowns as one table with a row per evaluation and cell."""
-    return pa.Table.from_pylist(
-        [
-            {
-                "benchmark": benchmark,
-                "evaluation": name,
-                "breakdown": breakdown["key"],
-                "value": " × ".join(row["values"]),
-                "measure": breakdown.get("measure", "accuracy"),
-                **cell,
-            }
-            for breakdown in (*breakdowns, *crossed)
-            for row in breakdown["rows"]
-            for name, cell in zip(names, row["cells"], strict=True)
-            if cell is not None
-        ]
-    )
-
-
 def question_columns(benchmark: Benchmark, questions: Sequence[Question]) -> Json:
     """The questions by column, with every facet that some question has."""
     columns: Json = {
@@ -280,20 +240,6 @@ def chance(questions: Sequence[Question]) -> float | None:
     if not questions:
         return None
     return sum(1 / len(question.options) for question in questions) / len(questions)
-
-
-def chance_group_score(questions: Sequence[Question]) -> float | None:
-    """Expected group score of random guessing, or None if no group is complete."""
-    grouping = find_benchmark(questions[0].benchmark).grouping if questions else None
-    if grouping is None:
-        return None
-    scores = [
-        _expected_group_score(group, grouping)
-        for group in group_by_video(questions).values()
-        if len(group) == grouping.size
-    ]
-    complete = [score for score in scores if score is not None]
-    return sum(complete) / len(complete) / 100 if complete else None
 
 
 def _flat(specification: Mapping[str, Any], path: str = "") -> Json:
@@ -375,24 +321,6 @@ def interval(row: Mapping[str, Any], column: str) -> Json:
 def _fraction(column: str, value: float | None) -> float | None:
     """A rounded value of a view. Group scores of a view are from 0 to 100."""
     return rounded(value, 100 if column.startswith("group_score") else 1)
-
-
-def _expected_group_score(group: Sequence[Question], grouping: Grouping) -> float | None:
-    """Expected score of a group of the right size, or None if a chain has no declared structure."""
-    facets = group[0].facets
-    structure = grouping.structure(facets) if grouping.is_chain(facets) else None
-    if grouping.is_chain(facets) and structure is None:
-        return None
-    ordered = sorted(group, key=lambda question: question_order(question.question_id))
-    chances = [1 / len(question.options) for question in ordered]
-    return sum(
-        prod(
-            chance if outcome is Outcome.CORRECT else 1 - chance
-            for chance, outcome in zip(chances, outcomes, strict=True)
-        )
-        * group_score(grouping, structure, outcomes)
-        for outcomes in product((Outcome.CORRECT, Outcome.INCORRECT), repeat=len(chances))
-    )
 
 
 def _part_key(facet: Facet, value: FacetValue) -> str:

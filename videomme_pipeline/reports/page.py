@@ -3,10 +3,9 @@
 `numbers` and `texts` collect its data, and `document` renders it.
 """
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import metadata
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.reports.comparisons import comparisons
-from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, Json, render, render_within
+from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, Json, render
 from videomme_pipeline.reports.history import (
     LastRun,
     checkpoint_points,
@@ -27,14 +26,7 @@ from videomme_pipeline.reports.history import (
     last_runs,
     race_looks,
 )
-from videomme_pipeline.reports.numbers import (
-    Numbers,
-    answer_cells,
-    cells_table,
-    chance,
-    chance_group_score,
-    question_columns,
-)
+from videomme_pipeline.reports.numbers import Numbers, answer_cells, chance, question_columns
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import (
     FramesKey,
@@ -43,16 +35,12 @@ from videomme_pipeline.reports.stored import (
     evaluations_of,
     stored_media,
 )
-from videomme_pipeline.reports.texts import read_texts, shorten_texts
+from videomme_pipeline.reports.texts import read_texts
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.parquet import encode
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
-
-RELEASE_YEAR = 2026
-"""Year of this version, for citations."""
 
 
 def build_page(
@@ -62,8 +50,8 @@ def build_page(
 
     Shows all scored evaluations of all benchmarks in `store`, or only those named. `share`
     leaves out everything of the dataset that must not be published: question text, options,
-    prompts, responses, subtitles and frames. If the document would be too large, long texts are
-    shortened in the middle. The document depends only on the data.
+    prompts, responses, subtitles and frames. If the document would be too large, it has the short
+    form of `read_texts`. The document depends only on the data.
 
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
@@ -71,18 +59,14 @@ def build_page(
     pages = _collect(store, evaluations)
     if share:
         return render(_summary(pages, share=True), {})
-    texts = [page.texts(page.media()) for page in pages]
-    return render_within(
-        SIZE_LIMIT_BYTES, lambda limit: render(_summary(pages), _details(pages, texts, limit))
-    )
+    document = render(_summary(pages), _details(pages))
+    if len(document.encode()) > SIZE_LIMIT_BYTES:
+        document = render(_summary(pages, is_short=True), _details(pages, is_short=True))
+    return document
 
 
 def write_page(
-    store: Store,
-    path: Path,
-    *,
-    evaluations: Sequence[str] | None = None,
-    share: bool = False,
+    store: Store, path: Path, *, evaluations: Sequence[str] | None = None, share: bool = False
 ) -> Path:
     """Write `build_page` to `path`, atomically.
 
@@ -109,51 +93,51 @@ def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> Se
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
-    pages = _collect(store, evaluations)
-    media = [page.media(is_served=True) for page in pages]
-    texts = [page.texts(served) for page, served in zip(pages, media, strict=True)]
+    pages = _collect(store, evaluations, is_served=True)
     return ServedPage(
-        document=render(_summary(pages), _details(pages, texts, None), is_served=True),
-        sheets={key.sheet: key for served in media for key in served.frames.values()},
-        videos={
-            served.video_url(name): path for served in media for name, path in served.videos.items()
-        },
+        document=render(_summary(pages), _details(pages), is_served=True),
+        sheets={key.sheet: key for page in pages for key in page.media.frames.values()},
+        videos={url: path for page in pages for url, path in page.media.videos.items()},
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _BenchmarkPage:
     """One benchmark of the page: evaluations, questions and numbers."""
 
-    store: Store
-    benchmark: str
+    results: Results
     questions: Sequence[Question]
     evaluations: Sequence[ScoredEvaluation]
     summary: Mapping[str, Any]
     last_runs: Sequence[LastRun]
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
+    is_served: bool
 
-    def media(self, *, is_served: bool = False) -> Media:
-        results = self.evaluations[0].shown.results
-        return stored_media(results, self.questions, self.evaluations, is_served=is_served)
+    @cached_property
+    def media(self) -> Media:
+        return stored_media(
+            self.results, self.questions, self.evaluations, is_served=self.is_served
+        )
 
-    def texts(self, media: Media) -> Json:
-        return read_texts(self.store, self.questions, self.evaluations, media)
-
-
-def _details(pages: Sequence[_BenchmarkPage], texts: Sequence[Json], limit: int | None) -> Json:
-    """All texts of each benchmark, none longer than about `limit` characters."""
-    return {
-        page.benchmark: {
-            "videos": shorten_texts(text, limit),
-            "runs": [run.texts(limit) for run in page.last_runs],
+    def texts(self, *, is_short: bool) -> Json:
+        store = self.results.store
+        return {
+            "videos": read_texts(
+                store, self.questions, self.evaluations, self.media, is_short=is_short
+            ),
+            "runs": [run.texts(is_short=is_short) for run in self.last_runs],
         }
-        for page, text in zip(pages, texts, strict=True)
-    }
 
 
-def _collect(store: Store, names: Sequence[str] | None) -> list[_BenchmarkPage]:
+def _details(pages: Sequence[_BenchmarkPage], *, is_short: bool = False) -> Json:
+    """The texts of each benchmark."""
+    return {page.summary["name"]: page.texts(is_short=is_short) for page in pages}
+
+
+def _collect(
+    store: Store, names: Sequence[str] | None, *, is_served: bool = False
+) -> list[_BenchmarkPage]:
     """The declared benchmarks with scored evaluations, or with some of those in `names`."""
     results = Results(store)
     scored = [
@@ -164,18 +148,23 @@ def _collect(store: Store, names: Sequence[str] | None) -> list[_BenchmarkPage]:
     if not scored:
         return []
     with connect(store) as connection:
-        return [_benchmark_page(connection, store, *chosen) for chosen in scored]
+        return [
+            _benchmark_page(connection, results, benchmark, evaluations, is_served=is_served)
+            for benchmark, evaluations in scored
+        ]
 
 
 def _benchmark_page(
     connection: duckdb.DuckDBPyConnection,
-    store: Store,
+    results: Results,
     benchmark: str,
     evaluations: Sequence[ScoredEvaluation],
+    *,
+    is_served: bool,
 ) -> _BenchmarkPage:
     declared = find_benchmark(benchmark)
     asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
-    file = evaluations[0].shown.results.questions(benchmark)
+    file = results.questions(benchmark)
     stored = [] if file is None else read_rows(file, Question)
     questions = [question for question in stored if question.question_id in asked]
     if NEEDS_VIDEO in declared.facets:
@@ -186,14 +175,8 @@ def _benchmark_page(
     titles = {facet.column: facet.title for facet in declared.shown_facets}
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
-    breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
-    names = [evaluation.name for evaluation in evaluations]
     specifications = {e.name: e.specification for e in evaluations}
-    runs = last_runs(store, benchmark, evaluations)
-    tables = {
-        "leaderboard": numbers.leaderboard(),
-        "breakdowns": cells_table(benchmark, names, breakdowns, crossed),
-    }
+    runs = last_runs(results.store, benchmark, evaluations)
     summary = {
         "name": benchmark,
         "title": declared.title,
@@ -201,28 +184,28 @@ def _benchmark_page(
         "question_count": len(questions),
         "video_count": videos,
         "chance": chance(questions),
-        "chance_group_score": chance_group_score(questions),
         "facets": list(titles.items()),
         "part_columns": numbers.part_columns(),
         "mean_title": numbers.mean_title(),
         "evaluations": entries,
-        "breakdowns": breakdowns,
-        "crossed": crossed,
+        "breakdowns": numbers.breakdowns(),
+        "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
-        "history": history(store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")),
+        "history": history(
+            results.store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")
+        ),
         "checkpoints": checkpoint_points(evaluations, numbers.view("accuracy_by_checkpoint")),
         "races": race_looks(numbers.view("races")),
         "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
-        "bibtex": [*filter(None, [declared.bibtex]), _own_bibtex()],
+        "bibtex": declared.bibtex,
         "questions": question_columns(declared, questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
-        "parquet": {name: b64encode(encode(table)).decode() for name, table in tables.items()},
     }
     return _BenchmarkPage(
-        store=store,
-        benchmark=benchmark,
+        results=results,
+        is_served=is_served,
         questions=questions,
         evaluations=evaluations,
         summary=summary,
@@ -257,25 +240,12 @@ def _sentence(
     return " · ".join(parts)
 
 
-def _own_bibtex() -> str:
-    """The BibTeX entry of this package."""
-    package = metadata("videomme-pipeline")
-    name = package["Name"]
-    lines = [
-        f"@software{{{name},",
-        f"  author = {{{{{package['Author']}}}}},",
-        f"  title = {{{name}: {package['Summary'].rstrip('.')}}},",
-        f"  year = {{{RELEASE_YEAR}}},",
-        f"  version = {{{package['Version']}}},",
-        "}",
-    ]
-    return "\n".join(lines)
-
-
-def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
+def _summary(
+    pages: Sequence[_BenchmarkPage], *, share: bool = False, is_short: bool = False
+) -> dict[str, Any]:
     """The numbers of all benchmarks, with the settings that other people may see if `share`."""
     cells = [cell for page in pages for cell in page.across]
-    names = [page.benchmark for page in pages]
+    names = [page.summary["name"] for page in pages]
     summaries = [dict(page.summary) for page in pages]
     if share:
         for summary in summaries:
@@ -284,6 +254,7 @@ def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[st
             ]
     return {
         "share": share,
+        "is_short": is_short,
         "benchmarks": summaries,
-        "across": across_rows(cells, names, average=False) if len(pages) > 1 else [],
+        "across": across_rows(cells, names) if len(pages) > 1 else [],
     }

@@ -1,14 +1,11 @@
 """Published results of the benchmarks, which the page shows as reference rows."""
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.recipes.recipe import OVERALL, Recipe, recipes_of
-from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.recipes.recipe import recipes_of
 from videomme_pipeline.scoring.findings.run import PublishedCell
 
 
@@ -48,47 +45,6 @@ def published_cells(benchmark: str) -> list[PublishedCell]:
         for track, values in recipe.published.items()
         if len(values) > 1
     ]
-
-
-def published_beside(evaluation: ScoredEvaluation) -> list[dict[str, Any]]:
-    """The published values of the evaluation's weights and track, and the settings that differ."""
-    model = evaluation.specification.get("model") or {}
-    names = {str(model.get(key) or "").rpartition("/")[2].lower() for key in ("model", "name")}
-    row = evaluation.rows[0]
-    return [
-        {
-            "recipe": name,
-            "published": recipe.published[row.track][OVERALL] / 100,
-            "grade": recipe.grade,
-            "differs": "; ".join(_differences(recipe, evaluation)),
-        }
-        for name, recipe in recipes_of(row.benchmark).items()
-        if row.track in recipe.published
-        and recipe.settings.get("weights", "-").rpartition("/")[2].lower() in names
-    ]
-
-
-def _differences(recipe: Recipe, evaluation: ScoredEvaluation) -> Iterator[str]:
-    """Yield each setting that the evaluation does not have as published."""
-    specification = evaluation.specification
-    ours = {
-        "sampling": evaluation.rows[0].sampling,
-        "prompt": (specification.get("template") or {}).get("name"),
-        "reader": evaluation.rows[0].reader,
-        **(specification.get("generation") or {}),
-    }
-    published = {**recipe.evaluation, **recipe.evaluation.get("generation", {})}
-    if "sampling" in published:
-        published["sampling"] = parse_sampling(published["sampling"]).name
-    for name, value in ours.items():
-        if name in published and published[name] != value:
-            yield f"{name} {value}, published {published[name]}"
-    if "sampling" not in published:
-        for name in ("frames", "pixels"):
-            if name in recipe.settings:
-                yield f"{name} published as: {recipe.settings[name]}"
-    if recipe.not_published:
-        yield f"not published: {', '.join(recipe.not_published)}"
 
 
 def _fractions(scores: dict[str, float | None]) -> dict[str, float | None]:

@@ -108,28 +108,18 @@ class FramesKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """Stored frame sets of one benchmark, by (video id, sampling name), and video files.
+    """Stored frame sets of one benchmark, by (video id, sampling name), and videos beside the page.
 
     URLs are relative to the page.
     """
 
-    benchmark: str
     frames: Mapping[tuple[str, str], FramesKey]
+    video_urls: Mapping[str, str]
+    """URL of each video, by its id. A page that is not served has none."""
     videos: Mapping[str, Path]
+    """The file at each URL."""
     is_served: bool
-    """True if the files are beside the page."""
-
-    def sheet_beside(self, video_id: str, sampling: str) -> str | None:
-        """URL of the contact sheet of stored frames, or None if the page has none beside it."""
-        return self.frames[video_id, sampling].sheet if self.is_served else None
-
-    def video_beside(self, video_id: str) -> str | None:
-        """URL of a video, or None if the page has no videos beside it."""
-        return self.video_url(video_id) if self.is_served and video_id in self.videos else None
-
-    def video_url(self, video_id: str) -> str:
-        """URL of a video."""
-        return f"videos/{quote(self.benchmark, safe='')}/{quote(video_id, safe='')}"
+    """True if contact sheets and videos are beside the page."""
 
 
 def stored_media(
@@ -144,19 +134,21 @@ def stored_media(
     benchmark, store = evaluations[0].shown.benchmark, results.store
     rows = results.videos(benchmark)
     frames: dict[tuple[str, str], FramesKey] = {}
+    urls: dict[str, str] = {}
     videos: dict[str, Path] = {}
     for video_id, question in {question.video_id: question for question in questions}.items():
         if video_id not in rows:
             continue
         (video,) = read_rows(rows[video_id], Video)
-        if Path(video.path).is_file():
-            videos[video_id] = Path(video.path)
+        if is_served and Path(video.path).is_file():
+            urls[video_id] = f"videos/{quote(benchmark, safe='')}/{quote(video_id, safe='')}"
+            videos[urls[video_id]] = Path(video.path)
         for name, sampling in samplings.items():
             settings = frames_fingerprint(sampling, question.duration, question.footage.clip)
             key = FramesKey(video.content_hash, settings)
             if store.frames(key.video_hash, key.settings).exists():
                 frames[video_id, name] = key
-    return Media(benchmark=benchmark, frames=frames, videos=videos, is_served=is_served)
+    return Media(frames=frames, video_urls=urls, videos=videos, is_served=is_served)
 
 
 def contact_sheet(store: Store, key: FramesKey) -> bytes:

@@ -42,19 +42,25 @@ def read_texts(
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
     media: Media,
+    *,
+    is_short: bool,
 ) -> Json:
-    """Inputs of each video, and text and answers of each of its questions, in full.
+    """Inputs of each video, and text and answers of each of its questions.
 
-    The texts of a video are stored together, because similar texts compress well. Seconds have
+    With `is_short`, long texts are shortened, and subtitle lines and texts between frames are left
+    out. The texts of a video are stored together, because similar texts compress well. Seconds have
     three digits, to keep the page small.
     """
     videos: Json = {
         video_id: _without_none(
-            {"inputs": inputs, "video": media.video_beside(video_id), "questions": {}}
+            {"inputs": inputs, "video": media.video_urls.get(video_id), "questions": {}}
         )
         for video_id, inputs in _inputs(store, questions, evaluations, media).items()
     }
-    answers = [_answers(evaluation) for evaluation in evaluations]
+    answers = [_answers(evaluation, is_short=is_short) for evaluation in evaluations]
+    if is_short:
+        for inputs in (inputs for video in videos.values() for inputs in video["inputs"].values()):
+            inputs |= {"lines": [], "lines_cut": len(inputs["lines"])}
     for question in questions:
         videos[question.video_id]["questions"][question.question_id] = {
             "question": question.question,
@@ -64,42 +70,7 @@ def read_texts(
     return videos
 
 
-def shorten_texts(videos: Json, limit: int | None) -> Json:
-    """The result of `read_texts` with no text longer than about `limit` characters."""
-    return {
-        video_id: {
-            **video,
-            "inputs": {key: _cut_lines(value, limit) for key, value in video["inputs"].items()},
-            "questions": {
-                question_id: {
-                    **question,
-                    "answers": [
-                        [_shorten_answer(answer, limit) for answer in answers]
-                        for answers in question["answers"]
-                    ],
-                }
-                for question_id, question in video["questions"].items()
-            },
-        }
-        for video_id, video in videos.items()
-    }
-
-
-def _shorten_answer(answer: Json, limit: int | None) -> Json:
-    """The answer with the span in UTF-16 code units, and with all texts only without a limit."""
-    shown = dict(answer)
-    span = shown.get("span")
-    for name in _LONG_TEXTS:
-        if name in shown:
-            shown[name] = shorten(shown[name], limit, span if name == "raw" else None)
-    if span is not None:
-        shown["span"] = utf16_span(answer["raw"], span)
-    if limit is not None:
-        shown.pop("between_frames", None)
-    return shown
-
-
-def _answers(evaluation: ScoredEvaluation) -> dict[str, list[Json]]:
+def _answers(evaluation: ScoredEvaluation, *, is_short: bool) -> dict[str, list[Json]]:
     """The answers to each question in the order of the repeats."""
     prompts = {
         row.question_id: row
@@ -124,17 +95,28 @@ def _answers(evaluation: ScoredEvaluation) -> dict[str, list[Json]]:
                 "prompt": prompt.text,
                 "between_frames": [prompt.before_frames, *prompt.after_frame],
             }
+        if is_short:
+            answer |= {"between_frames": None} | {
+                name: shorten(answer[name], _span(row) if name == "raw" else None)
+                for name in _LONG_TEXTS
+                if answer.get(name)
+            }
         answers[row.question_id].append(_without_none(answer))
     return answers
 
 
+def _span(row: ScoredQuestion) -> tuple[int, int] | None:
+    """The characters of the response from which the letter was read."""
+    if row.span_start is None or row.span_end is None:
+        return None
+    return row.span_start, row.span_end
+
+
 def _answer(row: ScoredQuestion) -> Json:
-    span = None
-    if row.raw_output is not None and row.span_start is not None and row.span_end is not None:
-        span = (row.span_start, row.span_end)
+    span = _span(row)
     return {
         "raw": row.raw_output,
-        "span": span,
+        "span": utf16_span(row.raw_output, span) if row.raw_output and span else None,
         "rule": row.rule,
         "reader": row.reader,
         "error": row.error,
@@ -180,7 +162,7 @@ def _frames(store: Store, media: Media, video_id: str, sampling: str) -> Json:
         return {"frames": []}
     shown = read_shown(store, key.video_hash, key.settings)
     times = [rounded(frame.pts_seconds, digits=3) for frame in shown]
-    return _without_none({"frames": times, "sheet": media.sheet_beside(video_id, sampling)})
+    return _without_none({"frames": times, "sheet": key.sheet if media.is_served else None})
 
 
 def _lines(path: UPath | None) -> list[Json]:
@@ -196,19 +178,6 @@ def _lines(path: UPath | None) -> list[Json]:
         for line in (read_rows(path, AlignedLine) if path else ())
         if line.question_id is None
     ]
-
-
-def _cut_lines(value: Json, limit: int | None) -> Json:
-    """The first lines with `limit` characters in total, and the number of lines left out."""
-    if limit is None:
-        return value
-    kept, characters = [], 0
-    for line in value["lines"]:
-        characters += len(line["text"])
-        if characters > limit:
-            break
-        kept.append(line)
-    return {**value, "lines": kept, "lines_cut": len(value["lines"]) - len(kept)}
 
 
 def _without_none(values: Mapping[str, Any]) -> Json:

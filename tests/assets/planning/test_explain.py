@@ -1,5 +1,6 @@
 """Reasons why partitions are not fresh, and estimates of a run, in a project that was built."""
 
+import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any, cast
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
@@ -21,7 +23,7 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
-from videomme_pipeline.reports.terminal.runs import estimate_rows
+from videomme_pipeline.reports.terminal.runs import show_estimates
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.stages.estimate import estimate
 from videomme_pipeline.stages.explain import Cause, Explanation, matching
@@ -309,8 +311,10 @@ def test_the_number_of_partitions_is_unknown_until_questions_are_fetched(
     monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
     announced = estimates(project)
     assert (announced["videomme/questions"], announced["videomme/prompts"]) == (1, None)
-    rows = estimate_rows([{"asset": asset, "partitions": n} for asset, n in announced.items()])
-    assert {"asset": "videomme/prompts", "build": "unknown"} in rows
+    sink = io.StringIO()
+    rows = [{"asset": asset, "partitions": number} for asset, number in announced.items()]
+    show_estimates(Console(file=sink), rows)
+    assert "videomme/prompts\tunknown" in sink.getvalue().splitlines()
 
 
 def test_a_video_without_its_file_counts_as_one_to_build(project: Project, copy: Copy) -> None:

@@ -1,17 +1,19 @@
 """A judge in an evaluation file changes the scores and nothing upstream."""
 
+import io
 from collections import Counter
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
+from rich.console import Console
 
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject, expected_costs
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.reports.terminal.runs import cost_rows
+from videomme_pipeline.reports.terminal.runs import show_costs
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.stages.plan import Freshness
 from videomme_pipeline.stages.refresh import RefreshResult
@@ -101,11 +103,10 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
             "the rest of the limit is too small for a second request"
         )
         assert str(stopped.stopped_by).startswith("mine: stopped at $0.3000 of $0.5000")
-        estimates = expected_costs(project, ["mine"])
-        assert [(row["evaluation"], row["requests"]) for row in cost_rows(estimates)] == [
-            ("mine", "2"),
-            ("mine@judge", "1 to 3"),
-        ]
+        sink = io.StringIO()
+        show_costs(Console(file=sink), expected_costs(project, ["mine"]))
+        lines = [line.split("\t") for line in sink.getvalue().splitlines()[2:]]
+        assert [(line[0], line[3]) for line in lines] == [("mine", "2"), ("mine@judge", "1 to 3")]
 
         stopped = run(1.4)
         assert asked(server) == {"model": 3, "judge": 2}

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from videomme_pipeline.errors import printable
 from videomme_pipeline.reports.terminal.console import PlainConsole
-from videomme_pipeline.reports.terminal.runs import show_failed, show_reasons
+from videomme_pipeline.reports.terminal.runs import show_failed
 from videomme_pipeline.reports.terminal.tables import show_line, show_rows
 
 HOSTILE = "\x1b]0;title\x07\x1b[31mred\x9b2J\rback\x08\x7f\ud800 [bold]end"
@@ -19,7 +19,6 @@ SHOWN = "\\u001b]0;title\\u0007\\u001b[31mred\\u009b2J\\u000dback\\u0008\\u007f\
 PRINTS: dict[str, Callable[[Console], None]] = {
     "line": lambda console: show_line(console, HOSTILE, "Failed", "bold red"),
     "failure": lambda console: show_failed(console, [("partition", HOSTILE)]),
-    "reason": lambda console: show_reasons(console, "partition", [HOSTILE]),
     "text": lambda console: console.print(HOSTILE, markup=False, soft_wrap=True),
     "markup": lambda console: console.print(f"[red]{escape(HOSTILE)}[/]", soft_wrap=True),
     "table": lambda console: show_rows(console, [{"a": HOSTILE}]),

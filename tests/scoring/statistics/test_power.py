@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -222,17 +221,3 @@ def test_a_size_that_is_not_known_must_be_given() -> None:
     with registered(SMOKE.model_copy(update={"name": "own", "size": Size()})):
         failed = videomme("power", "--benchmark", "own").failed_with
     assert failed.endswith("give --videos and --questions")
-
-
-def test_a_configured_subset_follows_the_complete_benchmark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = "smoke: {subset: {videos: 12, stratify: [duration, domain], seed: 7}}"
-    (tmp_path / "benchmarks.yaml").write_text(settings)
-    monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(tmp_path))
-    analyses = videomme("power", "--benchmark", "smoke", "--discordance", "0.12", "--json").json
-    assert [(analysis["videos"], analysis["questions"]) for analysis in analyses] == [
-        (24, 72),
-        (12, 36),
-    ]
-    assert analyses[0]["effect"] < analyses[1]["effect"]

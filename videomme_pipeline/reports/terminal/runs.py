@@ -1,6 +1,6 @@
 """Tables and lines of `videomme run`, `status`, `nightly`, `scores`, `power` and `cache ls`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import filesize
@@ -76,9 +76,8 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
 def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
     shown = [
-        {name: value for name, value in row.items() if name not in ("scores", "average")}
+        {name: value for name, value in row.items() if name != "scores"}
         | {name: _cell(cell) for name, cell in row["scores"].items()}
-        | ({"average": percent(row["average"])} if "average" in row else {})
         for row in rows
     ]
     show_rows(console, shown)
@@ -98,26 +97,14 @@ def _part(asked: int, questions: int | None) -> str:
 
 
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
-    """Print the number of partitions of each asset that a run would build."""
-    show_rows(console, estimate_rows(estimates), {"build": "to build"})
-
-
-def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row for each asset. A number that is not known yet is shown as "unknown"."""
-    return [{"asset": row["asset"], "build": _known(row["partitions"], ",")} for row in estimates]
+    """Print the number of partitions of each asset that a run would build, or "unknown"."""
+    rows = [{"asset": row["asset"], "build": _known(row["partitions"], ",")} for row in estimates]
+    show_rows(console, rows, {"build": "to build"})
 
 
 def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
     """Print the requests that each evaluation would send, and their cost."""
-    if estimates:
-        console.print()
-        titles = {"prompt_tokens": "prompt tokens", "dollars": "US dollars"}
-        show_rows(console, cost_rows(estimates), titles)
-
-
-def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
-    """One row for each evaluation."""
-    return [
+    rows = [
         {
             "evaluation": estimate.evaluation,
             "model": estimate.model,
@@ -128,6 +115,9 @@ def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
         }
         for estimate in estimates
     ]
+    if rows:
+        console.print()
+        show_rows(console, rows, {"prompt_tokens": "prompt tokens", "dollars": "US dollars"})
 
 
 def _range(low: int, high: int) -> str:
@@ -169,11 +159,6 @@ def show_counts(
 def _causes(counted: Mapping[Any, int]) -> str:
     ordered = sorted(counted.items(), key=lambda item: item[1], reverse=True)
     return ", ".join(f"{cause} ({number:,})" for cause, number in ordered)
-
-
-def show_reasons(console: Console, partition: str, reasons: Iterable[str]) -> None:
-    """Print one partition with its state, and the reasons on indented lines."""
-    console.print("\n  ".join([partition, *reasons]), markup=False, highlight=False, soft_wrap=True)
 
 
 def show_failed(console: Console, failed: Sequence[tuple[str, str]]) -> None:

@@ -16,7 +16,7 @@ import {
   UNIT_AXIS,
   zoomedAxis,
 } from "./marks.js";
-import { exportButtons, parquetButton } from "./exports.js";
+import { exportButtons } from "./exports.js";
 import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 import { differenceTable } from "./differences.js";
 import { seriesPicker, shownEvaluations } from "./picker.js";
@@ -78,13 +78,6 @@ export function breakdownsView({ benchmark, params }) {
       ),
     ),
     sections,
-    h(
-      "p",
-      { class: "soft" },
-      "All breakdowns as one table: ",
-      parquetButton(benchmark, "breakdowns"),
-      ".",
-    ),
   ];
 }
 

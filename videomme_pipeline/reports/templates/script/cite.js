@@ -30,7 +30,7 @@ export function citationBox(benchmark, params) {
       "div",
       { class: "copy-boxes" },
       copyBox("Score and settings", `${scoreSentences(benchmark, item)}\n\n${settingLines(item)}`),
-      copyBox("BibTeX", benchmark.bibtex.join("\n\n")),
+      benchmark.bibtex ? copyBox("BibTeX", benchmark.bibtex) : null,
     ),
   ];
 }

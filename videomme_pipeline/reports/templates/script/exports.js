@@ -1,4 +1,4 @@
-// A table in another form: as a CSV or Parquet file, or copied as Markdown or LaTeX.
+// A table in another form: as a CSV file, or copied as Markdown or LaTeX.
 
 import { announce, append, download, h } from "./dom.js";
 import { known } from "./format.js";
@@ -16,16 +16,6 @@ export function exportButtons(name, table, columns = table.shownColumns) {
     copyButton("Markdown", name, () => markdown(table, columns)),
     copyButton("LaTeX", name, () => latex(table, columns)),
   ];
-}
-
-/** Button for a Parquet table inside the page. */
-export function parquetButton(benchmark, name) {
-  return linkButton("Parquet", name, () => {
-    const bytes = Uint8Array.from(atob(benchmark.parquet[name]), (character) =>
-      character.charCodeAt(0),
-    );
-    download(`${benchmark.name}-${name}.parquet`, bytes, "application/vnd.apache.parquet");
-  });
 }
 
 /** Button that copies `text()`. The button says so for a moment. */

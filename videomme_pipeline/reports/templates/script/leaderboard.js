@@ -25,7 +25,7 @@ import { matrixSections } from "./matrix.js";
 import { repeatsSection } from "./repeats.js";
 import { scatterSection } from "./scatter.js";
 import { searchWords } from "./questions.js";
-import { exportButtons, parquetButton } from "./exports.js";
+import { exportButtons } from "./exports.js";
 import { dataTable, heading, lowerBoundColumn, numberColumn, ordered } from "./tables.js";
 import { comparisonOf, isSignificant, pointsInterval } from "./differences.js";
 import {
@@ -59,18 +59,13 @@ export function leaderboardView({ benchmark, params }) {
   filter();
   const [board, tracks] = tables;
   const citation = citationTable(benchmark);
-  const recipes = recipesTable(benchmark);
   return [
     h(
       "ul",
       { class: "lead" },
       summarySentences(benchmark).map((sentence) => h("li", {}, sentence)),
     ),
-    heading(
-      "Evaluations",
-      exportButtons("evaluations", board, paperColumns(benchmark)),
-      parquetButton(benchmark, "leaderboard"),
-    ),
+    heading("Evaluations", exportButtons("evaluations", board, paperColumns(benchmark))),
     h(
       "div",
       { class: "controls" },
@@ -89,10 +84,6 @@ export function leaderboardView({ benchmark, params }) {
         citation.element,
       ),
     repeatsSection(benchmark),
-    recipes && [
-      heading("Published numbers of these weights", exportButtons("recipes", recipes)),
-      recipes.element,
-    ],
     benchmark.published && publishedNote(benchmark.published),
     tracks && [
       heading("Without and with subtitles", exportButtons("without-and-with-subtitles", tracks)),
@@ -203,27 +194,6 @@ function citationTable(benchmark) {
       { key: "check", title: "Check", class: "nowrap", value: (row) => row.check_name },
       { key: "found", title: "Found", class: "text", value: (row) => row.summary },
       { key: "advice", title: "What to do", class: "text", value: (row) => row.advice },
-    ],
-  });
-}
-
-/** The published values of the evaluated weights, and the settings that differ. */
-function recipesTable(benchmark) {
-  const rows = benchmark.evaluations.flatMap((item) =>
-    item.recipes.map((recipe) => ({ name: item.name, here: mainScore(item), ...recipe })),
-  );
-  if (!rows.length) return null;
-  return dataTable({
-    label: "Published numbers of these weights",
-    rows,
-    step: FIRST_ROWS,
-    columns: [
-      { key: "name", title: "Evaluation", class: "name", value: (row) => row.name },
-      numberColumn("here", "Here (%)", (row) => row.here, percent),
-      numberColumn("published", "Published (%)", (row) => row.published, percent),
-      { key: "recipe", title: "Recipe", class: "nowrap", value: (row) => row.recipe },
-      { key: "grade", title: "Grade", value: (row) => row.grade },
-      { key: "differs", title: "Differs", class: "text", value: (row) => row.differs },
     ],
   });
 }

@@ -40,7 +40,7 @@ export const isGrouped = (benchmark) =>
 /** Scores reached without the video: chance and the best baseline. */
 export function referenceValues(benchmark) {
   const values = [];
-  const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
+  const chance = isGrouped(benchmark) ? null : benchmark.chance;
   if (known(chance)) values.push({ name: "chance", value: chance, class: "chance" });
   const blind = bestBaseline(benchmark);
   if (blind)
@@ -57,6 +57,5 @@ export function bestBaseline(benchmark) {
   )[0];
 }
 
-/** Expected score of random guessing: the dashed line in charts of `measure`. */
-export const chanceOf = (benchmark, measure) =>
-  measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score;
+/** Expected accuracy of random guessing: the dashed line in charts. A group score has none. */
+export const chanceOf = (benchmark, measure) => (measure === "accuracy" ? benchmark.chance : null);
