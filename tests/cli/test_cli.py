@@ -22,11 +22,13 @@ import yaml
 from typer.core import TyperGroup
 
 from tests.support.cli import CommandResult, use, videomme
+from tests.support.hub_server import running_hub
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from videomme_pipeline.cli.commands import PANELS, app
 from videomme_pipeline.demo.smoke.media import make_video
+from videomme_pipeline.scoring import scored_question
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
@@ -362,6 +364,57 @@ def test_an_export_scores_as_the_evaluation_did(built: Built, tmp_path: Path, fo
     overall = videomme("score", str(path), "--report", "json").json["breakdowns"]["overall"][0]
     (stored,) = videomme("sql", "select * from overall where evaluation = 'few'", "--json").json
     assert stored["accuracy"] == overall["accuracy"] > 0
+
+
+def test_a_published_score_is_a_pull_request_with_one_file(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ("export", "few", "--to", "hub:made-up/model")
+    monkeypatch.chdir(tmp_path)
+    with running_hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        few = videomme(*target, "--yes").failed_with
+        assert "few: only 6 of 2,700 questions have an answer, less than 90%" in few
+        assert hub.requests == []
+        monkeypatch.setattr(scored_question, "MIN_ANSWERED_SHARE", 0.0)
+        dry = videomme(*target, "--dry-run")
+        written = (tmp_path / ".eval_results" / "few.yaml").read_bytes()
+        asked = videomme(*target)
+        assert hub.requests == []
+        sent = videomme(*target, "--yes")
+        odd = {"pullRequestUrl": "\x1b[31m/x", "commitUrl": "\x1b[31m/x", "commitOid": "0"}
+        for answer in (b"no JSON", b"[]", b"{}", json.dumps(odd).encode()):
+            hub.commit_answer = answer
+            not_understood = videomme(*target, "--yes")
+            assert not_understood.status == 1
+            assert "made-up/model: the answer of the hub is not as its" in not_understood.err
+            assert "Traceback" not in not_understood.err
+            assert "\x1b" not in not_understood.err
+        hub.commit_answer = None
+        hub.token = "another"
+        refused = videomme(*target, "--yes")
+    assert dry.out == written.decode() == sent.out
+    assert yaml.safe_load(written)[0]["dataset"]["id"] == "lmms-eval/Video-MME"
+    assert ".eval_results/few.yaml of made-up/model" in asked.err
+    assert (asked.status, sent.status) == (1, 0)
+    assert hub.proposed == 5 * [("made-up/model", {".eval_results/few.yaml": written})]
+    assert f"Opened {hub.url}/made-up/model/discussions/1" in sent.err
+    assert refused.status == 1
+    assert "made-up/model: the repository does not exist, or your token" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("to", "problem"),
+    [
+        ("hub", "few: `` is no repository of a model on the hub"),
+        ("hub:a/b/c", "few: `a/b/c` is no repository of a model on the hub"),
+        ("hug", "no site `hug`: did you mean `hub`?"),
+    ],
+)
+def test_a_score_is_published_only_in_a_model_repository(
+    built: Built, to: str, problem: str
+) -> None:
+    assert problem in videomme("export", "few", "--to", to).failed_with
 
 
 def test_an_export_has_the_answers_of_its_evaluation(built: Built, tmp_path: Path) -> None:

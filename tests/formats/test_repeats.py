@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.scored_rows import questions_of, scored, v1_evaluation, v2_evaluation
+from tests.support.scored_rows import questions_of, scored, v2_evaluation
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.registry import find_benchmark, published_benchmarks
 from videomme_pipeline.formats.dataset_rows import dataset_row
-from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import json_lines
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file, score_rows
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
@@ -182,12 +181,3 @@ def test_repeats_in_a_file_narrow_no_interval(write: Any, benchmark: str, tmp_pa
         assert parts[1][cell] == pytest.approx(interval), cell
     assert of_once.notes == of_often.notes
     assert counts(of_once) == counts(of_often)
-
-
-def test_a_results_file_with_one_of_several_repeats_says_so() -> None:
-    once = v1_evaluation(5)
-    twice = [*once, *(replace(row, repeat=1) for row in once)]
-    questions = questions_of(once)
-    line = write_results(questions, twice, FORMATS["lmms_eval"]).splitlines()[0]
-    assert json.loads(line)["repeats"] == "first of 2"
-    assert "repeats" not in write_results(questions, once, FORMATS["lmms_eval"])

@@ -1,8 +1,9 @@
 """A Hugging Face Hub on the loopback interface: the HTTP API of repositories, and its failures.
 
 For a dataset at a commit it lists files with their SHA-256 (`paths-info`) and serves their bytes
-(`resolve`), whole or by range. As on the real hub, `resolve` redirects to another host. Set
-`HF_ENDPOINT` to `url`. Tests add the files and switch on the faults that they need.
+(`resolve`), whole or by range. As on the real hub, `resolve` redirects to another host. A commit to
+a model repository becomes a pull request (`proposed`). Set `HF_ENDPOINT` to `url`. Tests add the
+files and switch on the faults that they need.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import re
 import socket
 import struct
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 _PATHS_INFO = re.compile(r"/api/datasets/([^/]+/[^/]+)/paths-info/([^/]+)")
 _RESOLVE = re.compile(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+_COMMIT = re.compile(r"/api/models/([^/]+/[^/]+)/(preupload|commit)/main")
 _CONTENT = re.compile(r"/content/([^/]+/[^/]+)/([^/]+)/(.+)")
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
@@ -47,6 +50,11 @@ class HubServer:
     url: str = ""
     files: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
     requests: list[HubRequest] = field(default_factory=list)
+    proposed: list[tuple[str, dict[str, bytes]]] = field(default_factory=list)
+    """The repository and the files of each pull request."""
+    commit_answer: bytes | None = None
+    """If set, the answer to a commit in place of the documented one."""
+
     outside_lfs: set[str] = field(default_factory=set)
     """Paths of small files that Git itself stores, so that no SHA-256 is listed."""
     token: str | None = None
@@ -142,8 +150,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_paths_info(match[1], match[2], body)
         elif match := _RESOLVE.fullmatch(path):
             self._redirect_to_content(*match.groups())
+        elif match := _COMMIT.fullmatch(path):
+            self._accept_commit(match[1], match[2], body)
         else:
             self._refuse(404, "RepoNotFound", "Repository not found")
+
+    def _accept_commit(self, repository: str, step: str, body: bytes) -> None:
+        if step == "preupload":
+            modes = [
+                {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+                for file in json.loads(body)["files"]
+            ]
+            self._send_json({"files": modes})
+            return
+        assert parse_qs(urlsplit(self.path).query)["create_pr"] == ["1"]
+        files = [
+            line["value"] for line in map(json.loads, body.splitlines()) if line["key"] == "file"
+        ]
+        self.state.proposed.append(
+            (repository, {file["path"]: b64decode(file["content"]) for file in files})
+        )
+        if self.state.commit_answer is not None:
+            self._send(200, self.state.commit_answer, {"Content-Type": "application/json"})
+            return
+        page, oid = f"{self.state.url}/{repository}", "0" * 40
+        self._send_json(
+            {
+                "commitUrl": f"{page}/commit/{oid}",
+                "commitOid": oid,
+                "pullRequestUrl": f"{page}/discussions/{len(self.state.proposed)}",
+            }
+        )
 
     def _files(self, repository: str, revision: str) -> dict[str, bytes] | None:
         """Files of a revision, or None after refusing the request."""

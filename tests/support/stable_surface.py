@@ -86,6 +86,7 @@ not evaluated |
 | `watch`, `submit`, `wait` | `checkpoint watch`, `checkpoint submit`, `checkpoint wait` |
 | `recipes`, `reproduce` | `recipe list`, `recipe show`, `recipe run` |
 | `probe MODEL` | `doctor MODEL --probe` |
+| `publish` | `export --to hub` |
 | `store verify`, `store journal` | `cache verify`, `cache journal` |
 | `schema` | `init --schema` |
 | `score A --against B` | `compare B A` |

@@ -1,7 +1,9 @@
 """Commands that show or publish stored results: report, scores, sql, export."""
 
+import os
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +17,11 @@ from videomme_pipeline.cli.stored_scores import (
     show_score_tables,
     shown_scores,
 )
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, ScoringError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.formats.hugging_face import EvaluationResults
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
@@ -147,38 +153,118 @@ def export(
         str, arguments.evaluation_argument("EVALUATION", "Name of an evaluation that has scores.")
     ],
     form: Annotated[
-        str, typer.Option("--format", help="Format of the file, for example lmms_eval.")
+        str,
+        typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
     ] = "official",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hub[:ORGANIZATION/MODEL]",
+            help="Propose the score for the page of the model on the Hugging Face Hub: of this "
+            "repository, or of the one that is evaluated.",
+        ),
+    ] = None,
+    dry_run: arguments.DryRun = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --to: do not ask for confirmation.")
+    ] = False,
 ) -> None:
-    """Write an evaluation as a file of another tool."""
-    announce("Reading the results…")
-    from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.registry import FORMATS, write_results
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.storage.results import Results
-    from videomme_pipeline.storage.tables import read_rows
+    """Write an evaluation as a file of another tool, or propose its score to the hub.
 
-    written = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
-    name = arguments.known_name(written, form, "format")
+    hugging_face is the file of a score for the Hugging Face Hub. With --to, the
+    command shows what it will send, and opens a pull request with this file in
+    .eval_results. It has the score and its settings, and no question, response or
+    frame. --dry-run writes it here and sends nothing.
+    """
+    announce("Reading the results…")
+    from videomme_pipeline.formats.hugging_face import write_eval_results
+    from videomme_pipeline.formats.registry import FORMATS, write_results
+
+    results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
+    name = arguments.known_name([*results, "hugging_face"], form, "format")
     store = open_project().store
-    shown = shown_scores(Results(store), evaluation)
-    questions = shown.results.questions(shown.benchmark)
-    rows = read_rows(shown.path, ScoredQuestion)
-    blocked = [
-        f"{finding['check_name']}: {finding['summary']}"
-        for finding in open_findings(store, [evaluation])
-        if finding["status"] == "blocked"
-    ]
-    text = write_results(
-        [] if questions is None else read_rows(questions, Question),
-        rows,
-        FORMATS[name],
-        not_citable="; ".join(blocked),
-    )
-    if any(row.repeat for row in rows):
-        note("Note: this format has one answer per question; the file has the first repeat")
+    scored = _scored(store, evaluation)
+    if to is not None:
+        _propose(store, evaluation, scored, to, dry_run=dry_run, is_confirmed=yes)
+        return
+    if name == "hugging_face":
+        text = write_eval_results(scored)
+    else:
+        text = write_results(
+            scored.questions, scored.rows, FORMATS[name], not_citable=scored.not_citable
+        )
+        if any(row.repeat for row in scored.rows):
+            note("Note: this format has one answer per question; the file has the first repeat")
     print_findings(store, [evaluation])
     if out.is_terminal:
         write(text)
     else:
         sys.stdout.write(text)
+
+
+def _propose(
+    store: "Store",
+    evaluation: str,
+    scored: "EvaluationResults",
+    to: str,
+    *,
+    dry_run: bool,
+    is_confirmed: bool,
+) -> None:
+    """Open a pull request with the score, in the model repository that `to` names."""
+    from huggingface_hub import HfApi
+
+    from videomme_pipeline.fetch.hub import explained
+    from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
+    from videomme_pipeline.scoring.scored_question import too_few_answers
+
+    site, _, repository = to.partition(":")
+    arguments.known_name(["hub"], site, "site")
+    repository = model_repository(scored, repository)
+    if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
+        raise ScoringError(
+            f"{evaluation}: {problem}, so its score is not that of the benchmark; run it whole"
+        )
+    path, text = f".eval_results/{evaluation}.yaml", write_eval_results(scored)
+    print_findings(store, [evaluation])
+    note(f"{path} of {repository}:")
+    write(text)
+    if dry_run:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+        note(f"Wrote {path}; nothing was sent")
+        return
+    if not is_confirmed:
+        typer.confirm(f"Open a pull request in {repository}?", abort=True, err=True)
+    with explained(repository):
+        opened = HfApi(endpoint=os.environ.get("HF_ENDPOINT")).upload_file(
+            path_or_fileobj=text.encode(),
+            path_in_repo=path,
+            repo_id=repository,
+            commit_message=f"Add the score of {evaluation}",
+            create_pr=True,
+        )
+    note(f"Opened {opened.pr_url}")
+
+
+def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
+    """The stored scores of an evaluation, and what blocks their citation."""
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.formats.hugging_face import EvaluationResults
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.storage.results import Results
+    from videomme_pipeline.storage.tables import read_rows, stored_settings
+
+    shown = shown_scores(Results(store), evaluation)
+    questions = shown.results.questions(shown.benchmark)
+    blocked = [
+        f"{finding['check_name']}: {finding['summary']}"
+        for finding in open_findings(store, [evaluation])
+        if finding["status"] == "blocked"
+    ]
+    return EvaluationResults(
+        questions=[] if questions is None else read_rows(questions, Question),
+        rows=read_rows(shown.path, ScoredQuestion),
+        settings=stored_settings(shown.path),
+        not_citable="; ".join(blocked),
+    )
