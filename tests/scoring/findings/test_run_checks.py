@@ -181,6 +181,11 @@ def reader_dependence(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
+def refusals(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
+    run.texts[:12] = ["A. Unable to determine this from the frames."] * 12
+    return {"files": [run.write(folder / "a", form)]}
+
+
 def letters(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     chance = random.Random(3)
     run.texts = ["A" if chance.random() < 0.4 else text for text in run.texts]
@@ -231,6 +236,7 @@ PLANTED: Mapping[str, tuple[Plant, Status, str]] = {
     "stored_failures": (stored_failures, Status.ERROR, "texts of failures"),
     "guessed_letters": (guessed_letters, Status.ERROR, "30 stated letters do not follow"),
     "reader_dependence": (reader_dependence, Status.WARNING, "official_v2"),
+    "refusals": (refusals, Status.WARNING, "12 answers begin with a letter"),
     "letters": (letters, Status.WARNING, "effect size"),
     "truncation": (truncation, Status.WARNING, "the largest number of tokens (16)"),
     "published_cell": (published_cell, Status.NOTE, "published values of the paper's model"),
@@ -286,6 +292,7 @@ def test_a_planted_fault_is_named(fault: str, form: str, tmp_path: Path) -> None
 
 
 ALSO = {
+    "refusals": {"reader_dependence"},
     "stored_failures": {"reader_dependence", "missing_questions"},
     "guessed_letters": {"reader_dependence"},
 }

@@ -33,6 +33,7 @@ TEXT_CHECKS: Sequence[Check] = (
     run_checks.stored_failures,
     run_checks.guessed_letters,
     run_checks.reader_dependence,
+    run_checks.refusals,
     run_checks.truncation,
     run_checks.published_cell,
     run_checks.same_as_blind,

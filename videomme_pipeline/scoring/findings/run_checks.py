@@ -6,6 +6,7 @@ from math import prod, sqrt, tau
 
 import scipy  # submodules are imported on first use
 
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
@@ -14,6 +15,13 @@ from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdo
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 
+_CANNOT = (
+    r"unable to|cannot\b|can't|can not|not possible|impossible to|i(?:'m| am) (?:unable|sorry|not)"
+    r"|i (?:cannot|can't|do not|don't)|sorry\b|there is (?:no|not)|insufficient|not enough"
+    r"|the (?:video|frames?) (?:does|do|is|are)(?: not|n't)"
+)
+_REFUSAL = re.compile(rf"\W*([A-N])[.:),\s]+(?:{_CANNOT})", re.IGNORECASE)
+_REFUSING_OPTION = re.compile(rf"\b(?:{_CANNOT})", re.IGNORECASE)
 _BIASED_EFFECT, _BIASED_P_VALUE = 0.3, 0.001
 """Smallest effect size (Cohen's w, √(chi-square / n)) and largest p-value of a letter distribution
 that is reported."""
@@ -155,6 +163,25 @@ def reader_dependence(run: Run, _runs: Runs) -> Iterator[Finding]:
             "the score depends on the reader: "
             + ", ".join(f"{name} {score:.1f}" for name, score in scores.items()),
             numbers=scores,
+        )
+
+
+def refusals(run: Run, _runs: Runs) -> Iterator[Finding]:
+    """Answers begin with a letter and then refuse to answer."""
+    refused = [
+        row
+        for row, text in run.texts
+        if (match := _REFUSAL.match(text))
+        and not _is_refusing_option(run.questions[row.question_id], match[1].upper())
+    ]
+    if refused:
+        right = sum(row.is_correct for row in refused)
+        examples = listed([row.question_id for row in refused])
+        yield Finding(
+            Status.WARNING,
+            f"{len(refused):,} answers begin with a letter and then say that the model cannot "
+            f"answer; {right:,} of them count as right: {examples}",
+            numbers={"refusals": len(refused), "right": right},
         )
 
 
@@ -339,6 +366,12 @@ def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
         and not (run.is_evaluation and other.is_evaluation)
         and texts == {(row.question_id, row.repeat): text for row, text in other.texts}
     ]
+
+
+def _is_refusing_option(question: Question, letter: str) -> bool:
+    options = dict(zip(question.letters, question.options, strict=True))
+    text = options.get(Letter(letter))
+    return text is None or _REFUSING_OPTION.search(text) is not None
 
 
 def _reproduces(row: AccuracyRow, percent: float) -> bool:
