@@ -22,7 +22,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
 from videomme_pipeline.models.endpoint.endpoints import PROFILES
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.project.answers.asking import frame_digest
@@ -106,7 +106,7 @@ def keys_by_model(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
     """The requests of each model, and those of the same model at a later server."""
     for spec in (*catalog.models, *BUILT_IN.values()):
         yield spec.name, keys_of(build_model(spec, {}).identity)
-        if isinstance(spec, RemoteSpec):
+        if isinstance(spec, EndpointSpec):
             yield f"{spec.name} at a later server", keys_of(spec.with_server("0123").identity)
     versions = {"ocr": "rapidocr 3.4.3, onnxruntime 1.23.2", "engine": "xllamacpp 0.2.9"}
     yield "embedded", keys_of(embedded_identity() | versions)

@@ -223,7 +223,7 @@ def _probe(project: "Project", name: str) -> list[Finding]:
     import asyncio
 
     from videomme_pipeline.models.catalog import build_model
-    from videomme_pipeline.models.endpoint.remote import RemoteSpec
+    from videomme_pipeline.models.endpoint.spec import EndpointSpec
     from videomme_pipeline.models.endpoint_probe import probe_endpoints, server_finding
 
     spec = project.configuration.catalog.find(name)
@@ -232,13 +232,13 @@ def _probe(project: "Project", name: str) -> list[Finding]:
             served = servers.start(spec, show_progress)
         members: Sequence[ModelSpec] = [served]
         address = name
-        if isinstance(served, RemoteSpec):
+        if isinstance(served, EndpointSpec):
             members, address = served.members, served.endpoint
         note(f"Sending a few small requests to {address}…")
         pairs = [(member, build_model(member)) for member in members]
         samplings = project.configuration.samplings_of_model(name)
         findings = asyncio.run(probe_endpoints(pairs, samplings))
-        if isinstance(served, RemoteSpec) and served.reports_server:
+        if isinstance(served, EndpointSpec) and served.reports_server:
             findings.append(server_finding(served))
     return findings
 

@@ -20,7 +20,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, seen_frames
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation, Reply, Request, ResponseFailure, VideoLLM
@@ -89,7 +89,7 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
         if not model.needs_frames:
             return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
         try:
-            if isinstance(spec, RemoteSpec) and spec.reads_video:
+            if isinstance(spec, EndpointSpec) and spec.reads_video:
                 findings = await _videos(spec, model, samplings)
             else:
                 findings = await _pictures(spec, model, text)
@@ -100,7 +100,7 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
         await model.close()
 
 
-def server_finding(spec: RemoteSpec) -> Finding:
+def server_finding(spec: EndpointSpec) -> Finding:
     """The finding about the servers of a model: their report about themselves, or a difference."""
     try:
         identity = spec.reported_server()
@@ -155,7 +155,7 @@ async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Findi
     return [*arrival, _reading(replies[3]), _times(timed)]
 
 
-async def _videos(spec: RemoteSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
+async def _videos(spec: EndpointSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
     """The findings about the frames that the endpoint takes from a video with each sampling."""
     findings = []
     timed = None
@@ -289,7 +289,7 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Reply:
 
 
 def _address(spec: ModelSpec) -> str:
-    return spec.endpoint if isinstance(spec, RemoteSpec) else "this process"
+    return spec.endpoint if isinstance(spec, EndpointSpec) else "this process"
 
 
 def _text(spec: ModelSpec, text: Reply) -> Finding:
@@ -334,7 +334,7 @@ def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
     if large <= per_picture:
         return _warning(check, f"{sizes}: the server scales every picture to one size")
     expected = None
-    if isinstance(spec, RemoteSpec):
+    if isinstance(spec, EndpointSpec):
         expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS), MORE)
     if expected is None:
         return _ok(check, f"{sizes}; set `tokens_per_frame` to detect dropped frames")
@@ -343,7 +343,7 @@ def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
     return (_warning if is_smaller else _ok)(check, message)
 
 
-def _taken(spec: RemoteSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
+def _taken(spec: EndpointSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
     """The finding about the number of frames that the endpoint took from a video."""
     check, planned = f"frames of {frames.sampling}", len(frames.frames)
     if text.usage.prompt_tokens is None or timed.usage.prompt_tokens is None:

@@ -11,6 +11,12 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.prompts.render import Prompt
 
+KNOWN_ENDS = frozenset(
+    ("complete", "completed", "content_filter", "end_turn", "eos", "eos_token", "function_call",
+     "length", "max_output_tokens", "max_tokens", "stop", "stop_sequence", "tool_calls")
+)  # fmt: skip
+"""Finish reasons in lower case that are known. With another one, an answer may not be complete."""
+
 
 class Generation(Spec):
     """Settings of the generation. None keeps the endpoint's default."""

@@ -215,3 +215,19 @@ def test_a_server_that_shows_other_frames_is_reported_with_both_numbers(
     if warning is not None:
         assert "need 1,000 tokens" in warning
         assert f"reports {reported:,} prompt tokens" in warning
+
+
+async def test_a_known_version_is_kept_until_another_one_is_reported(video: Path) -> None:
+    example = with_video(video, "fps_based-1")
+    with ModelServer(reports=dict(REPORTS)) as server:
+        model = OpenAICompatibleModel(spec("vllm", base_url=server.base_url))
+        for version, loader in [(None, "opencv"), ("0.20.0", None), (None, None)]:
+            server.reports["/version"] = {"version": version}
+            await model.close()
+            await model.respond(example)
+            sent = server.requests[-1].body["media_io_kwargs"]["video"]
+            assert sent.get("video_backend") == loader
+    with pytest.raises(ResponseFailure, match="is the server up") as raised:
+        await model.respond(example)
+    assert raised.value.kind is FailureKind.CONNECTION
+    await model.close()

@@ -17,7 +17,11 @@ from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
-from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
+from videomme_pipeline.models.endpoint.served import (
+    ServerDownError,
+    is_silent,
+    reported_video_server,
+)
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
@@ -83,11 +87,27 @@ class OpenAICompatibleModel:
                 "of an inference server, and does the server work?",
             )
         self._has_answered = True
+        if self.spec.reads_video:
+            self._look_up_video_server()
+        environment = dict.fromkeys(self.spec.key_variables, self._api_key or "")
+        return self.spec.context_tokens(environment)
+
+    def _look_up_video_server(self) -> None:
+        """Look up how the server takes frames. A known version is kept until another is reported.
+
+        Raises:
+            ResponseFailure: if the server is down and no version is known.
+        """
         spec = self.spec
-        if spec.reads_video:
-            self.spec = spec.on_server(reported_video_server(spec.url, spec.profile, self._api_key))
-        environment = dict.fromkeys(spec.key_variables, self._api_key or "")
-        return spec.context_tokens(environment)
+        try:
+            server = reported_video_server(spec.url, spec.profile, self._api_key)
+        except ServerDownError as error:
+            if spec.video_server.version is None:
+                problem = f"{spec.endpoint}: {error}; is the server up?"
+                raise ResponseFailure(FailureKind.CONNECTION, problem) from None
+        else:
+            if server.version is not None:
+                self.spec = spec.on_server(server)
 
     async def _ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:

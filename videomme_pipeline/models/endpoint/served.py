@@ -24,7 +24,11 @@ MAX_BYTES = 2**20
 _MAX_CHARACTERS = 500
 
 
-class SilentServerError(ModelError):
+class ServerDownError(ModelError):
+    """A server cannot be reached, answers too late, or only with an internal error (5xx)."""
+
+
+class SilentServerError(ServerDownError):
     """A server that accepted a connection did not answer in time."""
 
 
@@ -94,7 +98,7 @@ def get(
     """The content of `url`, without the key, and cut after `MAX_BYTES`. JSON can be `posted`.
 
     Raises:
-        SilentServerError: if the server accepts a connection and sends nothing.
+        ServerDownError: if the server is down, or silent (SilentServerError).
         ModelError: if it cannot be read. The message contains only the error.
     """
     import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
@@ -118,9 +122,14 @@ def get(
                     break  # JSON that was cut is not JSON
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         problem = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
-        is_silent = isinstance(error, httpx2.ReadTimeout)
-        # The error may contain the key.
-        raise (SilentServerError if is_silent else ModelError)(problem) from None
+        kind: type[ModelError] = ModelError
+        if isinstance(error, httpx2.ReadTimeout):
+            kind = SilentServerError
+        elif isinstance(error, httpx2.TransportError) or (
+            isinstance(error, httpx2.HTTPStatusError) and error.response.is_server_error
+        ):
+            kind = ServerDownError
+        raise kind(problem) from None  # the error may contain the key
     return redaction.redact_bytes(content)
 
 
@@ -138,7 +147,11 @@ class VideoServer:
 
 
 def reported_video_server(base_url: str, profile: Profile, api_key: str | None) -> VideoServer:
-    """The facts that the server at `base_url` reports. May ask the endpoint."""
+    """The facts that the server at `base_url` reports, or none of them.
+
+    Raises:
+        ServerDownError: if the server is down.
+    """
     for path, keys in PROFILES[profile].reports.items():
         content = _report(base_url, path, api_key) or {}
         version = dict(_read(keys, content)).get("version")
@@ -153,11 +166,11 @@ def reported_video_server(base_url: str, profile: Profile, api_key: str | None) 
 
 
 def _report(base_url: str, path: str, api_key: str | None) -> Mapping[str, object] | None:
-    """The JSON object at a path of the server, or None."""
+    """The JSON object at a path of the server, or None. Raise ServerDownError if it is down."""
     root = base_url.rstrip("/").removesuffix("/v1")
     try:
         content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
-    except SilentServerError:
+    except ServerDownError:
         raise
     except (ModelError, orjson.JSONDecodeError):
         return None
@@ -172,7 +185,7 @@ def reported_identity(
     try:
         for path, keys in PROFILES[profile].reports.items():
             values |= _read(keys, _report(base_url, path, api_key) or {})
-    except SilentServerError:
+    except ServerDownError:
         return None
     if profile is Profile.VLLM and values:
         with suppress(ModelError):

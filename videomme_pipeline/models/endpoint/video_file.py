@@ -136,10 +136,11 @@ def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
     """Versions from 0.24 on choose the loader by the model, so the request names the loader."""
     version = release_of(server.version)
     if version is None or version < (0, 19):
+        reported = "no version" if server.version is None else f"the version {server.version}"
         raise ModelError(
-            f"the server reports the version {server.version or 'unknown'}, and the frames that "
-            "vLLM takes from a video are only known for 0.19 and later; use such a version, or "
-            "send frames (without `frames_as: video_file`)"
+            f"the server reports {reported}, and the frames that vLLM takes from a video are only "
+            "known for 0.19 and later; use such a version, state the version behind a gateway "
+            "(`engine_version`), or send frames (without `frames_as: video_file`)"
         )
     chooses_loader = version >= (0, 24)
     if isinstance(sampling, Qwen2Vl | Qwen3Vl) and chooses_loader:
