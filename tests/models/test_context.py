@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from videomme_pipeline.models.context import context_excess
+from videomme_pipeline.models.context import context_problem
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
 
@@ -18,13 +18,12 @@ def excess_of(
     context_tokens: int | None = 32_768,
     size: tuple[int, int] = (448, 252),
 ) -> str | None:
-    excess = context_excess(
+    return context_problem(
         context_tokens,
         frames=frames,
         frame_tokens=model.frame_tokens(size, frames) if frames else 0,
         text_characters=600,
     )
-    return None if excess is None else str(excess)
 
 
 def test_the_error_names_the_largest_number_of_frames_that_fit() -> None:

@@ -21,7 +21,7 @@ from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
-from videomme_pipeline.models.endpoint.endpoints import PROFILES
+from videomme_pipeline.models.endpoint.endpoints import PROFILES, FramesAs, Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation
@@ -50,10 +50,18 @@ SAMPLINGS = (
 )
 
 
+NUMBERS = {
+    (Profile.VLLM, FramesAs.FRAME_SEQUENCE): 1,
+    (Profile.SGLANG, FramesAs.VIDEO_FILE): 2,
+    (Profile.VLLM, FramesAs.VIDEO_FILE): 3,
+}
+"""The numbers in the names of entries. The stored fingerprints have these names."""
+
+
 def entries() -> dict[str, dict[str, Any]]:
     """Entries of `models.yaml`: each way to send frames with each profile, and every other key."""
     models: dict[str, dict[str, Any]] = {
-        f"{profile.value}-{number}": {
+        f"{profile.value}-{NUMBERS.get((profile, way), 0)}": {
             "base_url": "http://localhost:1/v1",
             "profile": profile.value,
             "model": "qwen3-vl-8b",
@@ -61,7 +69,7 @@ def entries() -> dict[str, dict[str, Any]]:
             "shared_folder": "frames",
         }
         for profile, abilities in PROFILES.items()
-        for number, way in enumerate(abilities.frames_as)
+        for way in abilities.frames_as
     }
     models |= {
         f"engine-{engine.value}": {

@@ -32,18 +32,6 @@ class _VideoPart(_Strict):
     video_url: _Url
 
 
-class _QwenPart(_VideoPart):
-    fps: float
-    min_pixels: int | None = None
-    max_pixels: int | None = None
-    total_pixels: int | None = None
-
-
-class _GeminiPart(_Strict):
-    type: Literal["image_url"]
-    image_url: _Url
-
-
 class _VllmVideo(_Strict):
     num_frames: int
     fps: float
@@ -65,11 +53,6 @@ class _VllmProcessor(_Strict):
     size: _Edges
 
 
-class _TransformersTemplate(_Strict):
-    num_frames: int | None
-    fps: float | None = None
-
-
 class _Body(_Strict):
     model: str
     temperature: float = 0.0
@@ -81,30 +64,9 @@ class _VllmBody(_Body):
     mm_processor_kwargs: _VllmProcessor | None = None
 
 
-class _LmdeployVideo(_Strict):
-    num_frames: int
-    fps: float
-
-
-class _LmdeployMedia(_Strict):
-    video: _LmdeployVideo
-
-
-class _LmdeployBody(_Body):
-    media_io_kwargs: _LmdeployMedia
-
-
-class _TransformersBody(_Body):
-    chat_template_kwargs: _TransformersTemplate
-
-
 _FORMS: dict[str, tuple[type[_Body], type[_Strict]]] = {
     "vllm": (_VllmBody, _VideoPart),
     "sglang": (_Body, _VideoPart),
-    "lmdeploy": (_LmdeployBody, _VideoPart),
-    "qwen": (_Body, _QwenPart),
-    "gemini": (_Body, _GeminiPart),
-    "transformers": (_TransformersBody, _VideoPart),
 }
 
 

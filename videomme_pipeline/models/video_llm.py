@@ -61,11 +61,6 @@ class Usage:
     text_tokens: int | None = None
     """Tokens of the same prompt without its frames."""
 
-    @property
-    def total_tokens(self) -> int:
-        """Sum of prompt and completion tokens. An unknown count is 0 here."""
-        return (self.prompt_tokens or 0) + (self.completion_tokens or 0)
-
     def __add__(self, other: "Usage") -> "Usage":
         """The sum of each count. A count is None only if both are None."""
         counts = {name: (count, getattr(other, name)) for name, count in asdict(self).items()}

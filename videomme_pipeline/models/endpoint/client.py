@@ -3,17 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from upath import UPath
-
 from videomme_pipeline.models.connection_check import ConnectionCheck
-from videomme_pipeline.models.context import context_excess
-from videomme_pipeline.models.endpoint.body import (
-    RecentFrames,
-    request_body,
-    share_frames,
-    text_body,
-)
-from videomme_pipeline.models.endpoint.endpoints import FramesAs
+from videomme_pipeline.models.context import context_problem
+from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, text_body
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
@@ -59,14 +51,14 @@ class OpenAICompatibleModel:
                 does not exist.
         """
         async with self._context_tokens.passed() as context_tokens:
-            excess = context_excess(
+            problem = context_problem(
                 context_tokens,
                 frames=len(request.frames.frames),
                 frame_tokens=self.spec.tokens_of(request.frames),
                 text_characters=len(request.prompt.system or "") + len(request.prompt.text),
             )
-            if excess is not None:
-                raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
+            if problem is not None:
+                raise ResponseFailure(FailureKind.TOO_LARGE, problem)
             return await self._ask(request)
 
     async def close(self) -> None:
@@ -110,8 +102,8 @@ class OpenAICompatibleModel:
                 self.spec = spec.on_server(server)
 
     async def _ask(self, request: Request) -> Reply:
-        if self.spec.shared_folder is not None and request.frames.frames:
-            await asyncio.to_thread(self._share, request)
+        if self.spec.reads_video and self.spec.shared_folder and request.frames.frames:
+            await asyncio.to_thread(share_video, self.spec, request)
         body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
         post = self._connected().post(body.stream(self._uploads), body.size)
         del body  # its megabytes are freed before the response arrives
@@ -123,12 +115,6 @@ class OpenAICompatibleModel:
         if reply.cost_dollars is None and self.spec.costs_money:
             reply = replace(reply, cost_dollars=reported_cost(response.headers))
         return replace(reply, warning=frames_warning(self.spec, request, reply))
-
-    def _share(self, request: Request) -> None:
-        if self.spec.reads_video:
-            share_video(self.spec, request)
-        elif self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder:
-            share_frames(request.frames, UPath(self.spec.shared_folder))
 
     async def _text_tokens(self, request: Request) -> int | None:
         """Tokens of the prompt without its frames, if they show how many frames the model saw."""

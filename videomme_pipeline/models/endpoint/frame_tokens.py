@@ -65,8 +65,6 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     if profile in (Profile.OPENAI, Profile.AZURE):
         tokens = _openai_image_tokens(name, width, height, image_detail)
         return None if tokens is None else frames * tokens
-    if profile is Profile.GEMINI and frames_as is FramesAs.VIDEO_FILE:
-        return frames * (70 if name.startswith("gemini-3") else 258)
     if profile is Profile.GEMINI:
         return frames * _gemini_image_tokens(name, width, height)
     family = _family_of(model)

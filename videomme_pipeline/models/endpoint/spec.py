@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -27,15 +26,6 @@ from videomme_pipeline.models.endpoint.served import (
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.spec import ModelSpec, Schedule
-
-
-class ImageDetail(StrEnum):
-    """Resolution at which OpenAI models see a picture; other endpoints ignore it."""
-
-    AUTO = "auto"
-    LOW = "low"
-    HIGH = "high"
-    ORIGINAL = "original"
 
 
 def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
@@ -99,17 +89,16 @@ class EndpointSpec(ModelSpec):
     """The way to send frames. Default: the first way that the profile lists."""
     audio: bool = False
     """Send the sound of the video after its frames. Results with audio are a separate track."""
-    image_detail: ImageDetail | None = None
+    image_detail: Literal["auto", "low", "high", "original"] | None = None
+    """Resolution at which OpenAI models see a picture. Other endpoints ignore it."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, sent unchanged."""
     shared_folder: Path | None = None
-    """With `frames_as: files` or `video_file`: a folder that the endpoint can read too."""
+    """With `frames_as: video_file`: a folder that the endpoint can read too."""
     schedule: Schedule | None = None
     """Order of the questions of one video. Default: the profile's."""
     service_tier: Literal["flex"] | None = None
     """OpenAI's cheaper service tier, which answers more slowly."""
-    cache_breakpoint: bool = False
-    """Mark the end of the frames as the end of the cacheable prefix (GPT-5.6 and later)."""
     max_images: int | None = Field(default=None, ge=1)
     max_body_bytes: int | None = Field(default=None, ge=1)
     max_model_len: int | None = Field(default=None, ge=1)
@@ -140,8 +129,6 @@ class EndpointSpec(ModelSpec):
         if self.audio and not self.endpoint_profile.takes_audio:
             takers = ", ".join(name for name, profile in PROFILES.items() if profile.takes_audio)
             raise ValueError(f"profile {self.profile} does not take audio; these do: {takers}")
-        if self.frames_as is FramesAs.FILES and self.shared_folder is None:
-            raise ValueError("`frames_as: files` needs a `shared_folder`")
         return self
 
     @property
