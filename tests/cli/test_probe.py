@@ -107,7 +107,7 @@ def test_the_frames_of_a_video_are_counted_for_each_sampling_of_the_evaluations(
         if not isinstance(content, str) and "video" in content[0]["type"]
     ]
     assert [frames_of(body) for body in videos] == [336] * 2
-    assert [rejection("vllm", body) for body in videos] == [None] * 2
+    assert [rejection(body) for body in videos] == [None] * 2
     assert [findings[f"frames of {sampling}"][0] for sampling in samplings] == ["error", "ok"]
     assert "about 336 of 8 arrive" in findings["frames of fps_based-4-max-8"][1]
     assert findings["times"][0] == "ok"

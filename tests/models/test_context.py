@@ -51,7 +51,6 @@ def test_unknown_sizes_reject_nothing() -> None:
     [
         ({"frames_as": "frame_sequence"}, (448, 252), 452),  # 226 pairs of 16 × 9 patches
         ({"frames_as": "video_file"}, (1280, 720), 54),  # 27 pairs of 46 × 26 patches
-        ({"profile": "sglang", "frames_as": "video_file"}, (1280, 720), 90),  # 36 × 20 patches
     ],
 )
 def test_pairs_of_a_video_count_by_the_rule_of_the_engine(

@@ -52,7 +52,6 @@ SAMPLINGS = (
 
 NUMBERS = {
     (Profile.VLLM, FramesAs.FRAME_SEQUENCE): 1,
-    (Profile.SGLANG, FramesAs.VIDEO_FILE): 2,
     (Profile.VLLM, FramesAs.VIDEO_FILE): 3,
 }
 """The numbers in the names of entries. The stored fingerprints have these names."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,8 +38,7 @@ def serve() -> Iterator[Callable[..., ModelServer]]:
     with ExitStack() as stack:
 
         def start(port: int = 0, **reports: object) -> ModelServer:
-            check = partial(rejection, "vllm")
-            server = ModelServer(port=port, check=check, reports=reports or dict(VERSION))
+            server = ModelServer(port=port, check=rejection, reports=reports or dict(VERSION))
             return stack.enter_context(server)
 
         yield start
@@ -70,7 +68,7 @@ def ask(
 def test_a_server_that_restarts_answers_all_questions(
     video: WholeVideo, tmp_path: Path, serve: Callable[..., ModelServer]
 ) -> None:
-    first = ModelServer(check=partial(rejection, "vllm"), reports=dict(VERSION)).__enter__()
+    first = ModelServer(check=rejection, reports=dict(VERSION)).__enter__()
     restarted: list[ModelServer] = []
     was_down = False
 

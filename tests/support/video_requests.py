@@ -1,7 +1,7 @@
-"""The documented forms of requests with a video, and what a server sees of one.
+"""The documented form of vLLM's requests with a video, and what a server sees of one.
 
-Each family has one class per object of its request schema. Unknown fields and fields of another
-type are errors, so that a server with `rejection` as its `check` rejects every other form.
+There is one class per object of the request schema. Unknown fields and fields of another type are
+errors, so that a server with `rejection` as its `check` rejects every other form.
 """
 
 import base64
@@ -57,27 +57,17 @@ class _Body(_Strict):
     model: str
     temperature: float = 0.0
     max_tokens: int
-
-
-class _VllmBody(_Body):
     media_io_kwargs: _VllmMedia
     mm_processor_kwargs: _VllmProcessor | None = None
 
 
-_FORMS: dict[str, tuple[type[_Body], type[_Strict]]] = {
-    "vllm": (_VllmBody, _VideoPart),
-    "sglang": (_Body, _VideoPart),
-}
-
-
-def rejection(profile: str, body: dict[str, Any]) -> str | None:
-    """The reason why a server of this family rejects `body`, or None if it reads the video."""
-    body_class, part_class = _FORMS[profile]
+def rejection(body: dict[str, Any]) -> str | None:
+    """The reason why vLLM rejects `body`, or None if it reads the video."""
     fields = dict(body)
     ((message,), others) = fields.pop("messages"), fields
     try:
-        body_class.model_validate(others)
-        part_class.model_validate(message["content"][0])
+        _Body.model_validate(others)
+        _VideoPart.model_validate(message["content"][0])
         _Text.model_validate(message["content"][1])
         frames_of(body)
     except (ValidationError, ValueError, OSError, av.FFmpegError) as error:

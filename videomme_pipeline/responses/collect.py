@@ -259,7 +259,7 @@ class _Collection:
                     self._stop(EndpointDownError(self._model.name, problem, str(result)))
                     break
                 self.delivery.show()
-                await asyncio.sleep(delay)
+                await asyncio.sleep(min(delay, self._outage.seconds_left))
             await asyncio.to_thread(self._journal.release, [pending.fingerprint])
         except StorageError as error:
             self._stop(error)

@@ -9,11 +9,7 @@ from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, t
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
-from videomme_pipeline.models.endpoint.served import (
-    ServerDownError,
-    is_silent,
-    reported_video_server,
-)
+from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_version
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
@@ -80,26 +76,24 @@ class OpenAICompatibleModel:
             )
         self._has_answered = True
         if self.spec.reads_video:
-            self._look_up_video_server()
+            self._look_up_version()
         environment = dict.fromkeys(self.spec.key_variables, self._api_key or "")
         return self.spec.context_tokens(environment)
 
-    def _look_up_video_server(self) -> None:
-        """Look up how the server takes frames. A known version is kept until another is reported.
+    def _look_up_version(self) -> None:
+        """Look up the engine's version. A known version is kept until another one is reported.
 
         Raises:
             ResponseFailure: if the server is down and no version is known.
         """
         spec = self.spec
         try:
-            server = reported_video_server(spec.url, spec.profile, self._api_key)
+            if version := reported_version(spec.url, spec.profile, self._api_key):
+                self.spec = spec.with_version(version)
         except ServerDownError as error:
-            if spec.video_server.version is None:
+            if spec.known_version is None:
                 problem = f"{spec.endpoint}: {error}; is the server up?"
                 raise ResponseFailure(FailureKind.CONNECTION, problem) from None
-        else:
-            if server.version is not None:
-                self.spec = spec.on_server(server)
 
     async def _ask(self, request: Request) -> Reply:
         if self.spec.reads_video and self.spec.shared_folder and request.frames.frames:

@@ -76,8 +76,6 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     if limits is not None and limits.min_pixels and limits.max_pixels:
         pixels = {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
         sizes = sizes.model_copy(update=pixels)
-    if profile is Profile.SGLANG:  # resizes by the rule of qwen-vl-utils first
-        width, height = Patches(side=sizes.side).size(width, height, frames)
     tokens = _patches(sizes, width, height, frames) + (TIME_TOKENS if sizes.per_video else 0)
     return ceil(frames / 2) * tokens + _MARKS
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -133,36 +132,17 @@ def get(
     return redaction.redact_bytes(content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoServer:
-    """The facts about a server that decide which frames it takes from a video. None is unknown.
-
-    `video_settings` are those of SGLang's `--mm-process-config`, and `strategy` is the sampling of
-    the model's own processor.
-    """
-
-    version: str | None = None
-    video_settings: Mapping[str, object] | None = None
-    strategy: str | None = None
-
-
-def reported_video_server(base_url: str, profile: Profile, api_key: str | None) -> VideoServer:
-    """The facts that the server at `base_url` reports, or none of them.
+def reported_version(base_url: str, profile: Profile, api_key: str | None) -> str | None:
+    """The version of its engine that the server at `base_url` reports, or None.
 
     Raises:
         ServerDownError: if the server is down.
     """
     for path, keys in PROFILES[profile].reports.items():
         content = _report(base_url, path, api_key) or {}
-        version = dict(_read(keys, content)).get("version")
-        if version is None:
-            continue
-        settings = content.get("mm_process_config") or {}
-        if isinstance(settings, str):
-            settings = orjson.loads(settings)
-        video = settings.get("video") if isinstance(settings, dict) else None
-        return VideoServer(version=version, video_settings=video or {})
-    return VideoServer()
+        if version := dict(_read(keys, content)).get("version"):
+            return version
+    return None
 
 
 def _report(base_url: str, path: str, api_key: str | None) -> Mapping[str, object] | None:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -15,14 +14,9 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
-from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens, video_strategy
+from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
-from videomme_pipeline.models.endpoint.served import (
-    ServedModel,
-    VideoServer,
-    list_models,
-    reported_identity,
-)
+from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.spec import ModelSpec, Schedule
@@ -115,7 +109,7 @@ class EndpointSpec(ModelSpec):
     _server: str | None = PrivateAttr(default=None)
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
-    _video_server: VideoServer | None = PrivateAttr(default=None)
+    _reported_version: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -186,15 +180,14 @@ class EndpointSpec(ModelSpec):
         return served
 
     @property
-    def video_server(self) -> VideoServer:
-        """The facts that the server has reported, or those of the entry."""
-        strategy = video_strategy(self.served_name)
-        return self._video_server or VideoServer(version=self.engine_version, strategy=strategy)
+    def known_version(self) -> str | None:
+        """The version of the engine that its server has reported, or that the entry states."""
+        return self._reported_version or self.engine_version
 
-    def on_server(self, server: VideoServer) -> Self:
-        """This model at a server with these facts."""
+    def with_version(self, reported: str) -> Self:
+        """This model at a server that reports this version of its engine."""
         changed = self.model_copy()
-        changed._video_server = replace(server, strategy=video_strategy(self.served_name))
+        changed._reported_version = reported
         return changed
 
     @property

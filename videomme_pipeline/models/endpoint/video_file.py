@@ -1,20 +1,17 @@
-"""Requests with the video itself, from which the endpoint takes the frames.
+"""Requests with the video itself, from which vLLM takes the frames.
 
-The sampling of the evaluation is translated to the parameters of vLLM, or compared with the
-settings of an SGLang server. Both place the frames by their own rule. A sampling without such
-parameters is an error.
+The sampling of the evaluation is translated to vLLM's parameters, by which vLLM then places the
+frames itself. A sampling without such parameters is an error.
 
-Sources: the code of vLLM 0.19 to 0.32 and SGLang 0.5.23. vLLM 0.24 and later choose a loader by the
-model's video processor. The loaders of Qwen's models ignore `num_frames`, and only these loaders
-know `min_frames` and `max_frames`. The backend `opencv` is the loader that earlier versions use for
-every model. SGLang takes the frames of Qwen's models by the settings that the server was started
-with.
+Source: the code of vLLM 0.19 to 0.32. Versions from 0.24 on choose a loader by the model's video
+processor. The loaders of Qwen's models ignore `num_frames`, and only these loaders know
+`min_frames` and `max_frames`. The backend `opencv` is the loader that earlier versions use for
+every model.
 """
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +22,10 @@ from videomme_pipeline.frames.sampling import (
     Placement,
     Qwen2Vl,
     Qwen3Vl,
-    QwenSglang,
     Sampling,
     UniformN,
 )
-from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.served import VideoServer
+from videomme_pipeline.models.endpoint.frame_tokens import video_strategy
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
@@ -45,26 +40,46 @@ _MAX_FRAMES, _MAX_FPS = 768, 30
 """Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
 
 
-def video_fields(profile: Profile, sampling: Sampling, server: VideoServer) -> Mapping[str, Any]:
-    """The fields of a body with a video, so that the endpoint applies `sampling` itself.
-
-    Raises:
-        ModelError: if the endpoint has no known parameters for the sampling.
-    """
-    find, examples = _FIELDS[profile]
-    fields = find(sampling, server)
-    if fields is None:
-        raise ModelError(
-            f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {examples}, or send frames (without "
-            "`frames_as: video_file`)"
-        )
-    return fields
-
-
 def fields_of(spec: EndpointSpec, request: Request) -> Mapping[str, Any]:
     """The fields of a body with the video of `request`. Raise ModelError as `video_fields`."""
-    return video_fields(spec.profile, _video(spec, request).sampling, spec.video_server)
+    sampling = _video(spec, request).sampling
+    return video_fields(sampling, spec.known_version, video_strategy(spec.served_name))
+
+
+def video_fields(
+    sampling: Sampling, version: str | None, strategy: str | None = None
+) -> Mapping[str, Any]:
+    """The fields of a body with a video, so that this version of vLLM applies `sampling` itself.
+
+    `strategy` is the sampling of the model's own processor, or None if it is unknown.
+
+    Raises:
+        ModelError: if there are no known parameters for the sampling, or for the version.
+    """
+    release = release_of(version)
+    if release is None or release < (0, 19):
+        reported = "no version" if version is None else f"the version {version}"
+        raise ModelError(
+            f"the server reports {reported}, and the frames that vLLM takes from a video are only "
+            "known for 0.19 and later; use such a version, state the version behind a gateway "
+            "(`engine_version`), or send frames (without `frames_as: video_file`)"
+        )
+    video = _video_settings(sampling, strategy, chooses_loader=release >= (0, 24))
+    patches = sampling.picture.patches
+    names = {"min_pixels", "max_pixels", "total_pixels"}
+    limits = {} if patches is None else patches.model_dump(include=names, exclude_none=True)
+    if video is None or limits.keys() not in (set(), {"min_pixels", "max_pixels"}):
+        raise ModelError(
+            f"sampling {sampling.name}: profile vllm has no parameters for these frames of a "
+            "video; use fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the "
+            "model's processor (qwen3_vl-2 or qwen2_vl-2, with at most 768 frames), or send frames "
+            "(without `frames_as: video_file`)"
+        )
+    fields: dict[str, Any] = {"media_io_kwargs": {"video": video}}
+    if limits:
+        size = {"shortest_edge": limits["min_pixels"], "longest_edge": limits["max_pixels"]}
+        fields["mm_processor_kwargs"] = {"size": size}
+    return fields
 
 
 def video_file(spec: EndpointSpec, request: Request) -> Path:
@@ -118,79 +133,20 @@ def _shared(source: Path, folder: Path, video_hash: str) -> Path:
     return source if source.is_relative_to(folder) else folder / f"{video_hash}{source.suffix}"
 
 
-def _for_vllm(sampling: Sampling, server: VideoServer) -> Mapping[str, Any] | None:
-    """Versions from 0.24 on choose the loader by the model, so the request names the loader."""
-    version = release_of(server.version)
-    if version is None or version < (0, 19):
-        reported = "no version" if server.version is None else f"the version {server.version}"
-        raise ModelError(
-            f"the server reports {reported}, and the frames that vLLM takes from a video are only "
-            "known for 0.19 and later; use such a version, state the version behind a gateway "
-            "(`engine_version`), or send frames (without `frames_as: video_file`)"
-        )
-    chooses_loader = version >= (0, 24)
+def _video_settings(
+    sampling: Sampling, strategy: str | None, *, chooses_loader: bool
+) -> dict[str, Any] | None:
+    """The settings of the loader that takes the frames of `sampling`, or None if there is none."""
     if isinstance(sampling, Qwen2Vl | Qwen3Vl) and chooses_loader:
-        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MAX_FPS:
+        is_other = strategy not in (None, sampling.strategy)
+        if is_other or sampling.fps > _MAX_FPS or sampling.max_frames > _MAX_FRAMES:
             return None
         limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
-        video = {"num_frames": -1, "fps": sampling.fps, **limits}
-        return _kwargs(video, sampling) if sampling.max_frames <= _MAX_FRAMES else None
+        return {"num_frames": -1, "fps": sampling.fps, **limits}
     loader = {"video_backend": "opencv"} if chooses_loader else {}
     match sampling:  # the loader takes the smaller number of frames of `num_frames` and `fps`
         case FpsBased(min_frames=None):
-            most = sampling.max_frames or -1
-            return _kwargs({"num_frames": most, "fps": sampling.fps, **loader}, sampling)
+            return {"num_frames": sampling.max_frames or -1, "fps": sampling.fps, **loader}
         case UniformN(placement=Placement.ENDPOINTS):
-            return _kwargs({"num_frames": sampling.frames, "fps": -1, **loader}, sampling)
+            return {"num_frames": sampling.frames, "fps": -1, **loader}
     return None
-
-
-def _kwargs(video: Mapping[str, object], sampling: Sampling) -> Mapping[str, Any] | None:
-    body = {"media_io_kwargs": {"video": video}}
-    match _pixel_limits(sampling):
-        case {"min_pixels": least, "max_pixels": most, **others} if not others:
-            size = {"shortest_edge": least, "longest_edge": most}
-            return body | {"mm_processor_kwargs": {"size": size}}
-        case limits if limits:
-            return None
-    return body
-
-
-def _for_sglang(sampling: Sampling, server: VideoServer) -> Mapping[str, Any] | None:
-    """SGLang ignores the fields of a request, so the server must have been started with them."""
-    if not isinstance(sampling, QwenSglang) or _pixel_limits(sampling):
-        return None
-    needed = {"fps": sampling.fps, "max_frames": sampling.max_frames}
-    needed |= {} if sampling.min_frames == 4 else {"min_frames": sampling.min_frames}
-    has = "unknown"
-    if server.video_settings is not None:
-        settings = {"fps": 2.0, "min_frames": 4, "max_frames": 768} | dict(server.video_settings)
-        if settings == settings | needed:
-            return {}
-        has = json.dumps(dict(server.video_settings))
-    option = json.dumps({"video": needed})
-    raise ModelError(
-        f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
-        f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
-        f"`mm-process-config: {option}`), or send frames (without `frames_as: video_file`)"
-    )
-
-
-def _pixel_limits(sampling: Sampling) -> dict[str, int]:
-    """The limits of the size of a picture that the sampling sets itself."""
-    patches = sampling.picture.patches
-    names = {"min_pixels", "max_pixels", "total_pixels"}
-    return {} if patches is None else patches.model_dump(include=names, exclude_none=True)
-
-
-_FIELDS: Mapping[
-    Profile, tuple[Callable[[Sampling, VideoServer], Mapping[str, Any] | None], str]
-] = {
-    Profile.VLLM: (
-        _for_vllm,
-        "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's processor "
-        "(qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
-    ),
-    Profile.SGLANG: (_for_sglang, "qwen_sglang-2 or qwen_sglang-1-max-64"),
-}
-"""The function that finds the fields of each family, and examples of samplings that it takes."""
