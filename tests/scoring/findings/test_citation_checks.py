@@ -157,8 +157,8 @@ def test_a_stored_warning_is_a_finding_and_blocks_if_it_is_about_frames(
 
 def test_an_unknown_finish_reason_blocks_until_the_entry_of_the_model_has_it() -> None:
     for reason in ("stop", "STOP", "length", None):
-        known = evidence(changed(4, finish_reason=reason))
-        assert "finish_reasons" not in {row.check for row in checked(known)}
+        complete = evidence(changed(4, finish_reason=reason))
+        assert "finish_reasons" not in {row.check for row in checked(complete)}
     unknown = evidence(changed(4, finish_reason="Paused"))
     finding = found("finish_reasons", unknown)
     assert finding.status is Status.ERROR

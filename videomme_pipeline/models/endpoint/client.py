@@ -4,9 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from videomme_pipeline.models.connection_check import ConnectionCheck
-from videomme_pipeline.models.context import context_problem
 from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, text_body
-from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
+from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS, context_problem
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_version

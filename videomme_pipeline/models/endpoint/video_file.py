@@ -61,7 +61,7 @@ def video_fields(
         reported = "no version" if version is None else f"the version {version}"
         raise ModelError(
             f"the server reports {reported}, and the frames that vLLM takes from a video are only "
-            "known for 0.19 and later; use such a version, state the version behind a gateway "
+            "known for 0.19 and later; use such a version, state the version that a gateway serves "
             "(`engine_version`), or send frames (without `frames_as: video_file`)"
         )
     video = _video_settings(sampling, strategy, chooses_loader=release >= (0, 24))

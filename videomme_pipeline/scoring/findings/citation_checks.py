@@ -208,9 +208,9 @@ def finish_reasons(run: Run, _runs: Runs) -> Finding | None:
     """Check that the reasons why the answers end are known, here or in the entry of the model."""
     model = (run.specification or {}).get("model")
     stated = model.get("finish_reasons") or () if isinstance(model, Mapping) else ()
-    known = KNOWN_ENDS.union(str(reason).lower() for reason in stated)
+    complete = KNOWN_ENDS.union(str(reason).lower() for reason in stated)
     reasons = (row.finish_reason for row in run.answered)
-    unknown = Counter(reason for reason in reasons if reason and reason.lower() not in known)
+    unknown = Counter(reason for reason in reasons if reason and reason.lower() not in complete)
     if not unknown:
         return None
     values = ", ".join(f"{reason!r} ({count:,})" for reason, count in unknown.most_common())

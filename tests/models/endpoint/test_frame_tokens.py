@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from videomme_pipeline.models.context import context_problem
+from videomme_pipeline.models.endpoint.frame_tokens import context_problem
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
 
