@@ -68,7 +68,7 @@ def video_fields(
     patches = sampling.picture.patches
     names = {"min_pixels", "max_pixels", "total_pixels"}
     limits = {} if patches is None else patches.model_dump(include=names, exclude_none=True)
-    if video is None or limits.keys() not in (set(), {"min_pixels", "max_pixels"}):
+    if video is None or set(limits) not in (set(), {"min_pixels", "max_pixels"}):
         raise ModelError(
             f"sampling {sampling.name}: profile vllm has no parameters for these frames of a "
             "video; use fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the "
