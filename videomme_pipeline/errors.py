@@ -14,7 +14,8 @@
     ├── DownloadError
     ├── ModelError
     │   ├── EndpointDownError
-    │   └── SilentServerError *
+    │   └── ServerDownError *
+    │       └── SilentServerError *
     ├── NotReadyError
     ├── PromptError
     ├── ResponseFailure *

@@ -14,7 +14,7 @@ from tests.support.projects import SERVED, WriteProject, WriteServed
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.stages.explain import Explanation
@@ -90,7 +90,7 @@ def test_a_server_that_is_replaced_after_planning_is_not_asked(
     with ModelServer(reports={VERSION: {"version": "1"}}) as server:
         project = write_served(server.base_url, profile="vllm")
         spec = project.configuration.catalog.find("served")
-        assert isinstance(spec, RemoteSpec)
+        assert isinstance(spec, EndpointSpec)
         project.servers.observe([spec])
         server.reports[VERSION] = {"version": "2"}
         with pytest.raises(ModelError, match=r"version 2 instead of 1\. The stored answers are"):

@@ -152,21 +152,6 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
         assert server.request_count == asked + 1
 
 
-@pytest.mark.slow
-def test_frames_of_questions_on_a_shared_disk_are_different_files(
-    write_served: WriteServed, root: Path, instance: dg.DagsterInstance
-) -> None:
-    write_chosen(root, CHOSEN)
-    shared = {"frames_as": FramesAs.FILES.value, "shared_folder": str(root / "shared")}
-    with ModelServer() as server:
-        project = write_served(
-            server.base_url, {"served": EVALUATION}, VIDEOS, profile="vllm", **shared
-        )
-        assert refresh_project(project, instance, ["served"]).not_fresh == []
-        sent = arrived(server, project)
-    assert {name: numbers(of_one) for name, of_one in sent.items()} == CHOSEN
-
-
 def test_a_question_without_usable_frames_fails_alone_and_is_never_answered(
     write_served: WriteServed, root: Path, instance: dg.DagsterInstance
 ) -> None:

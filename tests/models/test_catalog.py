@@ -59,7 +59,6 @@ def test_an_entry_is_read_with_its_name(tmp_path: Path) -> None:
         ("mine: http://x\n", "mine.*base_url"),
         ("random:\n  model: x\n", "built in"),
         ("mine:\n  frames_as: frame_sequence\n", "generic does not take frames as frame_sequence"),
-        ("mine:\n  profile: vllm\n  frames_as: files\n", "shared_folder"),
     ],
 )
 def test_the_error_for_a_wrong_entry_names_the_right_key_or_value(

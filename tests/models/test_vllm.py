@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from videomme_pipeline.errors import ModelError, Status
 from videomme_pipeline.frames.cache import Frame, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.endpoint import client
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint_probe import probe
@@ -201,24 +203,12 @@ async def test_the_probe_counts_the_frames_of_each_sampling(served: VllmServer) 
     assert [counted[check] for check in checks] == [Status.OK] * 4
 
 
-async def test_the_probe_knows_the_size_of_the_frames_of_a_video(served: VllmServer) -> None:
-    spec = served.spec(frames_as="frame_sequence")
-    findings = await probe(spec, OpenAICompatibleModel(spec))
-    (size,) = (finding for finding in findings if finding.check == "size of pictures")
-    assert size.status is Status.OK
-
-
-@pytest.mark.parametrize("frames_as", ["images", "frame_sequence", "files"])
+@pytest.mark.parametrize("frames_as", ["images", "frame_sequence"])
 async def test_frames_arrive_in_each_form(served: VllmServer, frames_as: str) -> None:
-    folder = served.folder / "100% of #1"
-    folder.mkdir(exist_ok=True)
-    values: dict[str, Any] = {"frames_as": frames_as}
-    if frames_as == "files":
-        values["shared_folder"] = folder
     example = with_frames(8)
-    reply = await served.ask(example, **values)
+    reply = await served.ask(example, frames_as=frames_as)
     _, tokens = text_and_frames(reply)
-    assert tokens == served.spec(**values).tokens_of(example.frames)
+    assert tokens == served.spec(frames_as=frames_as).tokens_of(example.frames)
     assert reply.warning is None
 
 
@@ -268,8 +258,9 @@ class Provocation:
 class ForgetfulModel(OpenAICompatibleModel):
     """A model whose shared folder is not that of the server."""
 
-    def _share(self, request: Request) -> None:
-        pass
+    async def _ask(self, request: Request) -> Reply:
+        with mock.patch.object(client, "share_video"):
+            return await super()._ask(request)
 
 
 def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -> list[Provocation]:
@@ -301,14 +292,14 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
         Provocation(
             "must be a subpath of",
             "--allowed-local-media-path",
-            with_frames(1),
-            {"frames_as": "files", "shared_folder": elsewhere},
+            with_video(video, "fps_based-1"),
+            {"frames_as": "video_file", "shared_folder": elsewhere},
         ),
         Provocation(
             "[errno 2] no such file or directory",
             "the same path on the machine of the server",
-            with_frames(1),
-            {"frames_as": "files", "shared_folder": served_folder / "of another machine"},
+            with_video(video, "fps_based-1"),
+            {"frames_as": "video_file", "shared_folder": served_folder / "of another machine"},
             model=ForgetfulModel,
         ),
         Provocation(
@@ -363,8 +354,12 @@ def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
         Provocation(
             "cannot load local files without",
             "HTTP 500.*--allowed-local-media-path",
-            with_frames(4),
-            {"frames_as": "files", "shared_folder": folder},
+            with_video(video, "fps_based-1"),
+            {
+                "frames_as": "video_file",
+                "shared_folder": folder,
+                "extra_body": {"media_io_kwargs": None},
+            },
         ),
     ]
 

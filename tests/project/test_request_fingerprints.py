@@ -21,8 +21,8 @@ from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
-from videomme_pipeline.models.endpoint.endpoints import PROFILES
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.endpoints import PROFILES, FramesAs, Profile
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.project.answers.asking import frame_digest
@@ -50,10 +50,17 @@ SAMPLINGS = (
 )
 
 
+NUMBERS = {
+    (Profile.VLLM, FramesAs.FRAME_SEQUENCE): 1,
+    (Profile.VLLM, FramesAs.VIDEO_FILE): 3,
+}
+"""The numbers in the names of entries. The stored fingerprints have these names."""
+
+
 def entries() -> dict[str, dict[str, Any]]:
     """Entries of `models.yaml`: each way to send frames with each profile, and every other key."""
     models: dict[str, dict[str, Any]] = {
-        f"{profile.value}-{number}": {
+        f"{profile.value}-{NUMBERS.get((profile, way), 0)}": {
             "base_url": "http://localhost:1/v1",
             "profile": profile.value,
             "model": "qwen3-vl-8b",
@@ -61,7 +68,7 @@ def entries() -> dict[str, dict[str, Any]]:
             "shared_folder": "frames",
         }
         for profile, abilities in PROFILES.items()
-        for number, way in enumerate(abilities.frames_as)
+        for way in abilities.frames_as
     }
     models |= {
         f"engine-{engine.value}": {
@@ -106,7 +113,7 @@ def keys_by_model(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
     """The requests of each model, and those of the same model at a later server."""
     for spec in (*catalog.models, *BUILT_IN.values()):
         yield spec.name, keys_of(build_model(spec, {}).identity)
-        if isinstance(spec, RemoteSpec):
+        if isinstance(spec, EndpointSpec):
             yield f"{spec.name} at a later server", keys_of(spec.with_server("0123").identity)
     versions = {"ocr": "rapidocr 3.4.3, onnxruntime 1.23.2", "engine": "xllamacpp 0.2.9"}
     yield "embedded", keys_of(embedded_identity() | versions)

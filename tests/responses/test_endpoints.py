@@ -47,7 +47,7 @@ def endpoints_of(count: int, clock: Clock, max_dollars: float | None = None) -> 
 
 async def send(affinity: Affinity, result: Reply | ResponseFailure | None = None) -> Endpoint:
     """The endpoint that gets a question of a video, and answers with `result`."""
-    async with affinity.admit(object(), 1, is_follower=False) as admission:
+    async with affinity.admit(object(), is_follower=False) as admission:
         admission.result = result
     return admission.endpoint
 
@@ -96,10 +96,10 @@ async def test_an_endpoint_that_never_answered_gets_only_the_question_that_faile
     endpoints = endpoints_of(1, Clock())
     failed, other = object(), object()
     with endpoints.affinity(3) as affinity:
-        async with affinity.admit(failed, 1, is_follower=False) as admission:
+        async with affinity.admit(failed, is_follower=False) as admission:
             admission.result = CLOSED
         waiting = asyncio.create_task(send(affinity))
-        async with affinity.admit(failed, 1, is_follower=False) as again:
+        async with affinity.admit(failed, is_follower=False) as again:
             await asyncio.sleep(0)
             assert again.endpoint.limit.in_flight == 1
             assert not again.endpoint.allows(other)
@@ -114,11 +114,11 @@ async def test_questions_move_from_an_endpoint_that_never_answered(kind: Failure
     endpoints = endpoints_of(2, Clock())
     failed = object()
     with endpoints.affinity(3) as affinity:
-        async with affinity.admit(failed, 1, is_follower=False) as admission:
+        async with affinity.admit(failed, is_follower=False) as admission:
             admission.result = failure
         waiting = asyncio.create_task(send(affinity))
         await asyncio.sleep(0)
-        async with affinity.admit(failed, 1, is_follower=False) as admission:
+        async with affinity.admit(failed, is_follower=False) as admission:
             admission.result = failure
         assert await waiting is not admission.endpoint
 

@@ -7,12 +7,7 @@ import pytest
 
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.responses.limits import (
-    FIRST_CONCURRENCY,
-    Budget,
-    ConcurrencyLimit,
-    RateLimit,
-)
+from videomme_pipeline.responses.limits import FIRST_CONCURRENCY, Budget, ConcurrencyLimit
 
 
 class Clock:
@@ -111,25 +106,6 @@ async def test_a_pause_ends_after_the_time_that_a_question_may_take() -> None:
     assert limit.pause_seconds == 0.2
     await asyncio.wait_for(limit.acquire(is_follower=True), timeout=10)
     assert limit.pause_seconds == 0.0
-
-
-async def test_one_absurd_token_count_does_not_slow_down_the_next_requests() -> None:
-    rate = RateLimit(Limits(tokens_per_minute=6000))
-    for tokens in (2**63 - 1, *[10] * 30):
-        rate.record(tokens)
-    for _ in range(10):
-        await asyncio.wait_for(rate.wait(expected_tokens=1), timeout=10)
-
-
-async def test_tokens_per_minute_count_the_reported_tokens() -> None:
-    rate = RateLimit(Limits(tokens_per_minute=6000))
-    await rate.wait(expected_tokens=1)
-    rate.record(5000)
-    await rate.wait(expected_tokens=1)
-    waiting = asyncio.create_task(rate.wait(expected_tokens=1))
-    done, _ = await asyncio.wait([waiting], timeout=0.3)
-    assert not done
-    waiting.cancel()
 
 
 async def test_the_first_request_is_sent_alone_to_learn_its_cost() -> None:

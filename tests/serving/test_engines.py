@@ -17,7 +17,6 @@ from videomme_pipeline.serving.engines import (
     EngineName,
     installed_version,
     options,
-    printed_version,
 )
 
 
@@ -85,11 +84,6 @@ def test_the_version_is_that_of_the_package_of_the_program() -> None:
     assert installed_version(pytest_engine, "no-such-program") is None
     other = Engine(profile=Profile.GENERIC, command=("pytest",), package="no-such-package")
     assert installed_version(other, script) is None
-
-
-def test_without_a_package_the_version_is_read_from_the_program() -> None:
-    assert printed_version([sys.executable]) == f"Python {sys.version.split()[0]}"
-    assert printed_version(["/bin/false"]) is None
 
 
 def test_an_entry_has_the_profile_of_its_engine() -> None:

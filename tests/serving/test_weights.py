@@ -1,8 +1,6 @@
 """The weights that a managed server loads, and what identifies them."""
 
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -10,58 +8,30 @@ import pytest
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.serving.weights import find_weights, weights_identity
 
-HOUR = 3600.0
-
 
 def find(weights: Path | str) -> str:
     return find_weights(str(weights))
 
 
-def checkpoint(folder: Path, *, hours_old: float, content: bytes = b"weights") -> Path:
+def checkpoint(folder: Path, content: bytes = b"weights") -> Path:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"torch_dtype": "bfloat16"}))
     (folder / "model.safetensors").write_bytes(content)
-    age(folder, hours_old)
     return folder
 
 
-def age(folder: Path, hours_old: float) -> None:
-    changed = time.time() - hours_old * HOUR
-    for path in folder.iterdir():
-        os.utime(path, (changed, changed))
-
-
 def test_a_folder_or_a_repository_is_taken_as_it_is(tmp_path: Path) -> None:
-    folder = checkpoint(tmp_path / "model", hours_old=0)
+    folder = checkpoint(tmp_path / "model")
     assert find(folder) == str(folder)
     assert find("Qwen/Qwen3-VL-8B-Instruct") == "Qwen/Qwen3-VL-8B-Instruct"
     with pytest.raises(ModelError, match="no such file or folder"):
         find(tmp_path / "missing")
 
 
-def test_a_glob_is_the_newest_finished_checkpoint(tmp_path: Path) -> None:
-    pattern = tmp_path / "checkpoint-*"
-    with pytest.raises(ModelError, match="0 matches"):
-        find(pattern)
-    old = checkpoint(tmp_path / "checkpoint-900", hours_old=5)
-    assert find(pattern) == str(old)
-    new = checkpoint(tmp_path / "checkpoint-1000", hours_old=2)
-    assert find(pattern) == str(new)
-    written = checkpoint(tmp_path / "checkpoint-1100", hours_old=0)
-    assert find(pattern) == str(new)
-    index = {"weight_map": {"a": "model.safetensors", "b": "missing.safetensors"}}
-    (written / "model.safetensors.index.json").write_text(json.dumps(index))
-    age(written, 1)
-    assert find(pattern) == str(new)
-    (written / "missing.safetensors").write_bytes(b"second shard")
-    age(written, 1)
-    assert find(pattern) == str(written)
-
-
 def test_every_file_of_the_weights_that_changes_answers_is_in_their_identity(
     tmp_path: Path,
 ) -> None:
-    first = checkpoint(tmp_path / "a", hours_old=0, content=b"x" * 3_000_000)
+    first = checkpoint(tmp_path / "a", content=b"x" * 3_000_000)
     identity = weights_identity(str(first), None)
     assert (identity.model, identity.dtype) == (str(first), "bfloat16")
     same = weights_identity(str(first), None)

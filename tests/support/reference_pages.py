@@ -87,7 +87,6 @@ MEANINGS: Mapping[str, str] = {
     "text": "The text of the prompt.",
     "timezone": "The time zone of `cron` and of dates.",
     "title": "The title that is shown.",
-    "tokens_per_minute": "The most tokens in a minute.",
     "top_p": "The nucleus of the sampling of tokens.",
     "url": "The column with the address of the video.",
     "videos": "The number of videos.",

@@ -1,7 +1,7 @@
-"""The documented forms of requests with a video, and what a server sees of one.
+"""The documented form of vLLM's requests with a video, and what a server sees of one.
 
-Each family has one class per object of its request schema. Unknown fields and fields of another
-type are errors, so that a server with `rejection` as its `check` rejects every other form.
+There is one class per object of the request schema. Unknown fields and fields of another type are
+errors, so that a server with `rejection` as its `check` rejects every other form.
 """
 
 import base64
@@ -32,18 +32,6 @@ class _VideoPart(_Strict):
     video_url: _Url
 
 
-class _QwenPart(_VideoPart):
-    fps: float
-    min_pixels: int | None = None
-    max_pixels: int | None = None
-    total_pixels: int | None = None
-
-
-class _GeminiPart(_Strict):
-    type: Literal["image_url"]
-    image_url: _Url
-
-
 class _VllmVideo(_Strict):
     num_frames: int
     fps: float
@@ -65,57 +53,21 @@ class _VllmProcessor(_Strict):
     size: _Edges
 
 
-class _TransformersTemplate(_Strict):
-    num_frames: int | None
-    fps: float | None = None
-
-
 class _Body(_Strict):
     model: str
     temperature: float = 0.0
     max_tokens: int
-
-
-class _VllmBody(_Body):
     media_io_kwargs: _VllmMedia
     mm_processor_kwargs: _VllmProcessor | None = None
 
 
-class _LmdeployVideo(_Strict):
-    num_frames: int
-    fps: float
-
-
-class _LmdeployMedia(_Strict):
-    video: _LmdeployVideo
-
-
-class _LmdeployBody(_Body):
-    media_io_kwargs: _LmdeployMedia
-
-
-class _TransformersBody(_Body):
-    chat_template_kwargs: _TransformersTemplate
-
-
-_FORMS: dict[str, tuple[type[_Body], type[_Strict]]] = {
-    "vllm": (_VllmBody, _VideoPart),
-    "sglang": (_Body, _VideoPart),
-    "lmdeploy": (_LmdeployBody, _VideoPart),
-    "qwen": (_Body, _QwenPart),
-    "gemini": (_Body, _GeminiPart),
-    "transformers": (_TransformersBody, _VideoPart),
-}
-
-
-def rejection(profile: str, body: dict[str, Any]) -> str | None:
-    """The reason why a server of this family rejects `body`, or None if it reads the video."""
-    body_class, part_class = _FORMS[profile]
+def rejection(body: dict[str, Any]) -> str | None:
+    """The reason why vLLM rejects `body`, or None if it reads the video."""
     fields = dict(body)
     ((message,), others) = fields.pop("messages"), fields
     try:
-        body_class.model_validate(others)
-        part_class.model_validate(message["content"][0])
+        _Body.model_validate(others)
+        _VideoPart.model_validate(message["content"][0])
         _Text.model_validate(message["content"][1])
         frames_of(body)
     except (ValidationError, ValueError, OSError, av.FFmpegError) as error:

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Provider
 from videomme_pipeline.models.video_llm import Reply, Request
 
 KEY_VARIABLE = "PARROT_KEY"
 
 
-class ParrotSpec(RemoteSpec):
+class ParrotSpec(EndpointSpec):
     """A remote model that gives the same answer to every question."""
 
-    kind: Literal["parrot"] = "parrot"
+    kind: Literal["parrot"] = "parrot"  # type: ignore[assignment]
     says: str
 
     @property

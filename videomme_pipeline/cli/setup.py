@@ -17,7 +17,7 @@ from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import name_programs, open_project, showing_progress
 from videomme_pipeline.cli.output import announce, note, show
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
-from videomme_pipeline.errors import ConfigurationError, Finding, Status
+from videomme_pipeline.errors import ConfigurationError, Finding, ModelError, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -223,8 +223,8 @@ def _probe(project: "Project", name: str) -> list[Finding]:
     import asyncio
 
     from videomme_pipeline.models.catalog import build_model
-    from videomme_pipeline.models.endpoint.remote import RemoteSpec
-    from videomme_pipeline.models.endpoint_probe import probe_endpoints, server_finding
+    from videomme_pipeline.models.endpoint.spec import EndpointSpec
+    from videomme_pipeline.models.endpoint_probe import probe_endpoints
 
     spec = project.configuration.catalog.find(name)
     with project.servers as servers:
@@ -232,14 +232,18 @@ def _probe(project: "Project", name: str) -> list[Finding]:
             served = servers.start(spec, show_progress)
         members: Sequence[ModelSpec] = [served]
         address = name
-        if isinstance(served, RemoteSpec):
+        if isinstance(served, EndpointSpec):
             members, address = served.members, served.endpoint
         note(f"Sending a few small requests to {address}…")
         pairs = [(member, build_model(member)) for member in members]
         samplings = project.configuration.samplings_of_model(name)
         findings = asyncio.run(probe_endpoints(pairs, samplings))
-        if isinstance(served, RemoteSpec) and served.reports_server:
-            findings.append(server_finding(served))
+        if isinstance(served, EndpointSpec) and served.reports_server:
+            try:
+                report = str(served.reported_server() or "unknown: it reports nothing about itself")
+                findings.append(Finding.ok("server", report))
+            except ModelError as error:
+                findings.append(Finding.error("server", str(error)))
     return findings
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 LOGS = "logs"
 """The folder of the logs of jobs, beside the folder of the run."""
-DAYS_OF_LOGS = 14
 REPLACE_SECONDS = 30.0
 """Seconds between two replacements while others work, because jobs may fail again and again."""
 _JOBS_SECONDS = 5.0
@@ -122,17 +121,12 @@ class DaskSpec(ClusterSpec):
             defaults["security"] = True  # else everybody who reaches a port could run code
         if not (inspect.isclass(factory) and issubclass(factory, JobQueueCluster)):
             return defaults | self.arguments
-        logs = folder.parent / LOGS
-        with suppress(OSError):  # there are none, or another run removes them
-            for file in logs.iterdir():
-                if time.time() - file.stat().st_mtime > DAYS_OF_LOGS * 86_400:
-                    file.unlink()
         extra = self.arguments.get("job_extra_directives", [])
         directives = [export_directive(), *extra] if issubclass(factory, SLURMCluster) else extra
         return {
             **defaults,
             "job_name": f"videomme-{uuid4().hex[:8]}",
-            "log_directory": str(logs),
+            "log_directory": str(folder.parent / LOGS),
             "nanny": False,
             "processes": 1,
             "python": f"exec {shlex.quote(sys.executable)}",  # it gets the signals of jobs

@@ -15,7 +15,6 @@ from videomme_pipeline.errors import ConfigurationError, listed
 from videomme_pipeline.evaluation.folder import OWN_BENCHMARKS, Configuration, reserved_columns
 from videomme_pipeline.evaluation.reading import check_name, parse_evaluation
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.served import list_models
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.prompts.render import TemplateName
@@ -108,7 +107,7 @@ def write_example(
 def usual_model(configuration: Configuration, name: str) -> str:
     """The model of a new evaluation: the entry `name`, the only endpoint, or else a baseline."""
     models = configuration.catalog.models
-    endpoints = [spec.name for spec in models if isinstance(spec, RemoteSpec)]
+    endpoints = [spec.name for spec in models if isinstance(spec, EndpointSpec)]
     if name in [spec.name for spec in models]:
         return name
     return endpoints[0] if len(endpoints) == 1 else _BASELINE

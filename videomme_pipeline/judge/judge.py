@@ -20,7 +20,7 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES
 from videomme_pipeline.models.catalog import Catalog, build_model
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import ModelSpec, WithServer
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Prompt
@@ -65,7 +65,7 @@ class JudgeSpec(Spec):
 class Judge:
     """A model that reads answers. Scores depend on it; nothing upstream of them does."""
 
-    model: RemoteSpec
+    model: EndpointSpec
     generation: Generation
 
     @classmethod
@@ -77,7 +77,7 @@ class Judge:
             ConfigurationError: if the model has no endpoint and so cannot answer text prompts.
         """
         model = catalog.find(spec.model)
-        if not isinstance(model, RemoteSpec):
+        if not isinstance(model, EndpointSpec):
             raise ConfigurationError(
                 f"judge {model.name}: it can only answer questions about videos; name a model of "
                 "models.yaml that has an endpoint"

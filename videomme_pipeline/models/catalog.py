@@ -15,7 +15,6 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.spec import ModelSpec, Provider
@@ -72,7 +71,7 @@ class Catalog:
             except ConfigurationError as error:
                 problems[str(name)] = error
                 continue
-            if isinstance(spec, RemoteSpec):
+            if isinstance(spec, EndpointSpec):
                 register_key_variables(spec.key_variables)
         return cls(models=tuple(models), problems=problems)
 
@@ -134,7 +133,7 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
             installed.
     """
     build = _provider(spec.kind, f"model {spec.name}").build
-    if not isinstance(spec, RemoteSpec) or len(spec.members) == 1:
+    if not isinstance(spec, EndpointSpec) or len(spec.members) == 1:
         return build(spec, environment)
     return ModelPool({member.endpoint: build(member, environment) for member in spec.members})
 

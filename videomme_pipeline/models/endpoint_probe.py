@@ -1,4 +1,4 @@
-"""The probe of an endpoint: how many pictures reach the model, at what size, and with which times.
+"""The probe of an endpoint: how many pictures reach the model, and with which times.
 
 The prompt tokens that the endpoint reports show how many drawn pictures arrived. Each picture shows
 its number, so that a model that can read confirms it.
@@ -20,8 +20,8 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, seen_frames
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.frame_proof import seen_frames
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation, Reply, Request, ResponseFailure, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 FEW, MORE, MANY = 4, 8, 40
 """Numbers of pictures. Some engines drop pictures after the 32nd."""
-SMALL_PIXELS, LARGE_PIXELS = 224, 448
-"""Sides of the square pictures: multiples of 28 and 32, the patches of most models."""
+SIDE_PIXELS = 224
+"""Side of the square pictures: a multiple of 28 and 32, the patches of most models."""
 SECONDS = (0, 7, 9, 30, 41, 44, 60, 83)
 """Times of `MORE` pictures, which do not follow from their numbers."""
 TIMED_NUMBER = 5
@@ -65,16 +65,18 @@ async def probe_endpoints(
     Raises:
         ModelError: if the first endpoint does not answer a request with text alone.
     """
-    (first, model), *others = members
-    findings = await probe(first, model, samplings)
-    for spec, other in others:
+    findings: list[Finding] = []
+    for spec, model in members:
         endpoint = f"endpoint {_address(spec)}"
         try:
-            of_other = await probe(spec, other, samplings)
+            of_one = await probe(spec, model, samplings)
         except ModelError as error:
+            if not findings:
+                raise
             findings.append(_failed(endpoint, str(error)))
         else:
-            findings += [replace(item, check=f"{endpoint}: {item.check}") for item in of_other]
+            prefix = f"{endpoint}: " if findings else ""
+            findings += [replace(item, check=prefix + item.check) for item in of_one]
     return findings
 
 
@@ -89,7 +91,7 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
         if not model.needs_frames:
             return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
         try:
-            if isinstance(spec, RemoteSpec) and spec.reads_video:
+            if isinstance(spec, EndpointSpec) and spec.reads_video:
                 findings = await _videos(spec, model, samplings)
             else:
                 findings = await _pictures(spec, model, text)
@@ -98,15 +100,6 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
         return [_text(spec, text), *findings]
     finally:
         await model.close()
-
-
-def server_finding(spec: RemoteSpec) -> Finding:
-    """The finding about the servers of a model: their report about themselves, or a difference."""
-    try:
-        identity = spec.reported_server()
-    except ModelError as error:
-        return _failed("server", str(error))
-    return _ok("server", str(identity or "unknown: it reports nothing about itself"))
 
 
 async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> Finding:
@@ -137,7 +130,6 @@ async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] 
 
 async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Finding]:
     shown = [_drawn(range(1, count + 1)) for count in (FEW, MORE, MANY)]
-    shown.append(_drawn(range(1, MORE + 1), LARGE_PIXELS))
     replies = [text, *[await _ask(model, LAST_NUMBER, frames) for frames in shown]]
     timed = await _ask(model, TIME_OF, shown[1]) if spec.sees_frame_times else None
     counts = [reply.usage.prompt_tokens for reply in replies]
@@ -145,17 +137,12 @@ async def _pictures(spec: ModelSpec, model: VideoLLM, text: Reply) -> list[Findi
     if len(reported) < len(counts):
         arrival = [_warning("pictures", _NO_TOKENS)]
     else:
-        of_text, few, more, many, large = reported
-        per_picture = (more - few) / (MORE - FEW)
-        arrival = [
-            _arrival(few - of_text),
-            _count(per_picture, many - few),
-            _size(spec, per_picture, per_picture + (large - more) / MORE),
-        ]
+        of_text, few, more, many = reported
+        arrival = [_arrival(few - of_text), _count((more - few) / (MORE - FEW), many - few)]
     return [*arrival, _reading(replies[3]), _times(timed)]
 
 
-async def _videos(spec: RemoteSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
+async def _videos(spec: EndpointSpec, model: VideoLLM, samplings: Sequence[str]) -> list[Finding]:
     """The findings about the frames that the endpoint takes from a video with each sampling."""
     findings = []
     timed = None
@@ -173,32 +160,30 @@ async def _videos(spec: RemoteSpec, model: VideoLLM, samplings: Sequence[str]) -
     return findings if timed is None else [*findings, _times(timed)]
 
 
-def _drawn(numbers: Sequence[int], side: int = SMALL_PIXELS) -> FrameSet:
+def _drawn(numbers: Sequence[int]) -> FrameSet:
     """Square pictures that show `numbers`. `MORE` of them have the times `SECONDS`."""
     times: Sequence[float] = SECONDS if len(numbers) == MORE else range(len(numbers))
-    return _frame_set([_picture_of(number, side) for number in numbers], times)
+    return _frame_set([_jpeg(_picture_of(number)) for number in numbers], times)
 
 
 def _drawn_video(sampling: str, folder: Path) -> FrameSet:
     """The planned frames of a video in `folder` that shows the next number at each of `SECONDS`."""
     path = folder / "numbers.mp4"
     if not path.exists():
-        pictures = [_picture_of(number, SMALL_PIXELS) for number in range(1, MORE + 1)]
+        pictures = [_picture_of(number) for number in range(1, MORE + 1)]
         by_second = [bisect_right(SECONDS, second) for second in range(SECONDS[-1] + 1)]
-        shown = (pictures[number - 1] for number in by_second for _ in range(VIDEO_FPS))
-        _write_video(path, shown, SMALL_PIXELS)
+        _write_video(path, (pictures[n - 1] for n in by_second for _ in range(VIDEO_FPS)))
     index = index_packets(path)
     chosen = parse_sampling(sampling)
     numbers = chosen.choose(index.times).frames
-    frames = _frame_set([None] * len(numbers), [float(index.seconds[n]) for n in numbers])
-    video = WholeVideo(path=path, size=(SMALL_PIXELS, SMALL_PIXELS), sampling=chosen)
+    frames = _frame_set([b""] * len(numbers), [float(index.seconds[n]) for n in numbers])
+    video = WholeVideo(path=path, size=(SIDE_PIXELS, SIDE_PIXELS), sampling=chosen)
     return replace(frames, video=video, sampling=sampling)
 
 
-def _frame_set(pictures: Sequence["Image | None"], seconds: Sequence[float]) -> FrameSet:
-    sides = [SMALL_PIXELS if picture is None else picture.width for picture in pictures]
+def _frame_set(pictures: Sequence[bytes], seconds: Sequence[float]) -> FrameSet:
     return FrameSet(
-        video_hash=fingerprint("probe", list(seconds), sides),
+        video_hash=fingerprint("probe", list(seconds)),
         fingerprint="probe",
         media_type="image/jpeg",
         frames=tuple(
@@ -207,33 +192,33 @@ def _frame_set(pictures: Sequence["Image | None"], seconds: Sequence[float]) -> 
                 pts_seconds=float(at),
                 index=round(at * 30),
                 is_keyframe=True,
-                width=side,
-                height=side,
-                picture=b"" if picture is None else _jpeg(picture),
+                width=SIDE_PIXELS,
+                height=SIDE_PIXELS,
+                picture=picture,
             )
-            for picture, at, side in zip(pictures, seconds, sides, strict=True)
+            for picture, at in zip(pictures, seconds, strict=True)
         ),
     )
 
 
-def _write_video(path: Path, pictures: "Iterable[Image]", side: int) -> None:
+def _write_video(path: Path, pictures: "Iterable[Image]") -> None:
     import av  # noqa: PLC0415 - loads libav
     import numpy as np  # noqa: PLC0415 - few commands draw
 
     with av.open(str(path), "w") as output:
         stream: Any = output.add_stream("libx264", rate=VIDEO_FPS)
-        stream.width, stream.height, stream.pix_fmt = side, side, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = SIDE_PIXELS, SIDE_PIXELS, "yuv420p"
         for picture in pictures:
             frame = av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24")
             output.mux(stream.encode(frame))
         output.mux(stream.encode(None))
 
 
-def _picture_of(number: int, side: int) -> "Image":
+def _picture_of(number: int) -> "Image":
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - few commands draw
 
-    picture = Image.new("RGB", (side, side), "white")
-    half = side / 2
+    picture = Image.new("RGB", (SIDE_PIXELS, SIDE_PIXELS), "white")
+    half = SIDE_PIXELS / 2
     font = ImageFont.load_default(half)
     ImageDraw.Draw(picture).text((half, half), str(number), "black", font, anchor="mm")
     return picture
@@ -289,7 +274,7 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Reply:
 
 
 def _address(spec: ModelSpec) -> str:
-    return spec.endpoint if isinstance(spec, RemoteSpec) else "this process"
+    return spec.endpoint if isinstance(spec, EndpointSpec) else "this process"
 
 
 def _text(spec: ModelSpec, text: Reply) -> Finding:
@@ -302,7 +287,8 @@ def _text(spec: ModelSpec, text: Reply) -> Finding:
 
 def _arrival(added: int) -> Finding:
     if added >= FEW:
-        return _ok("pictures", f"they arrive: {FEW} pictures add {added:,} prompt tokens")
+        added_tokens = f"{FEW} pictures of {SIDE_PIXELS} × {SIDE_PIXELS} pixels add {added:,}"
+        return _ok("pictures", f"they arrive: {added_tokens} prompt tokens")
     return _failed(
         "pictures",
         f"{FEW} pictures add {max(added, 0)} prompt tokens, so the model does not see them; "
@@ -325,25 +311,7 @@ def _count(per_picture: float, added: int) -> Finding:
     )
 
 
-def _size(spec: ModelSpec, per_picture: float, large: float) -> Finding:
-    check = "size of pictures"
-    sizes = (
-        f"{per_picture:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
-        f"{large:g} for {LARGE_PIXELS} × {LARGE_PIXELS}"
-    )
-    if large <= per_picture:
-        return _warning(check, f"{sizes}: the server scales every picture to one size")
-    expected = None
-    if isinstance(spec, RemoteSpec):
-        expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS), MORE)
-    if expected is None:
-        return _ok(check, f"{sizes}; set `tokens_per_frame` to detect dropped frames")
-    is_smaller = large < expected / MORE * MIN_TOKEN_SHARE
-    message = f"{sizes} (by the published rule: {expected / MORE:g})"
-    return (_warning if is_smaller else _ok)(check, message)
-
-
-def _taken(spec: RemoteSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
+def _taken(spec: EndpointSpec, frames: FrameSet, text: Reply, timed: Reply) -> Finding:
     """The finding about the number of frames that the endpoint took from a video."""
     check, planned = f"frames of {frames.sampling}", len(frames.frames)
     if text.usage.prompt_tokens is None or timed.usage.prompt_tokens is None:

@@ -32,7 +32,6 @@ class Limits(Spec):
     concurrent_runs: int = Field(default=1, ge=1)
     """Runs of this project that may ask the endpoint at the same time; the others wait."""
     requests_per_minute: float | None = Field(default=None, gt=0)
-    tokens_per_minute: float | None = Field(default=None, gt=0)
     deadline_seconds: float = Field(default=900.0, gt=0)
     """A question fails if it has no answer this long after its first request was sent."""
     request_timeout_seconds: float = Field(default=600.0, gt=0)

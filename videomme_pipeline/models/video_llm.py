@@ -11,6 +11,12 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.prompts.render import Prompt
 
+KNOWN_ENDS = frozenset(
+    ("complete", "completed", "content_filter", "end_turn", "eos", "eos_token", "function_call",
+     "length", "max_output_tokens", "max_tokens", "stop", "stop_sequence", "tool_calls")
+)  # fmt: skip
+"""Finish reasons in lower case that are known. With another one, an answer may not be complete."""
+
 
 class Generation(Spec):
     """Settings of the generation. None keeps the endpoint's default."""
@@ -54,11 +60,6 @@ class Usage:
     """Tokens of the reasoning."""
     text_tokens: int | None = None
     """Tokens of the same prompt without its frames."""
-
-    @property
-    def total_tokens(self) -> int:
-        """Sum of prompt and completion tokens. An unknown count is 0 here."""
-        return (self.prompt_tokens or 0) + (self.completion_tokens or 0)
 
     def __add__(self, other: "Usage") -> "Usage":
         """The sum of each count. A count is None only if both are None."""

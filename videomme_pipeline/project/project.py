@@ -12,7 +12,7 @@ from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.checkpoints import with_checkpoints
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.runs.locks import FileLocks, Locks
 from videomme_pipeline.project.runs.progress import StageProgress, ignore
@@ -105,7 +105,7 @@ class Project:
         ]
         judges = [e.judge.model for e in chosen if e.judge is not None]
         models = [*(e.model for e in chosen), *judges]
-        reporting = [m for m in models if isinstance(m, RemoteSpec) and m.reports_server]
+        reporting = [m for m in models if isinstance(m, EndpointSpec) and m.reports_server]
         self.servers.observe(reporting, is_stored=is_stored)
 
     def planned(self) -> dict[str, Planned]:

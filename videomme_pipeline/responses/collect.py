@@ -49,7 +49,6 @@ PREFETCHED_VIDEOS = 4
 """Videos whose frames are loaded before their first question may be sent."""
 
 _POLL_SECONDS = 0.25
-_TOKENS_PER_FRAME = 256
 
 _log = getLogger(__name__)
 
@@ -260,7 +259,7 @@ class _Collection:
                     self._stop(EndpointDownError(self._model.name, problem, str(result)))
                     break
                 self.delivery.show()
-                await asyncio.sleep(delay)
+                await asyncio.sleep(min(delay, self._outage.seconds_left))
             await asyncio.to_thread(self._journal.release, [pending.fingerprint])
         except StorageError as error:
             self._stop(error)
@@ -276,11 +275,9 @@ class _Collection:
         """
         result: Reply | ResponseFailure | None = None
         request = replace(pending.planned, frames=video.frames)
-        # A rough estimate, until the endpoint has reported some tokens.
-        tokens = len(request.prompt.text) // 4 + _TOKENS_PER_FRAME * len(video.frames.frames)
         try:
             while result is None and self._stopped_by is None:
-                admitted = video.affinity.admit(pending, tokens, is_follower=is_follower)
+                admitted = video.affinity.admit(pending, is_follower=is_follower)
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout_at(pending.deadline):
                         admission = await stack.enter_async_context(admitted)

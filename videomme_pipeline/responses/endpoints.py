@@ -11,10 +11,12 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from logging import getLogger
 
+from aiolimiter import AsyncLimiter
+
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, VideoLLM
 from videomme_pipeline.responses.breaker import FAILURES_IN_A_ROW, OPEN_SECONDS
-from videomme_pipeline.responses.limits import Budget, Clock, ConcurrencyLimit, RateLimit
+from videomme_pipeline.responses.limits import Budget, Clock, ConcurrencyLimit
 from videomme_pipeline.responses.requests import completion_of
 
 _log = getLogger(__name__)
@@ -135,7 +137,8 @@ class Endpoints:
             Endpoint(title, model, limits, clock, has_others=has_others)
             for title, model in members.items()
         ]
-        self.rate = RateLimit(limits)
+        requests = limits.requests_per_minute
+        self.rate = None if requests is None else AsyncLimiter(1, 60 / requests)
         self.budget = budget
 
     def __len__(self) -> int:
@@ -186,9 +189,7 @@ class Affinity:
         self._endpoint: Endpoint | None = None
 
     @asynccontextmanager
-    async def admit(
-        self, question: object, expected_tokens: int, *, is_follower: bool
-    ) -> AsyncIterator[Admission]:
+    async def admit(self, question: object, *, is_follower: bool) -> AsyncIterator[Admission]:
         """Wait until `question` may be sent, and account for the result of the request.
 
         Raises:
@@ -201,13 +202,13 @@ class Affinity:
         try:
             await budget.reserve()
             try:
-                await rate.wait(expected_tokens)
+                if rate is not None:
+                    await rate.acquire()
                 yield admission
             finally:
                 reply = completion_of(admission.result)
                 if admission.result is not None:
                     endpoint.record(question, admission.result)
-                    rate.record(0 if reply is None else reply.usage.total_tokens)
                 # The cost of a request without a reply is unknown.
                 dollars = None if reply is None else reply.cost_dollars
                 await budget.charge(dollars, was_sent=reply is not None)

@@ -6,7 +6,7 @@ No request is sent and no frame is read. `summary` has the totals of requests th
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import Generation
 
@@ -58,7 +58,7 @@ class CostEstimate:
 
 def estimate_cost(
     evaluation: str,
-    model: RemoteSpec,
+    model: EndpointSpec,
     generation: Generation,
     videos: Iterable[PendingVideo],
     *,

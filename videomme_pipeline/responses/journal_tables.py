@@ -120,7 +120,7 @@ class JournalDatabase(ABC):
 
     @abstractmethod
     def repair(self, statement: str | None) -> str:
-        """The advice to run a `statement` that removes damaged rows, or other advice."""
+        """The advice to run a `statement` that removes damaged rows, or other advice for None."""
 
     def verify(self) -> None:
         """Compare each row with its checksum, if there is a journal.

@@ -5,8 +5,6 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from aiolimiter import AsyncLimiter
-
 from videomme_pipeline.errors import CostLimitError, ModelError
 from videomme_pipeline.models.spec import Limits
 
@@ -105,36 +103,6 @@ class ConcurrencyLimit:
             if not waiter.done():
                 self.in_flight += 1
                 waiter.set_result(None)
-
-
-class RateLimit:
-    """Limit of requests and tokens per minute, spread evenly instead of in one burst."""
-
-    def __init__(self, limits: Limits) -> None:
-        requests = limits.requests_per_minute
-        self._requests = None if requests is None else AsyncLimiter(1, 60 / requests)
-        tokens = limits.tokens_per_minute
-        self._tokens = None if tokens is None else AsyncLimiter(tokens, 60)
-        self._mean_tokens: float | None = None
-
-    async def wait(self, expected_tokens: int) -> None:
-        """Wait until one more request is within the limits.
-
-        Its size is the running mean of the tokens of earlier requests. The first request has
-        the size `expected_tokens`.
-        """
-        if self._requests is not None:
-            await self._requests.acquire()
-        if self._tokens is not None:
-            tokens = self._mean_tokens or expected_tokens
-            await self._tokens.acquire(min(max(tokens, 1.0), self._tokens.max_rate))
-
-    def record(self, tokens: int) -> None:
-        """Record the tokens that a request used. No request counts more than a minute's tokens."""
-        if self._tokens is not None:
-            tokens = min(tokens, int(self._tokens.max_rate))
-        mean = self._mean_tokens
-        self._mean_tokens = tokens if mean is None else 0.9 * mean + 0.1 * tokens
 
 
 class Budget:

@@ -135,6 +135,7 @@ class Answer:
     outcome: Outcome
     num_frames: int
     track: str
+    finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
     judge_error: str | None = None
     request_fingerprint: str | None = None

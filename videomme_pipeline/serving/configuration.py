@@ -20,7 +20,6 @@ from videomme_pipeline.serving.engines import (
     EngineName,
     installed_version,
     options,
-    printed_version,
 )
 from videomme_pipeline.serving.replicas import Replica, Replicas, free_ports
 from videomme_pipeline.serving.weights import find_weights, weights_identity
@@ -34,8 +33,7 @@ class LocalServers(ServeSpec):
     kind: Literal["local"] = "local"
     engine: EngineName
     weights: str = Field(min_length=1)
-    """A folder or file, a glob whose newest finished checkpoint is served, or a repository of the
-    Hugging Face Hub."""
+    """A folder or file, or a repository of the Hugging Face Hub."""
     revision: str | None = None
     """Branch, tag or commit of the repository."""
     replicas: int = Field(default=1, ge=1, le=64)
@@ -59,15 +57,11 @@ class LocalServers(ServeSpec):
         )
 
     def server_identity(self, weights: str | None) -> ServerIdentity:
-        # The version of an engine without a Python package is unknown until its servers run.
-        version = installed_version(self._adapter, self._program[0])
-        if weights is not None and self._adapter.package is None:
-            version = printed_version(self._program)
         names = ("dtype", "quantization", "generation-config")
         chosen = {name.replace("-", "_"): self.args.get(name, "auto") for name in names}
         own = ServerIdentity(
             engine=self.engine.value,
-            version=version,
+            version=installed_version(self._adapter, self._program[0]),
             **{name: str(value) for name, value in chosen.items() if value not in (None, "auto")},
         )
         files = weights_identity(weights or find_weights(self.weights), self.revision)

@@ -2,8 +2,7 @@
 
 import json
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from importlib.metadata import distributions
@@ -12,10 +11,8 @@ from pathlib import Path
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.processes.secrets import child_environment
 
 LOOPBACK = "127.0.0.1"
-_VERSION_SECONDS = 20.0
 
 
 class EngineName(StrEnum):
@@ -34,8 +31,7 @@ class Engine(Spec):
     profile: Profile
     command: tuple[str, ...]
     package: str | None = None
-    """The Python package with the engine's version. Without one, a run asks the command, which
-    prints the version for `--version`."""
+    """The Python package with the engine's version. Without one, only running servers report it."""
     weights_option: str | None = None
     """Without this option, the weights are an argument."""
     name_option: str | None = None
@@ -88,23 +84,6 @@ def installed_version(engine: Engine, program: str) -> str | None:
     packages = distributions(name=engine.package, path=libraries)
     versions = {package.version for package in packages}
     return versions.pop() if len(versions) == 1 else None
-
-
-def printed_version(command: Sequence[str]) -> str | None:
-    """The version that `command` prints, or None. Only a run that has started it may ask."""
-    with suppress(OSError, subprocess.SubprocessError):
-        ended = subprocess.run(
-            [*command, "--version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_SECONDS,
-            env=child_environment(),
-            check=True,
-        )
-        lines = (ended.stdout + ended.stderr).split("\n")
-        return lines[0].removeprefix("version: ").strip() or None
-    return None
 
 
 def _interpreter(path: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +12,6 @@ from blake3 import blake3
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.identity import HASH_BYTES, ServerIdentity, text_hash
 
-SETTLED_SECONDS = 60.0
-"""A checkpoint whose files changed more recently may not be complete."""
-
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pth", ".pt")
 _PROCESSOR_FILES = (
     "preprocessor_config.json",
@@ -24,22 +20,17 @@ _PROCESSOR_FILES = (
 )
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_GLOB = re.compile(r"[*?\[]")
 
 
-def find_weights(weights: str, now: float | None = None) -> str:
+def find_weights(weights: str) -> str:
     """The absolute path of the files that `serve: weights` names, or a repository or URL.
-
-    A glob means its newest checkpoint with all files, none of which changed in the last minute.
 
     Raises:
         ModelError: if there are no weights.
     """
+    path = Path(weights).expanduser()
     if "://" in weights:
         return weights  # some engines load from object stores
-    path = Path(weights).expanduser()
-    if _GLOB.search(weights):
-        return str(_newest(path, time.time() if now is None else now))
     if path.exists():
         return str(path.resolve())
     if _HUB_NAME.fullmatch(weights):
@@ -73,39 +64,6 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         dtype=str(dtype) if dtype else None,
         quantization=None if method is None else str(method),
     )
-
-
-def _newest(pattern: Path, now: float) -> Path:
-    anchor = Path(pattern.anchor or ".")
-    matches = list(anchor.glob(str(pattern.relative_to(pattern.anchor))))
-    changed = {path: _changed_at(path) for path in matches if _is_complete(path)}
-    settled = [path for path, at in changed.items() if now - at > SETTLED_SECONDS]
-    if not settled:
-        raise ModelError(
-            f"weights {pattern}: {len(matches)} matches, {len(changed)} of them with all files, "
-            f"and none of these is unchanged for {SETTLED_SECONDS:.0f} s; check the pattern, or "
-            "wait until a checkpoint is written"
-        )
-    return max(settled, key=lambda path: (changed[path], path)).resolve()
-
-
-def _is_complete(path: Path) -> bool:
-    """True for a file of weights, and for a folder with a config and every shard of its index."""
-    if path.is_file():
-        return path.suffix in _WEIGHTS
-    if not (path / "config.json").exists():
-        return False
-    shards = {
-        str(shard)
-        for index in path.glob("*.index.json")
-        for shard in _json(index).get("weight_map", {}).values()
-    }
-    return bool(_weight_files(path)) and all((path / shard).exists() for shard in shards)
-
-
-def _changed_at(path: Path) -> float:
-    files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
-    return max(file.stat().st_mtime for file in files)
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -170,17 +170,10 @@ A partition is built once all questions of its video have an answer. All answers
 
 
 def summary_markdown(summary: ResponseSummary) -> Markdown:
-    """Markdown table of tokens, cost and latency of responses, with a histogram of latencies."""
+    """Markdown table of tokens, cost and latency of responses."""
     lines = ["| | |", "|---|---|"]
     for name, number in summary.numbers.items():
         shown = f"{number:.4g}" if isinstance(number, float) else f"{number:,}"
         lines.append(f"| {name.replace('_', ' ')} | {shown} |")
     lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
-    if summary.latency_bins:
-        largest = max(summary.latency_bins.values())
-        lines += ["", "| latency below | responses | |", "|---:|---:|---|"]
-        lines += [
-            f"| {seconds:.3g} s | {answers} | {'█' * round(20 * answers / largest)} |"
-            for seconds, answers in summary.latency_bins.items()
-        ]
     return Markdown("\n".join(lines))

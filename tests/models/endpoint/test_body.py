@@ -172,19 +172,16 @@ def test_the_token_limit_has_the_name_that_the_profile_uses() -> None:
     assert "max_tokens" not in sent(SPEC, request(max_tokens=None))
 
 
-def test_extra_fields_service_tier_and_cache_breakpoint_are_sent() -> None:
+def test_extra_fields_service_tier_and_detail_are_sent() -> None:
     model = spec(
         profile="openai",
         service_tier="flex",
-        cache_breakpoint=True,
         image_detail="low",
         extra_body={"verbosity": "low"},
     )
     body = sent(model, request(frames=2))
     assert (body["service_tier"], body["verbosity"]) == ("flex", "low")
-    first, last, _ = body["messages"][0]["content"]
-    assert "prompt_cache_breakpoint" not in first
-    assert last["prompt_cache_breakpoint"] == {"mode": "explicit"}
+    _, last, _ = body["messages"][0]["content"]
     assert last["image_url"]["detail"] == "low"
     other = sent(model, request(2, frames=2))
     assert body["prompt_cache_key"] != other["prompt_cache_key"]

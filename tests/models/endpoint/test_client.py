@@ -1,7 +1,6 @@
 """One request to a real local endpoint, and its errors."""
 
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -113,24 +112,6 @@ async def test_the_headers_contain_the_key_and_the_length() -> None:
     assert headers["authorization"] == "Bearer secret"
     assert int(headers["content-length"]) == server.requests[0].body_bytes
     assert "transfer-encoding" not in headers
-
-
-async def test_frames_on_a_shared_disk_are_sent_as_paths(tmp_path: Path) -> None:
-    example = request(frames=2)
-    with ModelServer() as server:
-        model = OpenAICompatibleModel(
-            spec(
-                profile="vllm",
-                frames_as="files",
-                shared_folder=tmp_path,
-                base_url=server.base_url,
-            )
-        )
-        await model.respond(example)
-        await model.close()
-    parts = server.requests[0].body["messages"][0]["content"][:-1]
-    paths = [Path(part["image_url"]["url"].removeprefix("file://")) for part in parts]
-    assert [path.read_bytes() for path in paths] == [f.picture for f in example.frames.frames]
 
 
 @pytest.mark.parametrize(

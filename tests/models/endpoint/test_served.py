@@ -12,7 +12,12 @@ import pytest
 from tests.support.model_server import ModelServer
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.served import list_models, reported_identity
+from videomme_pipeline.models.endpoint.served import (
+    ServerDownError,
+    list_models,
+    reported_identity,
+    reported_version,
+)
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
 KEY = "sk-canary-0123456789"
@@ -94,6 +99,17 @@ def test_any_other_answer_is_an_error_without_the_key(
     ):
         list_models(url, KEY)
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_a_server_with_only_internal_errors_is_down(status: int) -> None:
+    with endpoint(status, lambda: iter([b"{}"])) as url, pytest.raises(ServerDownError):
+        reported_version(url, Profile.VLLM, None)
+
+
+def test_a_server_without_a_report_is_up() -> None:
+    with endpoint(404, lambda: iter([b"{}"])) as url:
+        assert reported_version(url, Profile.VLLM, None) is None
 
 
 REPORTS: Mapping[Profile, Mapping[str, Any]] = {

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,21 @@ from videomme_pipeline.frames.cache import WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.body import request_body
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
-from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.reply import frames_warning
-from videomme_pipeline.models.endpoint.served import VideoServer
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.video_file import video_form
+from videomme_pipeline.models.endpoint.video_file import video_fields
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
 SENT = [
-    ("vllm", "qwen3_vl-2-max-128.patches-32-video-min-4096-max-25165824"),
-    ("vllm", "qwen2_vl-1"),
-    ("vllm", "fps_based-1-max-64"),
-    ("vllm", "uniform_n-32-endpoints"),
-    ("sglang", "qwen_sglang-2-max-64"),
-    ("lmdeploy", "uniform_n-16-endpoints"),
-    ("qwen", "qwen_vl-2.patches-32-max-401408-total-19267584"),
-    ("gemini", "fps_based-1"),
-    ("transformers", "uniform_n-16"),
-    ("transformers", "qwen3_vl-2"),
+    "qwen3_vl-2-max-128.patches-32-video-min-4096-max-25165824",
+    "qwen2_vl-1",
+    "fps_based-1-max-64",
+    "uniform_n-32-endpoints",
 ]
 
 
-SERVER = VideoServer(version="0.32.0", video_settings={"fps": 2, "max_frames": 64})
-REPORTS = {"/version": {"version": "0.32.0"}}
+VERSION = "0.32.0"
+REPORTS = {"/version": {"version": VERSION}}
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +38,9 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_video(tmp_path_factory.mktemp("videos") / "a video.mp4", frames=20)
 
 
-def spec(profile: str, **values: object) -> EndpointSpec:
-    entry = {"name": "served", "profile": profile, "frames_as": "video_file", **values}
-    return EndpointSpec.model_validate(entry).on_server(SERVER)
+def spec(**values: object) -> EndpointSpec:
+    entry = {"name": "served", "profile": "vllm", "frames_as": "video_file", **values}
+    return EndpointSpec.model_validate(entry).with_version(VERSION)
 
 
 def with_video(video: Path, sampling: str, **values: Any) -> Request:
@@ -68,22 +59,18 @@ async def ask(entry: EndpointSpec, example: Request) -> Reply:
         await model.close()
 
 
-@pytest.mark.parametrize(("profile", "sampling"), SENT)
-def test_bodies_have_the_documented_form_and_the_video(
-    video: Path, profile: str, sampling: str
-) -> None:
-    body = json.loads(b"".join(request_body(spec(profile), with_video(video, sampling)).chunks()))
-    assert rejection(profile, body) is None
+@pytest.mark.parametrize("sampling", SENT)
+def test_bodies_have_the_documented_form_and_the_video(video: Path, sampling: str) -> None:
+    body = json.loads(b"".join(request_body(spec(), with_video(video, sampling)).chunks()))
+    assert rejection(body) is None
     assert video_of(body) == video.read_bytes()
-    others = {"vllm", "sglang", "lmdeploy", "qwen", "gemini", "transformers"} - {profile}
-    others -= {"vllm"} if profile == "lmdeploy" else set()  # a server of vLLM accepts both
-    assert all(rejection(other, body) for other in others)
+    assert rejection(body | {"fps": 1})
 
 
 async def test_a_video_on_a_shared_disk_is_sent_as_a_path(video: Path, tmp_path: Path) -> None:
-    with ModelServer(check=partial(rejection, "vllm"), reports=REPORTS) as server:
+    with ModelServer(check=rejection, reports=REPORTS) as server:
         for folder in (video.parent, tmp_path / "shared"):
-            entry = spec("vllm", base_url=server.base_url, shared_folder=folder)
+            entry = spec(base_url=server.base_url, shared_folder=folder)
             await ask(entry, with_video(video, "qwen2_vl-2"))
         own, copied = (received.body for received in server.requests)
         assert video_of(own) == video_of(copied) == video.read_bytes()
@@ -92,40 +79,28 @@ async def test_a_video_on_a_shared_disk_is_sent_as_a_path(video: Path, tmp_path:
 
 
 def test_the_parameters_are_those_of_the_sampling() -> None:
-    form = video_form(Profile.VLLM, parse_sampling(SENT[0][1]), SERVER)
+    fields = video_fields(parse_sampling(SENT[0]), VERSION)
     limits = {"min_frames": 4, "max_frames": 128}
-    assert form.in_body == {
+    assert fields == {
         "media_io_kwargs": {"video": {"num_frames": -1, "fps": 2.0, **limits}},
         "mm_processor_kwargs": {"size": {"shortest_edge": 4096, "longest_edge": 25165824}},
-    }
-    assert video_form(Profile.QWEN, parse_sampling(SENT[6][1]), SERVER).in_part == {
-        "fps": 2.0,
-        "max_pixels": 401408,
-        "total_pixels": 19267584,
     }
 
 
 @pytest.mark.parametrize(
-    ("profile", "sampling"),
+    "sampling",
     [
-        ("vllm", "keyframe-32"),
-        ("vllm", "uniform_n-32"),
-        ("vllm", "qwen2_vl-2.patches-28-total-19267584"),
-        ("sglang", "qwen_sglang-2.patches-28-max-401408"),
-        ("sglang", "qwen_vl-2-max-64"),
-        ("vllm", "qwen_vl-2"),
-        ("vllm", "qwen2_vl-2-max-1024"),
-        ("vllm", "qwen3_vl-60"),
-        ("lmdeploy", "fps_based-1"),
-        ("qwen", "qwen_vl-2-max-64"),
-        ("gemini", "fps_based-2"),
-        ("transformers", "llava_video-1-max-64"),
-        ("transformers", "qwen_vl-2"),
+        "keyframe-32",
+        "uniform_n-32",
+        "qwen2_vl-2.patches-28-total-19267584",
+        "qwen_vl-2",
+        "qwen2_vl-2-max-1024",
+        "qwen3_vl-60",
     ],
 )
-def test_a_sampling_that_the_endpoint_cannot_apply_is_an_error(profile: str, sampling: str) -> None:
+def test_a_sampling_that_the_endpoint_cannot_apply_is_an_error(sampling: str) -> None:
     with pytest.raises(ModelError, match="has no parameters for these frames"):
-        video_form(Profile(profile), parse_sampling(sampling), SERVER)
+        video_fields(parse_sampling(sampling), VERSION)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +113,8 @@ def test_a_sampling_that_the_endpoint_cannot_apply_is_an_error(profile: str, sam
 async def test_vllm_takes_frames_by_the_rule_of_the_model_and_no_other(
     video: Path, model: str, own: str, other: str
 ) -> None:
-    with ModelServer(check=partial(rejection, "vllm"), reports=REPORTS) as server:
-        entry = spec("vllm", base_url=server.base_url, model=model)
+    with ModelServer(check=rejection, reports=REPORTS) as server:
+        entry = spec(base_url=server.base_url, model=model)
         with pytest.raises(ModelError, match="the rule of the model's processor"):
             await ask(entry, with_video(video, other))
         assert (await ask(entry, with_video(video, own))).text
@@ -148,8 +123,7 @@ async def test_vllm_takes_frames_by_the_rule_of_the_model_and_no_other(
 @pytest.mark.parametrize("sampling", ["fps_based-1-max-8", "uniform_n-8-endpoints"])
 def test_vllm_is_told_the_loader_that_counts_frames_if_it_chooses_loaders(sampling: str) -> None:
     old, new = (
-        video_form(Profile.VLLM, parse_sampling(sampling), VideoServer(version=version)).in_body
-        for version in ("0.23.0", "0.24.1rc1+cpu")
+        video_fields(parse_sampling(sampling), version) for version in ("0.23.0", "0.24.1rc1+cpu")
     )
     assert new["media_io_kwargs"]["video"]["video_backend"] == "opencv"
     assert "video_backend" not in old["media_io_kwargs"]["video"]
@@ -157,45 +131,23 @@ def test_vllm_is_told_the_loader_that_counts_frames_if_it_chooses_loaders(sampli
 
 def test_old_versions_of_vllm_cannot_be_told_the_limits_of_a_rate() -> None:
     with pytest.raises(ModelError, match="has no parameters for these frames"):
-        video_form(Profile.VLLM, parse_sampling("qwen2_vl-2"), VideoServer(version="0.23.0"))
+        video_fields(parse_sampling("qwen2_vl-2"), "0.23.0")
 
 
 @pytest.mark.parametrize("version", [None, "0.18.2", "0.1.dev1234+g0123", "main"])
 def test_an_unknown_version_of_vllm_is_refused_with_the_reason(version: str | None) -> None:
     with pytest.raises(ModelError, match=r"only known for 0\.19 and later"):
-        video_form(Profile.VLLM, parse_sampling("fps_based-1"), VideoServer(version=version))
-
-
-@pytest.mark.parametrize(
-    ("settings", "option"),
-    [(None, "are unknown"), ({"fps": 1}, r'are \{"fps": 1\}'), ({}, r"are \{\}")],
-)
-async def test_sglang_must_be_started_with_the_sampling(
-    video: Path, settings: dict[str, Any] | None, option: str
-) -> None:
-    report = {"version": "0.5.23", "mm_process_config": {"video": settings}}
-    reports = {} if settings is None else {"/server_info": report}
-    with ModelServer(reports=reports) as server:
-        with pytest.raises(ModelError, match=option) as raised:
-            await ask(spec("sglang", base_url=server.base_url), with_video(video, SENT[4][1]))
-        option = """--mm-process-config '{"video": {"fps": 2.0, "max_frames": 64}}'"""
-        assert option in str(raised.value)
-        assert server.request_count == 0
-        report["mm_process_config"] = '{"video": {"max_frames": 64}}'
-        server.reports = {"/server_info": report}
-        assert (
-            await ask(spec("sglang", base_url=server.base_url), with_video(video, SENT[4][1]))
-        ).text
+        video_fields(parse_sampling("fps_based-1"), version)
 
 
 async def test_frames_without_their_video_are_an_error() -> None:
     with pytest.raises(ModelError, match="without their video"):
-        await ask(spec("vllm"), request())
+        await ask(spec(), request())
 
 
 async def test_a_video_that_is_too_large_is_never_sent(video: Path) -> None:
     with ModelServer(reports=REPORTS) as server:
-        entry = spec("vllm", base_url=server.base_url, max_body_bytes=1000)
+        entry = spec(base_url=server.base_url, max_body_bytes=1000)
         with pytest.raises(ResponseFailure, match="shared_folder") as raised:
             await ask(entry, with_video(video, "qwen2_vl-2"))
     assert raised.value.kind is FailureKind.TOO_LARGE
@@ -210,8 +162,24 @@ def test_a_server_that_shows_other_frames_is_reported_with_both_numbers(
 ) -> None:
     example = with_video(video, "qwen2_vl-2", frames=10)
     reply = Reply(text="A", usage=Usage(prompt_tokens=reported))
-    warning = frames_warning(spec("vllm", tokens_per_frame=100), example, reply)
+    warning = frames_warning(spec(tokens_per_frame=100), example, reply)
     assert (warning is not None) == is_suspicious
     if warning is not None:
         assert "need 1,000 tokens" in warning
         assert f"reports {reported:,} prompt tokens" in warning
+
+
+async def test_a_known_version_is_kept_until_another_one_is_reported(video: Path) -> None:
+    example = with_video(video, "fps_based-1")
+    with ModelServer(reports=dict(REPORTS)) as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url))
+        for version, loader in [(None, "opencv"), ("0.20.0", None), (None, None)]:
+            server.reports["/version"] = {"version": version}
+            await model.close()
+            await model.respond(example)
+            sent = server.requests[-1].body["media_io_kwargs"]["video"]
+            assert sent.get("video_backend") == loader
+    with pytest.raises(ResponseFailure, match="is the server up") as raised:
+        await model.respond(example)
+    assert raised.value.kind is FailureKind.CONNECTION
+    await model.close()

@@ -40,7 +40,7 @@ def changed(number: int, **facts: Any) -> list[Answer]:
 
 def test_a_complete_evaluation_passes_every_check() -> None:
     every = {check.__name__: Status.OK for check in CITATION_CHECKS}
-    del every["sameness"]
+    del every["sameness"], every["finish_reasons"]
     assert {row.check: row.status for row in checked(evidence())} == every
 
 
@@ -153,6 +153,19 @@ def test_a_stored_warning_is_a_finding_and_blocks_if_it_is_about_frames(
     finding = found("warnings", evidence(changed(4, warning=warning)))
     assert finding.status is status
     assert (warning or "12 responses have no warning") in finding.summary
+
+
+def test_an_unknown_finish_reason_blocks_until_the_entry_of_the_model_has_it() -> None:
+    for reason in ("stop", "STOP", "length", None):
+        complete = evidence(changed(4, finish_reason=reason))
+        assert "finish_reasons" not in {row.check for row in checked(complete)}
+    unknown = evidence(changed(4, finish_reason="Paused"))
+    finding = found("finish_reasons", unknown)
+    assert finding.status is Status.ERROR
+    assert finding.summary == "1 of 12 answers end for a reason that is not known: 'Paused' (1)"
+    assert "`finish_reasons`" in finding.advice
+    stated = replace(unknown, specification={"model": {"finish_reasons": ["paused"]}})
+    assert "finish_reasons" not in {row.check for row in checked(stated)}
 
 
 def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> None:

@@ -12,19 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
-from urllib.parse import quote
 
 import orjson
 import pybase64
-from upath import UPath
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, constrained_to, video_sampling
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.video_file import form_of, video_file
+from videomme_pipeline.models.endpoint.video_file import fields_of, video_file
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
-from videomme_pipeline.storage.publish import publish
 
 CHUNK_BYTES = 512 * 1024
 """Bytes per write to the socket. Smaller chunks need more calls, larger ones more memory."""
@@ -169,19 +166,6 @@ def _texts(request: Request) -> Sequence[str]:
     return (request.prompt.before_frames, *request.prompt.after_frame)
 
 
-def share_frames(frames: FrameSet, folder: UPath) -> None:
-    """Write those pictures of `frames` that are missing in `folder`, which the endpoint reads."""
-    for number, frame in enumerate(frames.frames):
-        path = _shared_path(frames, folder, number)
-        if not path.exists():
-            publish(path, frame.picture)
-
-
-def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
-    suffix = frames.media_type.removeprefix("image/").replace("jpeg", "jpg")
-    return folder / f"{frames.video_hash}-{frames.fingerprint}" / f"{number:05d}.{suffix}"
-
-
 def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
     generation, profile = request.generation, spec.endpoint_profile
     seed = None if generation.seed is None else generation.seed + request.repeat
@@ -198,8 +182,6 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
     frames = request.frames
     if profile.takes_prompt_cache_key and frames.frames:
         fields["prompt_cache_key"] = f"{frames.video_hash[:24]}-{frames.fingerprint}"
-    if spec.cache_breakpoint:
-        fields["prompt_cache_options"] = {"mode": "explicit"}
     if generation.constrain_answer:
         if profile.answer_constraint is None:
             raise ModelError(
@@ -211,7 +193,7 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
     if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE and frames.frames:
         fields |= video_sampling(frames)
     elif spec.sends_frames_as is FramesAs.VIDEO_FILE and frames.frames:
-        fields |= form_of(spec, request).in_body
+        fields |= fields_of(spec, request)
     return fields | spec.extra_body
 
 
@@ -231,40 +213,34 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
                 if number:
                     yield b","
                 yield Base64Part(frame.picture)
-            yield b'"}' + _breakpoint(spec.cache_breakpoint) + b"},"
+            yield b'"}},'
         else:
             yield from _video_file_pieces(spec, request)
         return
-    detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
-    prefix = b'{"type":"image_url","image_url":{"url":"'
-    suffix = f'"{detail}}}'.encode()
-    data_url = f"data:{request.frames.media_type};base64,".encode()
+    detail = f',"detail":"{spec.image_detail}"' if spec.image_detail else ""
+    url = f"data:{request.frames.media_type};base64,"
+    prefix = f'{{"type":"image_url","image_url":{{"url":"{url}'.encode()
+    suffix = f'"{detail}}}}},'.encode()
     if before:
         yield _text_part(before) + b","
     for number, frame in enumerate(frames):
-        if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
-            path = _shared_path(request.frames, UPath(spec.shared_folder), number)
-            yield prefix + orjson.dumps(f"file://{quote(str(path))}")[1:-1]
-        else:
-            yield prefix + data_url
-            yield Base64Part(frame.picture)
-        is_last = number == len(frames) - 1
-        yield suffix + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
+        yield prefix
+        yield Base64Part(frame.picture)
+        yield suffix
         if after_frame and after_frame[number]:
             yield _text_part(after_frame[number]) + b","
 
 
 def _video_file_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
-    form, file = form_of(spec, request), video_file(spec, request)
-    yield b'{"type":"%b","%b":{"url":"' % (form.type.encode(), form.type.encode())
+    file = video_file(spec, request)
+    yield b'{"type":"video_url","video_url":{"url":"'
     if spec.shared_folder is not None:
         yield orjson.dumps(file.as_uri())[1:-1]
     else:
         media_type, _ = mimetypes.guess_type(file.name)
         yield f"data:{media_type or 'video/mp4'};base64,".encode()
         yield Base64Part(file.read_bytes())
-    further = b"," + orjson.dumps(form.in_part)[1:-1] if form.in_part else b""
-    yield b'"}' + further + b"},"
+    yield b'"}},'
 
 
 def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
@@ -272,10 +248,6 @@ def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
         yield b'{"type":"input_audio","input_audio":{"data":"'
         yield Base64Part(request.frames.sound)
         yield b'","format":"wav"}},'
-
-
-def _breakpoint(is_wanted: bool) -> bytes:
-    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if is_wanted else b""
 
 
 def _text_part(text: str) -> bytes:

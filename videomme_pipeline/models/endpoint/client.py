@@ -3,21 +3,12 @@
 import asyncio
 from dataclasses import replace
 
-from upath import UPath
-
 from videomme_pipeline.models.connection_check import ConnectionCheck
-from videomme_pipeline.models.context import context_excess
-from videomme_pipeline.models.endpoint.body import (
-    RecentFrames,
-    request_body,
-    share_frames,
-    text_body,
-)
-from videomme_pipeline.models.endpoint.endpoints import FramesAs
-from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
+from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, text_body
+from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS, context_problem
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
-from videomme_pipeline.models.endpoint.served import is_silent, reported_video_server
+from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_version
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
@@ -55,14 +46,14 @@ class OpenAICompatibleModel:
                 does not exist.
         """
         async with self._context_tokens.passed() as context_tokens:
-            excess = context_excess(
+            problem = context_problem(
                 context_tokens,
                 frames=len(request.frames.frames),
                 frame_tokens=self.spec.tokens_of(request.frames),
                 text_characters=len(request.prompt.system or "") + len(request.prompt.text),
             )
-            if excess is not None:
-                raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
+            if problem is not None:
+                raise ResponseFailure(FailureKind.TOO_LARGE, problem)
             return await self._ask(request)
 
     async def close(self) -> None:
@@ -83,15 +74,29 @@ class OpenAICompatibleModel:
                 "of an inference server, and does the server work?",
             )
         self._has_answered = True
+        if self.spec.reads_video:
+            self._look_up_version()
+        environment = dict.fromkeys(self.spec.key_variables, self._api_key or "")
+        return self.spec.context_tokens(environment)
+
+    def _look_up_version(self) -> None:
+        """Look up the engine's version. A known version is kept until another one is reported.
+
+        Raises:
+            ResponseFailure: if the server is down and no version is known.
+        """
         spec = self.spec
-        if spec.reads_video:
-            self.spec = spec.on_server(reported_video_server(spec.url, spec.profile, self._api_key))
-        environment = dict.fromkeys(spec.key_variables, self._api_key or "")
-        return spec.context_tokens(environment)
+        try:
+            if version := reported_version(spec.url, spec.profile, self._api_key):
+                self.spec = spec.with_version(version)
+        except ServerDownError as error:
+            if spec.known_version is None:
+                problem = f"{spec.endpoint}: {error}; is the server up?"
+                raise ResponseFailure(FailureKind.CONNECTION, problem) from None
 
     async def _ask(self, request: Request) -> Reply:
-        if self.spec.shared_folder is not None and request.frames.frames:
-            await asyncio.to_thread(self._share, request)
+        if self.spec.reads_video and self.spec.shared_folder and request.frames.frames:
+            await asyncio.to_thread(share_video, self.spec, request)
         body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
         post = self._connected().post(body.stream(self._uploads), body.size)
         del body  # its megabytes are freed before the response arrives
@@ -103,12 +108,6 @@ class OpenAICompatibleModel:
         if reply.cost_dollars is None and self.spec.costs_money:
             reply = replace(reply, cost_dollars=reported_cost(response.headers))
         return replace(reply, warning=frames_warning(self.spec, request, reply))
-
-    def _share(self, request: Request) -> None:
-        if self.spec.reads_video:
-            share_video(self.spec, request)
-        elif self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder:
-            share_frames(request.frames, UPath(self.spec.shared_folder))
 
     async def _text_tokens(self, request: Request) -> int | None:
         """Tokens of the prompt without its frames, if they show how many frames the model saw."""

@@ -36,8 +36,6 @@ class FramesAs(StrEnum):
     """One `image_url` part per frame, with a JPEG data URL."""
     FRAME_SEQUENCE = "frame_sequence"
     """One `video_url` part: JPEG frames in one data URL, and their real times in a parameter."""
-    FILES = "files"
-    """One `image_url` part per frame, with a `file://` path that the endpoint can read."""
     VIDEO_FILE = "video_file"
     """One part with the video itself, from which the endpoint takes the frames."""
 

@@ -12,6 +12,9 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 
+MAX_CHARACTERS_PER_TOKEN = 6
+"""English text has 4 to 5 characters per token. The context check must reject no request that fits,
+so text counts few tokens."""
 _PATCH_LIMIT = 1536
 TIME_TOKENS = 8
 """Tokens of the shortest time of a pair of frames, with the marks for its start and end."""
@@ -65,8 +68,6 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     if profile in (Profile.OPENAI, Profile.AZURE):
         tokens = _openai_image_tokens(name, width, height, image_detail)
         return None if tokens is None else frames * tokens
-    if profile is Profile.GEMINI and frames_as is FramesAs.VIDEO_FILE:
-        return frames * (70 if name.startswith("gemini-3") else 258)
     if profile is Profile.GEMINI:
         return frames * _gemini_image_tokens(name, width, height)
     family = _family_of(model)
@@ -78,8 +79,6 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     if limits is not None and limits.min_pixels and limits.max_pixels:
         pixels = {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
         sizes = sizes.model_copy(update=pixels)
-    if profile is Profile.SGLANG:  # resizes by the rule of qwen-vl-utils first
-        width, height = Patches(side=sizes.side).size(width, height, frames)
     tokens = _patches(sizes, width, height, frames) + (TIME_TOKENS if sizes.per_video else 0)
     return ceil(frames / 2) * tokens + _MARKS
 
@@ -95,6 +94,29 @@ def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
     pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
     times = [f"<{(first + second) / 2:.1f} seconds>" for first, second in pairs]
     return [f"{time}<|vision_start|><|vision_end|>" for time in times]
+
+
+def context_problem(
+    context_tokens: int | None, *, frames: int, frame_tokens: int | None, text_characters: int
+) -> str | None:
+    """The reason why a prompt with `frames`, which need `frame_tokens`, does not fit, or None.
+
+    None also if the context or the tokens of the frames are unknown. If the server has other limits
+    than the published rule, set `tokens_per_frame` in `models.yaml`.
+    """
+    if context_tokens is None or frame_tokens is None:
+        return None
+    text_tokens = text_characters // MAX_CHARACTERS_PER_TOKEN
+    if frame_tokens + text_tokens <= context_tokens:
+        return None
+    left_tokens = max(context_tokens - text_tokens, 0)
+    fitting = frames * left_tokens // frame_tokens if frame_tokens else 0
+    next_step = f"at most {fitting:,} frames of this size fit" if fitting else "no frame fits"
+    return (
+        f"the prompt needs at least {frame_tokens + text_tokens:,} tokens, and the context has "
+        f"{context_tokens:,}; {next_step} (or start the server with a longer context and adapt "
+        "`max_model_len`)"
+    )
 
 
 def video_strategy(model: str) -> str | None:

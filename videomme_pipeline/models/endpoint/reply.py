@@ -28,12 +28,8 @@ _OTHER_FRAME_TOKENS = 10
 """Maximum tokens for the start, end and time of a frame, if the tokens of the text are unknown."""
 _TOKEN_BYTES = 640
 """Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
-FAILED_ENDS = frozenset(("abort", "aborted", "cancelled", "error", "timeout"))
+_FAILED_ENDS = ("abort", "aborted", "cancelled", "error", "timeout")
 """Finish reasons of a completion that is no answer, whatever its text."""
-_KNOWN_ENDS = frozenset(
-    ("complete", "completed", "content_filter", "end_turn", "eos", "eos_token", "function_call",
-     "length", "max_output_tokens", "max_tokens", "stop", "stop_sequence", "tool_calls")
-)  # fmt: skip
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -164,16 +160,12 @@ def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | No
 def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
     """A warning if the prompt tokens do not fit the frames that the model should see, or None.
 
-    Also for a video without sound, if the model should hear it, and for an unknown finish reason.
+    Also for a video without sound, if the model should hear it.
     """
     warnings = [_other_frames_warning(spec, request, reply)]
-    frames, reason = request.frames, reply.finish_reason
-    if spec.audio and frames.frames and frames.sound is None:
+    if spec.audio and request.frames.frames and request.frames.sound is None:
         video = f"model {spec.name}: video {request.question.video_id}"
         warnings.append(f"{video} has no sound, so the model got only its frames")
-    if reason is not None and reason.lower() not in _KNOWN_ENDS:
-        unknown = f"the finish_reason {reason!r} is unknown"
-        warnings.append(f"{unknown}, so the answer may not be complete")
     return "; ".join(filter(None, warnings)) or None
 
 
@@ -268,7 +260,7 @@ def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
     reason = reply.finish_reason
     if refusal:
         kind, message = FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS]
-    elif reason is not None and reason.lower() in FAILED_ENDS:
+    elif reason is not None and reason.lower() in _FAILED_ENDS:
         kind, message = FailureKind.SERVER_ERROR, f"the completion has the finish_reason {reason}"
     elif reason == "content_filter":
         kind, message = FailureKind.CONTENT_FILTER, "the endpoint withheld the answer"

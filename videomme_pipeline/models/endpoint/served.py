@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -24,7 +23,11 @@ MAX_BYTES = 2**20
 _MAX_CHARACTERS = 500
 
 
-class SilentServerError(ModelError):
+class ServerDownError(ModelError):
+    """A server cannot be reached, answers too late, or only with an internal error (5xx)."""
+
+
+class SilentServerError(ServerDownError):
     """A server that accepted a connection did not answer in time."""
 
 
@@ -94,7 +97,7 @@ def get(
     """The content of `url`, without the key, and cut after `MAX_BYTES`. JSON can be `posted`.
 
     Raises:
-        SilentServerError: if the server accepts a connection and sends nothing.
+        ServerDownError: if the server is down, or silent (SilentServerError).
         ModelError: if it cannot be read. The message contains only the error.
     """
     import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
@@ -118,46 +121,36 @@ def get(
                     break  # JSON that was cut is not JSON
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         problem = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
-        is_silent = isinstance(error, httpx2.ReadTimeout)
-        # The error may contain the key.
-        raise (SilentServerError if is_silent else ModelError)(problem) from None
+        kind: type[ModelError] = ModelError
+        if isinstance(error, httpx2.ReadTimeout):
+            kind = SilentServerError
+        elif isinstance(error, httpx2.TransportError) or (
+            isinstance(error, httpx2.HTTPStatusError) and error.response.is_server_error
+        ):
+            kind = ServerDownError
+        raise kind(problem) from None  # the error may contain the key
     return redaction.redact_bytes(content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoServer:
-    """The facts about a server that decide which frames it takes from a video. None is unknown.
+def reported_version(base_url: str, profile: Profile, api_key: str | None) -> str | None:
+    """The version of its engine that the server at `base_url` reports, or None.
 
-    `video_settings` are those of SGLang's `--mm-process-config`, and `strategy` is the sampling of
-    the model's own processor.
+    Raises:
+        ServerDownError: if the server is down.
     """
-
-    version: str | None = None
-    video_settings: Mapping[str, object] | None = None
-    strategy: str | None = None
-
-
-def reported_video_server(base_url: str, profile: Profile, api_key: str | None) -> VideoServer:
-    """The facts that the server at `base_url` reports. May ask the endpoint."""
     for path, keys in PROFILES[profile].reports.items():
         content = _report(base_url, path, api_key) or {}
-        version = dict(_read(keys, content)).get("version")
-        if version is None:
-            continue
-        settings = content.get("mm_process_config") or {}
-        if isinstance(settings, str):
-            settings = orjson.loads(settings)
-        video = settings.get("video") if isinstance(settings, dict) else None
-        return VideoServer(version=version, video_settings=video or {})
-    return VideoServer()
+        if version := dict(_read(keys, content)).get("version"):
+            return version
+    return None
 
 
 def _report(base_url: str, path: str, api_key: str | None) -> Mapping[str, object] | None:
-    """The JSON object at a path of the server, or None."""
+    """The JSON object at a path of the server, or None. Raise ServerDownError if it is down."""
     root = base_url.rstrip("/").removesuffix("/v1")
     try:
         content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
-    except SilentServerError:
+    except ServerDownError:
         raise
     except (ModelError, orjson.JSONDecodeError):
         return None
@@ -172,7 +165,7 @@ def reported_identity(
     try:
         for path, keys in PROFILES[profile].reports.items():
             values |= _read(keys, _report(base_url, path, api_key) or {})
-    except SilentServerError:
+    except ServerDownError:
         return None
     if profile is Profile.VLLM and values:
         with suppress(ModelError):

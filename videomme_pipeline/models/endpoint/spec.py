@@ -3,8 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -13,29 +11,15 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_valid
 
 from videomme_pipeline.configuration import secret_error
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
-from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens, video_strategy
+from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
-from videomme_pipeline.models.endpoint.served import (
-    ServedModel,
-    VideoServer,
-    list_models,
-    reported_identity,
-)
+from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
-from videomme_pipeline.models.spec import Schedule
-
-
-class ImageDetail(StrEnum):
-    """Resolution at which OpenAI models see a picture; other endpoints ignore it."""
-
-    AUTO = "auto"
-    LOW = "low"
-    HIGH = "high"
-    ORIGINAL = "original"
+from videomme_pipeline.models.spec import ModelSpec, Schedule
 
 
 def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
@@ -70,8 +54,11 @@ def _profile_of_servers(values: dict[str, Any]) -> Profile:
     return Profile.GENERIC if serve is None else serve.profile
 
 
-class EndpointSpec(RemoteSpec):
-    """A model of an endpoint that speaks OpenAI's chat completions."""
+class EndpointSpec(ModelSpec):
+    """A model of an endpoint that speaks OpenAI's chat completions.
+
+    Other packages may derive models of other endpoints from it.
+    """
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -89,25 +76,29 @@ class EndpointSpec(RemoteSpec):
     """Environment variable that contains the key. Keys are never written in a file."""
     revision: str | None = None
     """Your own label for weights or quantization. Another revision counts as another model."""
+    engine_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d")
+    """Version of the engine that a gateway serves (`frames_as: video_file`), if it reports
+    none."""
     frames_as: FramesAs | None = None
     """The way to send frames. Default: the first way that the profile lists."""
     audio: bool = False
     """Send the sound of the video after its frames. Results with audio are a separate track."""
-    image_detail: ImageDetail | None = None
+    image_detail: Literal["auto", "low", "high", "original"] | None = None
+    """Resolution at which OpenAI models see a picture. Other endpoints ignore it."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, sent unchanged."""
     shared_folder: Path | None = None
-    """With `frames_as: files` or `video_file`: a folder that the endpoint can read too."""
+    """With `frames_as: video_file`: a folder that the endpoint can read too."""
     schedule: Schedule | None = None
     """Order of the questions of one video. Default: the profile's."""
     service_tier: Literal["flex"] | None = None
     """OpenAI's cheaper service tier, which answers more slowly."""
-    cache_breakpoint: bool = False
-    """Mark the end of the frames as the end of the cacheable prefix (GPT-5.6 and later)."""
     max_images: int | None = Field(default=None, ge=1)
     max_body_bytes: int | None = Field(default=None, ge=1)
     max_model_len: int | None = Field(default=None, ge=1)
     """Context of the model in tokens. Default: what vLLM, SGLang and llama.cpp report."""
+    finish_reasons: tuple[str, ...] = ()
+    """Further values of `finish_reason` that this endpoint sends with complete answers."""
     tokens_per_frame: int | None = Field(default=None, ge=1)
     """Prompt tokens of one frame, for models without a published rule. Detects dropped frames."""
     prices: Prices | None = None
@@ -115,9 +106,10 @@ class EndpointSpec(RemoteSpec):
     is_paid: bool | None = None
     """True if lost answers cost money (every answer is then flushed to disk). Default: True with
     `prices`, else the profile's."""
+    _server: str | None = PrivateAttr(default=None)
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
-    _video_server: VideoServer = PrivateAttr(default=VideoServer())
+    _reported_version: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -131,8 +123,6 @@ class EndpointSpec(RemoteSpec):
         if self.audio and not self.endpoint_profile.takes_audio:
             takers = ", ".join(name for name, profile in PROFILES.items() if profile.takes_audio)
             raise ValueError(f"profile {self.profile} does not take audio; these do: {takers}")
-        if self.frames_as is FramesAs.FILES and self.shared_folder is None:
-            raise ValueError("`frames_as: files` needs a `shared_folder`")
         return self
 
     @property
@@ -148,23 +138,33 @@ class EndpointSpec(RemoteSpec):
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
             "audio": self.audio,
+            **({} if self.engine_version is None else {"engine_version": self.engine_version}),
             **({} if self.serve is None else {"serve": self.serve.identity}),
             **({} if self.server is None else {"server": self.server}),
         }
 
     @property
+    def server(self) -> str | None:
+        """Hash of the server in the identity, or None for the first server that was seen."""
+        return self._server
+
+    def with_server(self, server: str | None) -> Self:
+        """This model with the hash of a server in its identity, or without one."""
+        changed = self.model_copy()
+        changed._server = server
+        return changed
+
+    @property
     def endpoint(self) -> str:
+        """The URL of the endpoint, or those of all endpoints, for messages."""
         return ", ".join(self._urls)
 
     @property
     def members(self) -> "tuple[EndpointSpec, ...]":
+        """One spec for each endpoint of this model, in the order of the entry."""
         if self.base_url is None or isinstance(self.base_url, str):
             return (self,)
         return tuple(self.model_copy(update={"base_url": url}) for url in self.base_url)
-
-    @property
-    def managed(self) -> ServeSpec | None:
-        return self.serve
 
     def with_weights(self, name: str, weights: str) -> Self | None:
         if self.serve is None or "weights" not in type(self.serve).model_fields:
@@ -174,26 +174,33 @@ class EndpointSpec(RemoteSpec):
         return self.model_copy(update={"name": name, "model": self.served_name, "serve": serve})
 
     def served_at(self, urls: Sequence[str], name: str) -> Self:
+        """This model at the URLs of its servers, which know it as `name`."""
         served = self.model_copy(update={"base_url": tuple(urls)})
         served._served_name = name
         return served
 
     @property
-    def video_server(self) -> VideoServer:
-        """The facts about the server that were looked up for this connection."""
-        return self._video_server
+    def known_version(self) -> str | None:
+        """The version of the engine that its server has reported, or that the entry states."""
+        return self._reported_version or self.engine_version
 
-    def on_server(self, server: VideoServer) -> Self:
-        """This model at a server with these facts."""
+    def with_version(self, reported: str) -> Self:
+        """This model at a server that reports this version of its engine."""
         changed = self.model_copy()
-        changed._video_server = replace(server, strategy=video_strategy(self.served_name))
+        changed._reported_version = reported
         return changed
 
     @property
     def reports_server(self) -> bool:
+        """True if the server of the endpoint may report what it is."""
         return self.serve is not None or bool(self.endpoint_profile.reports)
 
     def reported_server(self) -> ServerIdentity | None:
+        """Facts that the server reports, or None if it is down or reports nothing.
+
+        Raises:
+            ModelError: if the key is not set, or several endpoints are not equal.
+        """
         if self.base_url is None or not self.endpoint_profile.reports:
             return None
         key = self.api_key(os.environ)
@@ -224,12 +231,14 @@ class EndpointSpec(RemoteSpec):
 
     @property
     def key_variables(self) -> tuple[str, ...]:
+        """Environment variables with keys of the endpoint. Child processes do not get them."""
         if self.api_key_env is not None:
             return (self.api_key_env,)
         return ("OPENAI_API_KEY",) if self.base_url is None and self.serve is None else ()
 
     @property
     def served_name(self) -> str:
+        """The name that the endpoint uses for the model."""
         return self._served_name or self.model or self.name
 
     @property
@@ -274,6 +283,7 @@ class EndpointSpec(RemoteSpec):
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
+        """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown."""
         if self.tokens_per_frame is not None:
             return frames * self.tokens_per_frame
         if picture is not None and not self.reads_video:
@@ -288,15 +298,31 @@ class EndpointSpec(RemoteSpec):
             limits=None if picture is None else picture.patches,
         )
 
+    def tokens_of(self, frames: FrameSet) -> int | None:
+        """Prompt tokens of the frames of a request, or None if unknown."""
+        shown = frames.frames
+        if not shown:
+            return 0
+        if self.reads_video and (video := frames.video) is not None:
+            return self.frame_tokens(video.size, len(shown), video.sampling.picture)
+        return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
+
     def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
+        """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""
         return frame_times(self.served_name, seconds) if self.sees_frame_times else ()
 
     def served_models(self) -> list[str] | None:
+        """Sorted names of the models that the endpoint serves, or None if it has no list.
+
+        Raises:
+            ModelError: if the key is not set or the endpoint does not answer.
+        """
         if self.base_url is None and self.serve is not None:
             return None
         return sorted({served.id for served in self._listed(os.environ)})
 
     def context_tokens(self, environment: Mapping[str, str] = os.environ) -> int | None:
+        """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""
         if self.max_model_len is not None or not self.endpoint_profile.reports_context:
             return self.max_model_len
         try:

@@ -1,23 +1,17 @@
-"""Requests with the video itself, from which the endpoint takes the frames.
+"""Requests with the video itself, from which vLLM takes the frames.
 
-The sampling of the evaluation is translated to the parameters of each family of endpoints, which
-then place the frames by their own rule. A sampling without such parameters is an error.
+The sampling of the evaluation is translated to vLLM's parameters, by which vLLM then places the
+frames itself. A sampling without such parameters is an error.
 
-Sources: the code of vLLM 0.19 to 0.32, SGLang 0.5.23 and LMDeploy, and the request schema of
-`transformers serve`. vLLM 0.24 and later choose a loader by the model's video processor. The
-loaders of Qwen's models ignore `num_frames`, and only these loaders know `min_frames` and
-`max_frames`. The backend `opencv` is the loader that earlier versions use for every model. SGLang
-takes the frames of Qwen's models by the settings that the server was started with. Other clients of
-Qwen's API send `fps` beside `video_url`. Whether it reads limits of pixels there is not confirmed.
-Gemini's OpenAI-compatible API has no documented form; it accepts a video as a data URL in the place
-of an image.
+Source: the code of vLLM 0.19 to 0.32. Versions from 0.24 on choose a loader by the model's video
+processor. The loaders of Qwen's models ignore `num_frames`, and only these loaders know
+`min_frames` and `max_frames`. The backend `opencv` is the loader that earlier versions use for
+every model.
 """
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +22,10 @@ from videomme_pipeline.frames.sampling import (
     Placement,
     Qwen2Vl,
     Qwen3Vl,
-    QwenRate,
-    QwenSglang,
-    QwenVl,
     Sampling,
     UniformN,
 )
-from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.models.endpoint.served import VideoServer
+from videomme_pipeline.models.endpoint.frame_tokens import video_strategy
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
@@ -50,35 +40,46 @@ _MAX_FRAMES, _MAX_FPS = 768, 30
 """Limits of vLLM's loaders for Qwen's models, which take fewer frames without an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoForm:
-    """The JSON of a video: the type of its part, and fields beside the URL and in the body."""
-
-    type: str = "video_url"
-    in_part: Mapping[str, Any] = field(default_factory=dict)
-    in_body: Mapping[str, Any] = field(default_factory=dict)
+def fields_of(spec: EndpointSpec, request: Request) -> Mapping[str, Any]:
+    """The fields of a body with the video of `request`. Raise ModelError as `video_fields`."""
+    sampling = _video(spec, request).sampling
+    return video_fields(sampling, spec.known_version, video_strategy(spec.served_name))
 
 
-def video_form(profile: Profile, sampling: Sampling, server: VideoServer) -> VideoForm:
-    """The form in which a video is sent so that the endpoint applies `sampling` itself.
+def video_fields(
+    sampling: Sampling, version: str | None, strategy: str | None = None
+) -> Mapping[str, Any]:
+    """The fields of a body with a video, so that this version of vLLM applies `sampling` itself.
+
+    `strategy` is the sampling of the model's own processor, or None if it is unknown.
 
     Raises:
-        ModelError: if the endpoint has no known parameters for the sampling.
+        ModelError: if there are no known parameters for the sampling, or for the version.
     """
-    find, examples = _FORMS[profile]
-    form = find(sampling, server)
-    if form is None:
+    release = release_of(version)
+    if release is None or release < (0, 19):
+        reported = "no version" if version is None else f"the version {version}"
         raise ModelError(
-            f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
-            f"of a video; use {examples}, or send frames (without "
-            "`frames_as: video_file`)"
+            f"the server reports {reported}, and the frames that vLLM takes from a video are only "
+            "known for 0.19 and later; use such a version, state the version that a gateway serves "
+            "(`engine_version`), or send frames (without `frames_as: video_file`)"
         )
-    return form
-
-
-def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
-    """The form of the video of `request`. Raise ModelError as `video_form`."""
-    return video_form(spec.profile, _video(spec, request).sampling, spec.video_server)
+    video = _video_settings(sampling, strategy, chooses_loader=release >= (0, 24))
+    patches = sampling.picture.patches
+    names = {"min_pixels", "max_pixels", "total_pixels"}
+    limits = {} if patches is None else patches.model_dump(include=names, exclude_none=True)
+    if video is None or set(limits) not in (set(), {"min_pixels", "max_pixels"}):
+        raise ModelError(
+            f"sampling {sampling.name}: profile vllm has no parameters for these frames of a "
+            "video; use fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the "
+            "model's processor (qwen3_vl-2 or qwen2_vl-2, with at most 768 frames), or send frames "
+            "(without `frames_as: video_file`)"
+        )
+    fields: dict[str, Any] = {"media_io_kwargs": {"video": video}}
+    if limits:
+        size = {"shortest_edge": limits["min_pixels"], "longest_edge": limits["max_pixels"]}
+        fields["mm_processor_kwargs"] = {"size": size}
+    return fields
 
 
 def video_file(spec: EndpointSpec, request: Request) -> Path:
@@ -132,119 +133,20 @@ def _shared(source: Path, folder: Path, video_hash: str) -> Path:
     return source if source.is_relative_to(folder) else folder / f"{video_hash}{source.suffix}"
 
 
-def _for_vllm(sampling: Sampling, server: VideoServer) -> VideoForm | None:
-    """Versions from 0.24 on choose the loader by the model, so the request names the loader."""
-    version = release_of(server.version)
-    if version is None or version < (0, 19):
-        raise ModelError(
-            f"the server reports the version {server.version or 'unknown'}, and the frames that "
-            "vLLM takes from a video are only known for 0.19 and later; use such a version, or "
-            "send frames (without `frames_as: video_file`)"
-        )
-    chooses_loader = version >= (0, 24)
+def _video_settings(
+    sampling: Sampling, strategy: str | None, *, chooses_loader: bool
+) -> dict[str, Any] | None:
+    """The settings of the loader that takes the frames of `sampling`, or None if there is none."""
     if isinstance(sampling, Qwen2Vl | Qwen3Vl) and chooses_loader:
-        if server.strategy not in (None, sampling.strategy) or sampling.fps > _MAX_FPS:
+        is_other = strategy not in (None, sampling.strategy)
+        if is_other or sampling.fps > _MAX_FPS or sampling.max_frames > _MAX_FRAMES:
             return None
         limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
-        video = {"num_frames": -1, "fps": sampling.fps, **limits}
-        return _kwargs(video, sampling) if sampling.max_frames <= _MAX_FRAMES else None
+        return {"num_frames": -1, "fps": sampling.fps, **limits}
     loader = {"video_backend": "opencv"} if chooses_loader else {}
-    return _by_number_and_rate(sampling, loader)
-
-
-def _for_lmdeploy(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
-    """LMDeploy passes `num_frames` to its loader, but not `fps`."""
-    return None if isinstance(sampling, FpsBased) else _by_number_and_rate(sampling, {})
-
-
-def _by_number_and_rate(sampling: Sampling, loader: Mapping[str, str]) -> VideoForm | None:
-    """The form for a loader that takes the smaller number of frames of `num_frames` and `fps`."""
-    match sampling:
+    match sampling:  # the loader takes the smaller number of frames of `num_frames` and `fps`
         case FpsBased(min_frames=None):
-            most = sampling.max_frames or -1
-            return _kwargs({"num_frames": most, "fps": sampling.fps, **loader}, sampling)
+            return {"num_frames": sampling.max_frames or -1, "fps": sampling.fps, **loader}
         case UniformN(placement=Placement.ENDPOINTS):
-            return _kwargs({"num_frames": sampling.frames, "fps": -1, **loader}, sampling)
+            return {"num_frames": sampling.frames, "fps": -1, **loader}
     return None
-
-
-def _kwargs(video: Mapping[str, object], sampling: Sampling) -> VideoForm | None:
-    body: dict[str, Any] = {"media_io_kwargs": {"video": video}}
-    match _pixel_limits(sampling):
-        case {"min_pixels": least, "max_pixels": most, **others} if not others:
-            size = {"shortest_edge": least, "longest_edge": most}
-            return VideoForm(in_body=body | {"mm_processor_kwargs": {"size": size}})
-        case limits if limits:
-            return None
-    return VideoForm(in_body=body)
-
-
-def _for_sglang(sampling: Sampling, server: VideoServer) -> VideoForm | None:
-    """SGLang ignores the fields of a request, so the server must have been started with them."""
-    if not isinstance(sampling, QwenSglang) or _pixel_limits(sampling):
-        return None
-    needed = {"fps": sampling.fps, "max_frames": sampling.max_frames}
-    needed |= {} if sampling.min_frames == 4 else {"min_frames": sampling.min_frames}
-    has = "unknown"
-    if server.video_settings is not None:
-        settings = {"fps": 2.0, "min_frames": 4, "max_frames": 768} | dict(server.video_settings)
-        if settings == settings | needed:
-            return VideoForm()
-        has = json.dumps(dict(server.video_settings))
-    option = json.dumps({"video": needed})
-    raise ModelError(
-        f"sampling {sampling.name}: SGLang takes frames by the settings of its server, which are "
-        f"{has}; start the server with `--mm-process-config '{option}'` (in `serve: args`: "
-        f"`mm-process-config: {option}`), or send frames (without `frames_as: video_file`)"
-    )
-
-
-def _for_qwen(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
-    match sampling:
-        case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
-            return VideoForm(in_part={"fps": sampling.fps, **_pixel_limits(sampling)})
-    return None
-
-
-def _for_gemini(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
-    match sampling:
-        case FpsBased(fps=1, min_frames=None, max_frames=None) if not _pixel_limits(sampling):
-            return VideoForm(type="image_url")
-    return None
-
-
-def _for_transformers(sampling: Sampling, _server: VideoServer) -> VideoForm | None:
-    if _pixel_limits(sampling):
-        return None
-    match sampling:
-        case QwenVl() | QwenSglang():
-            return None
-        case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
-            settings: dict[str, Any] = {"num_frames": None, "fps": sampling.fps}
-        case UniformN():
-            settings = {"num_frames": sampling.frames}
-        case _:
-            return None
-    return VideoForm(in_body={"chat_template_kwargs": settings})
-
-
-def _pixel_limits(sampling: Sampling) -> dict[str, int]:
-    """The limits of the size of a picture that the sampling sets itself."""
-    patches = sampling.picture.patches
-    names = {"min_pixels", "max_pixels", "total_pixels"}
-    return {} if patches is None else patches.model_dump(include=names, exclude_none=True)
-
-
-_FORMS: Mapping[Profile, tuple[Callable[[Sampling, VideoServer], VideoForm | None], str]] = {
-    Profile.VLLM: (
-        _for_vllm,
-        "fps_based-1, uniform_n-32-endpoints, or from 0.24 on the rule of the model's processor "
-        "(qwen3_vl-2 or qwen2_vl-2, with at most 768 frames)",
-    ),
-    Profile.SGLANG: (_for_sglang, "qwen_sglang-2 or qwen_sglang-1-max-64"),
-    Profile.LMDEPLOY: (_for_lmdeploy, "uniform_n-32-endpoints"),
-    Profile.QWEN: (_for_qwen, "qwen_vl-2 or fps_based-1"),
-    Profile.GEMINI: (_for_gemini, "fps_based-1"),
-    Profile.TRANSFORMERS: (_for_transformers, "uniform_n-32 or fps_based-1"),
-}
-"""The function that finds the form of each family, and examples of samplings that it takes."""

@@ -15,7 +15,7 @@ from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame, VideoLength, WholeVideo
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.video_file import VIDEO_FILE_VERSION
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -236,7 +236,7 @@ def _wait_of(progress: AskingProgress) -> str:
 
 
 def _starts_servers(spec: ModelSpec) -> bool:
-    return isinstance(spec, RemoteSpec) and spec.managed is not None
+    return isinstance(spec, EndpointSpec) and spec.serve is not None
 
 
 def _has_unsettled(
@@ -260,7 +260,7 @@ def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[No
     """
     locks, limits = project.locks, spec.limits
     urls: list[str] = []
-    if isinstance(spec, RemoteSpec) and not _starts_servers(spec):
+    if isinstance(spec, EndpointSpec) and not _starts_servers(spec):
         urls = sorted(member.endpoint for member in spec.members)
     resources = [endpoint(url, limits.concurrent_runs) for url in urls]
     if spec.costs_money:

@@ -10,7 +10,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.judge.judge import RULE, is_left_to_judge, judge_requests
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.answers.scores import frame_tokens
@@ -34,7 +34,7 @@ def estimate_responses(
     """The cost of an evaluation's responses about videos, or None if it asks no endpoint."""
     evaluation = benchmark.evaluations[name]
     model = evaluation.model
-    if not isinstance(model, RemoteSpec):
+    if not isinstance(model, EndpointSpec):
         return None
     questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
     return estimate_cost(

@@ -17,7 +17,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_STORED_FRAMES, StoredFrames, read_stored
 from videomme_pipeline.judge.judge import ask_judge, judge_rows
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.answers.asking import ask_model, with_failed_ones
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
@@ -165,7 +165,7 @@ def _stored_frames(
 def frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:
     """The prompt tokens of the planned frames: 0 if no endpoint gets frames, None if unknown."""
     model = evaluation.model
-    if planned == 0 or evaluation.sampling is None or not isinstance(model, RemoteSpec):
+    if planned == 0 or evaluation.sampling is None or not isinstance(model, EndpointSpec):
         return 0
     if video is None or planned is None:
         return None

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import canonical_json, fingerprint
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.responses.response import Response
@@ -55,7 +55,7 @@ class ServerRecord:
         """Drop what was read, because files may have changed."""
         self._seen = {}
 
-    def seen(self, spec: RemoteSpec) -> list[SeenServer]:
+    def seen(self, spec: EndpointSpec) -> list[SeenServer]:
         """The servers of a model, the current one first. Raises DamagedFileError."""
         model = _fingerprint(spec)
         if model not in self._seen:
@@ -64,7 +64,7 @@ class ServerRecord:
 
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
         """`spec` with its current server, unless it is the first: stored answers stay valid."""
-        if not isinstance(spec, RemoteSpec):
+        if not isinstance(spec, EndpointSpec):
             return spec
         seen = self.seen(spec)
         if not seen or seen[0] is _first(seen):
@@ -78,7 +78,7 @@ class ServerRecord:
         folder, in which the server reported more or less when it was first seen. [None] if no
         server of the model was ever seen.
         """
-        seen = self.seen(spec) if isinstance(spec, RemoteSpec) else []
+        seen = self.seen(spec) if isinstance(spec, EndpointSpec) else []
         if not seen:
             return [None]
         current = seen[0].identity
@@ -86,7 +86,7 @@ class ServerRecord:
 
     def server_of(self, spec: ModelSpec) -> SeenServer | None:
         """The server in the identity of `spec`, or the first server. None if none was seen."""
-        if not isinstance(spec, RemoteSpec):
+        if not isinstance(spec, EndpointSpec):
             return None
         seen = self.seen(spec)
         if not seen or spec.server is None:
@@ -94,7 +94,7 @@ class ServerRecord:
         return next(server for server in seen if server.key == spec.server)
 
     def record(
-        self, spec: RemoteSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
+        self, spec: EndpointSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
     ) -> None:
         """Record the current server of `spec`. A plan stores nothing, and `invalidate` ends it."""
         seen = self.seen(spec)
@@ -129,7 +129,7 @@ class ServerRecord:
         return [*reversed(servers.values())]
 
 
-def _fingerprint(spec: RemoteSpec) -> str:
+def _fingerprint(spec: EndpointSpec) -> str:
     """The fingerprint of a model with its first server."""
     return spec.with_server(None).fingerprint
 

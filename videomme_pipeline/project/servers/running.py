@@ -11,7 +11,7 @@ from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.connection_check import CheckedModel
 from videomme_pipeline.models.endpoint.managed import RunningServers, ServeSpec
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
@@ -40,7 +40,7 @@ class ModelServers:
         self._locks = locks
         self._lock = ExitStack()
         self._running: RunningServers | None = None
-        self._spec: RemoteSpec | None = None
+        self._spec: EndpointSpec | None = None
         """The model of the servers that run now."""
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class ModelServers:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def observe(self, specs: Iterable[RemoteSpec], *, is_stored: bool = True) -> None:
+    def observe(self, specs: Iterable[EndpointSpec], *, is_stored: bool = True) -> None:
         """Record what the servers of these models are now, as far as they answer."""
         by_name = {spec.name: spec for spec in specs}
         if not by_name:
@@ -61,7 +61,7 @@ class ModelServers:
                     with suppress(DamagedFileError):  # every plan of this model has the error
                         self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
 
-    def check(self, spec: RemoteSpec, member: RemoteSpec) -> None:
+    def check(self, spec: EndpointSpec, member: EndpointSpec) -> None:
         """Check that the endpoint `member` reports the server that is recorded for `spec`.
 
         Raises:
@@ -99,8 +99,8 @@ class ModelServers:
         served = spec if on_progress is None else self.start(spec, on_progress)
         built = build_model(served)
         if (
-            isinstance(spec, RemoteSpec)
-            and isinstance(served, RemoteSpec)
+            isinstance(spec, EndpointSpec)
+            and isinstance(served, EndpointSpec)
             and served.reports_server
         ):
             members = zip(members_of(built).items(), served.members, strict=True)
@@ -124,17 +124,17 @@ class ModelServers:
         Raises:
             ModelError: if there are no weights, or a server does not start.
         """
-        if not isinstance(spec, RemoteSpec) or spec.managed is None:
+        if not isinstance(spec, EndpointSpec) or spec.serve is None:
             return spec
         running = self._running
         if running is None or self._spec != spec:
             self.stop()
-            running = self._running = self._started(spec, spec.managed, on_progress)
+            running = self._running = self._started(spec, spec.serve, on_progress)
             self._spec = spec
         return spec.served_at(running.urls, running.served_name)
 
     def _started(
-        self, spec: RemoteSpec, serve: ServeSpec, on_progress: OnStageProgress
+        self, spec: EndpointSpec, serve: ServeSpec, on_progress: OnStageProgress
     ) -> RunningServers:
         """Start the servers of `spec`, once no other run has the same GPUs or their logs."""
 
@@ -162,19 +162,19 @@ class ModelServers:
             running.close()
         self._lock.close()
 
-    def _look(self, spec: RemoteSpec) -> ServerIdentity | None:
+    def _look(self, spec: EndpointSpec) -> ServerIdentity | None:
         with suppress(ModelError):
             return _identity(spec)
         return None
 
 
-def _identity(spec: RemoteSpec, weights: str | None = None) -> ServerIdentity | None:
+def _identity(spec: EndpointSpec, weights: str | None = None) -> ServerIdentity | None:
     """The current identity of the server of `spec`, or None if it is unknown.
 
     A managed server has loaded `weights`. Its engine and the contents of its weights have priority
     over what the server reports, so that the identity is the same before and after the start.
     """
     reported = spec.reported_server()
-    if spec.managed is None:
+    if spec.serve is None:
         return reported
-    return spec.managed.server_identity(weights).completed_by(reported or ServerIdentity())
+    return spec.serve.server_identity(weights).completed_by(reported or ServerIdentity())

@@ -19,6 +19,7 @@ from videomme_pipeline.fetch.release import Footage
 from videomme_pipeline.fingerprint import canonical_json, fingerprint, text_fingerprint
 from videomme_pipeline.frames.cache import PICTURE_VERSION, PLANNER_VERSION, frames_fingerprint
 from videomme_pipeline.frames.sampling import FromFile, Sampling
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
@@ -201,7 +202,8 @@ class Versions:
                 f"{evaluation.name}: `duration: {evaluation.selection.duration}` selects none of "
                 f"the {len(self.questions)} videos that benchmarks.yaml selects; change either"
             )
-        blind, judge = self.blind_for(evaluation), evaluation.judge
+        blind, judge, model = self.blind_for(evaluation), evaluation.judge, evaluation.model
+        ends = model.finish_reasons if isinstance(model, EndpointSpec) else ()
         return text_fingerprint(
             fingerprint(
                 "scores",
@@ -212,6 +214,7 @@ class Versions:
                 judge and [judge.fingerprint, self.server_keys(judge.model)[0]],
                 evaluation.sampling.content if isinstance(evaluation.sampling, FromFile) else None,
                 blind and self.scores(blind),
+                *filter(None, [ends]),
             ),
             *(part for video_id in selected for part in self._scored(video_id, evaluation)),
         )

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from videomme_pipeline.errors import Finding, Status, VideoMMEError
 from videomme_pipeline.models.catalog import build_model
-from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.processes.tasks import Workers, run_tasks
@@ -50,7 +50,7 @@ def examine(project: Project, *, is_deep: bool = False) -> Iterator[Finding]:
             model.check_installed()
         except VideoMMEError as error:
             yield Finding.error(f"model {model.name}", str(error))
-        if isinstance(model, RemoteSpec):
+        if isinstance(model, EndpointSpec):
             yield from map(_endpoint, model.members)
 
 
@@ -65,7 +65,7 @@ def examine_model(
         ModelError: if there is no such model.
     """
     model = project.configuration.catalog.find(name)
-    if isinstance(model, RemoteSpec):
+    if isinstance(model, EndpointSpec):
         yield _endpoint(model)
     samplings = project.configuration.samplings_of_model(name)
     check = f"request to {name}"
@@ -179,13 +179,13 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
         yield replace(finding, check=f"{name} {finding.check}")
 
 
-def _endpoint(model: RemoteSpec) -> Finding:
+def _endpoint(model: EndpointSpec) -> Finding:
     """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
     status, name = Status.OK, model.served_name
     try:
-        if model.managed is not None:
-            return Finding.ok(check, model.managed.check())
+        if model.serve is not None:
+            return Finding.ok(check, model.serve.check())
         served = model.served_models()
     except VideoMMEError as error:
         return Finding.error(check, str(error))

@@ -21,6 +21,7 @@ CITATION_CHECKS: Sequence[Check] = (
     citation_checks.frames,
     citation_checks.prompt_tokens,
     citation_checks.warnings,
+    citation_checks.finish_reasons,
     citation_checks.subtitles,
     run_checks.letters,
     citation_checks.media,

@@ -5,11 +5,13 @@ beside the score. Each check returns None if it does not apply.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import product
 
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES
+from videomme_pipeline.models.video_llm import KNOWN_ENDS
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run, Runs
 from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 
@@ -200,6 +202,24 @@ def warnings(run: Run, _runs: Runs) -> Finding:
     advice = "compare the sampling with the engine (videomme doctor MODEL --probe, "
     advice += "docs/engines.md), and "
     return Finding(Status.ERROR, summary, advice + run.run_again)
+
+
+def finish_reasons(run: Run, _runs: Runs) -> Finding | None:
+    """Check that the reasons why the answers end are known, here or in the entry of the model."""
+    model = (run.specification or {}).get("model")
+    stated = model.get("finish_reasons") or () if isinstance(model, Mapping) else ()
+    complete = KNOWN_ENDS.union(str(reason).lower() for reason in stated)
+    reasons = (row.finish_reason for row in run.answered)
+    unknown = Counter(reason for reason in reasons if reason and reason.lower() not in complete)
+    if not unknown:
+        return None
+    values = ", ".join(f"{reason!r} ({count:,})" for reason, count in unknown.most_common())
+    return Finding(
+        Status.ERROR,
+        f"{unknown.total():,} of {len(run.answered):,} answers end for a reason that is not known: "
+        f"{values}",
+        "read some of them; if they are complete, add the value to `finish_reasons` of the model",
+    )
 
 
 def _min_tokens(video: EvaluatedVideo) -> int:

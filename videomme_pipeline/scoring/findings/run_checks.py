@@ -1,5 +1,6 @@
 """The checks of any run and of results files: what anyone who cites a score should know."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod, sqrt, tau

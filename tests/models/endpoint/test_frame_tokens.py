@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from videomme_pipeline.models.context import context_excess
+from videomme_pipeline.models.endpoint.frame_tokens import context_problem
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
 
@@ -18,13 +18,12 @@ def excess_of(
     context_tokens: int | None = 32_768,
     size: tuple[int, int] = (448, 252),
 ) -> str | None:
-    excess = context_excess(
+    return context_problem(
         context_tokens,
         frames=frames,
         frame_tokens=model.frame_tokens(size, frames) if frames else 0,
         text_characters=600,
     )
-    return None if excess is None else str(excess)
 
 
 def test_the_error_names_the_largest_number_of_frames_that_fit() -> None:
@@ -52,7 +51,6 @@ def test_unknown_sizes_reject_nothing() -> None:
     [
         ({"frames_as": "frame_sequence"}, (448, 252), 452),  # 226 pairs of 16 × 9 patches
         ({"frames_as": "video_file"}, (1280, 720), 54),  # 27 pairs of 46 × 26 patches
-        ({"profile": "sglang", "frames_as": "video_file"}, (1280, 720), 90),  # 36 × 20 patches
     ],
 )
 def test_pairs_of_a_video_count_by_the_rule_of_the_engine(
