@@ -1,33 +1,6 @@
 """The errors that this project raises on purpose, and the findings that it reports.
 
-    VideoMMEError
-    ├── AlertError
-    ├── AnnotationError
-    ├── ArchiveError
-    ├── ChildFailedError *
-    ├── ClusterError
-    ├── ConfigurationError
-    │   ├── LicenseNotAcceptedError
-    │   └── MissingExtraError
-    ├── CostLimitError
-    ├── DamagedFileError
-    ├── DownloadError
-    ├── ModelError
-    │   ├── EndpointDownError
-    │   └── SilentServerError *
-    ├── NotReadyError
-    ├── PromptError
-    ├── ResponseFailure *
-    ├── ScoringError
-    ├── StorageError
-    ├── SubtitleError
-    ├── UnstorableError
-    └── VideoError
-        ├── VideoMissingError
-        └── VideoUnreadableError
-
-Classes marked with * are defined in the module whose values they contain. Each message states what
-failed, what was found and what to do next.
+Each message states what failed, what was found and what to do next.
 """
 
 import re
@@ -130,7 +103,6 @@ class LicenseNotAcceptedError(ConfigurationError):
     """Data of a benchmark was requested before its license was accepted."""
 
     def __init__(self, benchmark: str, terms: str, url: str) -> None:
-        self.benchmark, self.terms, self.url = benchmark, terms, url
         super().__init__(
             f"{benchmark}: {terms} (terms: {url}). If you accept them, set `accept_license: true` "
             "for this benchmark in benchmarks.yaml. Until then none of its data is fetched or read."

@@ -136,7 +136,6 @@ def _register_needs_video(name: str, configuration: Configuration) -> None:
 
 
 def _register_own(folder: Path) -> list[str]:
-    """Register the benchmarks that files in `folder` declare, and return their names, sorted."""
     names: list[str] = []
     for path in sorted(folder.glob("*.yaml")):
         check_name(path.stem, path)

@@ -15,7 +15,7 @@ from videomme_pipeline.benchmarks.selection import BenchmarkSettings, Selection
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name, nearest, parse_spec
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
-from videomme_pipeline.frames.sampling import FromFile, Sampling
+from videomme_pipeline.frames.sampling import FromFile
 from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec
 from videomme_pipeline.models.catalog import Catalog
@@ -82,7 +82,9 @@ def parse_evaluation(
             name=path.stem,
             benchmark=file.benchmark,
             model=catalog.find(file.model),
-            sampling=_sampling(file.sampling, path.parent.parent),
+            sampling=None
+            if file.sampling == NONE
+            else configured_sampling(file.sampling, path.parent.parent),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
             template=_template(file.prompt, path.parent, file.benchmark).model_copy(
                 update={"frame_times": file.frame_times}
@@ -115,10 +117,6 @@ def parse_evaluation(
             "lines (window-500, full)"
         )
     return evaluation
-
-
-def _sampling(value: Reference | dict[str, Any], folder: Path) -> Sampling | None:
-    return None if value == NONE else configured_sampling(value, folder)
 
 
 def _check_selection(evaluation: Evaluation, path: Path) -> None:

@@ -145,14 +145,12 @@ def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
     Raises:
         OSError: if the copy cannot be fetched, or the object changed after it was listed.
     """
-    if isinstance(file, RemoteFile):
-        with local_copies().hold(file.path, file.state) as copy:
-            yield copy
-    elif is_local(file):
+    if not isinstance(file, RemoteFile) and is_local(file):
         yield file
-    else:
-        with local_copies().hold(file) as copy:
-            yield copy
+        return
+    path, state = (file.path, file.state) if isinstance(file, RemoteFile) else (file, None)
+    with local_copies().hold(path, state) as copy:
+        yield copy
 
 
 def _prefix(path: UPath) -> str:

@@ -257,7 +257,6 @@ class Store:
         remove_left_over(self.local())
 
     def _folders(self) -> list[str]:
-        """The names of the folders that can belong to a benchmark, sorted."""
         with listing(self.root):
             if is_local(self.root):
                 root = Path(self.root.path)

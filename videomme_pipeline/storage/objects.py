@@ -26,7 +26,6 @@ HOW_TO_SHARE = (
 )
 """Advice about a file or folder that the user of this process may not read or write."""
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
-_S3 = ("s3", "s3a")
 _STOP_SECONDS = 5.0
 _TIME_KEYS = ("LastModified", "mtime", "created")
 """The time of the last change of an object, as the packages name it."""
@@ -155,15 +154,13 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
         if not is_local(path):
             atexit.register(_stop_thread)
             path = UPath(path, use_listings_cache=False)
-        files = path.fs  # loads the package of the file system
+        _ = path.fs  # loads the package of the file system
     except Exception as error:  # each package of fsspec has its own errors
         problem = one_line(str(error)) or type(error).__name__
         raise ConfigurationError(
             f"{name} {root}: {problem}; install the fsspec package of this storage, or choose "
             "another folder"
         ) from error
-    if path.protocol in _S3:
-        _read_times_quickly(files)
     return path
 
 
@@ -178,30 +175,6 @@ def _stop_thread() -> None:
     if loop[0] is not None:
         loop[0].call_soon_threadsafe(loop[0].stop)
         iothread[0].join(_STOP_SECONDS)
-
-
-def _read_times_quickly(s3: Any) -> None:
-    """Let `s3` read the times of a listing with the standard library, which takes half the time.
-
-    The AWS command line uses the same setting of botocore.
-    """
-    from aiobotocore.session import AioSession  # noqa: PLC0415
-
-    if s3.session is None:
-        s3.session = AioSession(**s3.kwargs)
-        parsers = s3.session.get_component("response_parser_factory")
-        parsers.set_parser_defaults(timestamp_parser=parse_time)
-
-
-def parse_time(value: Any) -> datetime:
-    """The time in a value of an answer. Listings have ISO 8601, headers other formats."""
-    from botocore.utils import parse_timestamp  # noqa: PLC0415
-
-    try:
-        return datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        time: datetime = parse_timestamp(value)
-        return time
 
 
 def object_state(path: UPath) -> FileState:

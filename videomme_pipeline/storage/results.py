@@ -150,7 +150,6 @@ class Results:
 
     @cached_property
     def _evaluations(self) -> frozenset[str]:
-        """The names of all evaluation files of the project."""
         return frozenset[str]().union(*(p.evaluations for p in self._planned.values()))
 
     def _planned_of(self, benchmark: str) -> Planned:

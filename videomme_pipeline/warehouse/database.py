@@ -5,7 +5,6 @@ and the declarations of the benchmarks. Its tables are copies, so any DuckDB cli
 any working directory. The views and `scoring` define what the numbers mean.
 """
 
-import hashlib
 import logging
 import tempfile
 from collections.abc import Sequence
@@ -155,9 +154,7 @@ def _signature_file(path: Path) -> Path:
 
 def _signature(path: Path, fingerprint: str) -> bytes:
     """The fingerprint of what the file at `path` was built from, and the file's checksum."""
-    with path.open("rb") as file:
-        checksum = hashlib.file_digest(file, blake3).hexdigest()  # type: ignore[arg-type]
-    return f"{fingerprint} {checksum}".encode()
+    return f"{fingerprint} {blake3().update_mmap(path).hexdigest()}".encode()
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:

@@ -60,7 +60,6 @@ def citation_findings(
 
 
 def _scored(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
-    """The evaluations with scores by benchmark, sorted."""
     evaluations: dict[str, list[str]] = {}
     rows = connection.sql(
         "select distinct benchmark::text, evaluation::text from scored_questions order by all"
@@ -115,7 +114,6 @@ def _rows(
     benchmark: str,
     evaluation: str | None = None,
 ) -> list[Row]:
-    """The rows of a table about one benchmark, or about one evaluation of it."""
     columns = ", ".join(map(identifier, arrow_schema(row_class).names))  # type: ignore[arg-type]
     selected = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
     condition = " and ".join(f"{column} = ?" for column in selected)
