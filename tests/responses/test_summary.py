@@ -73,12 +73,6 @@ def test_latencies_are_of_answered_questions_only() -> None:
     assert summary.numbers["latency_p95_seconds"] == 95.0
 
 
-def test_latencies_are_counted_below_powers_of_two_without_gaps() -> None:
-    rows = [replace(ANSWERED, served=Served(latency_seconds=value)) for value in (0.6, 0.9, 3.0)]
-    assert summarize(rows).latency_bins == {1.0: 2, 2.0: 0, 4.0: 1}
-
-
 def test_sums_over_no_responses_are_unknown_and_not_zero() -> None:
     summary = summarize([])
     assert summary.numbers == {"responses": 0, "succeeded": 0, "failed": 0, "attempts": 0}
-    assert summary.latency_bins == {}

@@ -10,7 +10,7 @@ from upath import UPath
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import file_states
+from videomme_pipeline.storage.objects import file_states
 from videomme_pipeline.storage.publish import publish
 
 

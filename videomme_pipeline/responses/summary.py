@@ -1,9 +1,8 @@
 """Totals over many responses: answers and failures, tokens, cost and latency."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import frexp
 
 import numpy as np
 
@@ -18,13 +17,11 @@ class ResponseSummary:
 
     `numbers` are counts, tokens, costs and latencies by name, without those that are unknown.
     `cached_share` is cached tokens divided by prompt tokens (0–1), over the responses that report
-    both. `latency_bins` are numbers of answers by the upper bound of their latency in seconds, a
-    power of two.
+    both.
     """
 
     numbers: Mapping[str, int | float]
     failures: Mapping[FailureKind, int]
-    latency_bins: Mapping[float, int]
 
 
 def summarize(responses: Iterable[Response]) -> ResponseSummary:
@@ -51,15 +48,7 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
     return ResponseSummary(
         numbers={name: number for name, number in numbers.items() if number is not None},
         failures=Counter(row.failure for row in rows if row.failure is not None),
-        latency_bins=_bins(latencies),
     )
-
-
-def _bins(latencies: Sequence[float]) -> dict[float, int]:
-    """Counts by powers of two, from the first to the last bin that is not empty."""
-    exponents = Counter(frexp(seconds)[1] for seconds in latencies)
-    bins = range(min(exponents), max(exponents) + 1) if exponents else ()
-    return {2.0**exponent: exponents[exponent] for exponent in bins}
 
 
 def _cached_share(usages: Iterable[Usage]) -> float | None:

@@ -22,9 +22,8 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.stages.chain import CHAIN, all_stages
 from videomme_pipeline.stages.stage import BenchmarkStage
-from videomme_pipeline.storage.listing import file_states
 from videomme_pipeline.storage.names import StoredName
-from videomme_pipeline.storage.objects import FileState
+from videomme_pipeline.storage.objects import FileState, file_states
 from videomme_pipeline.storage.results import MANIFEST, Results
 from videomme_pipeline.storage.tables import read_files
 from videomme_pipeline.videos.probe import Video

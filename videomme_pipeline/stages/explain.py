@@ -118,10 +118,7 @@ class Explanation:
     def _changes(
         self, stage: BenchmarkStage, state: PartitionState, *, is_blocked: bool
     ) -> Iterator[Reason]:
-        """Yield the changes of a partition itself since it was built.
-
-        With `is_blocked`, the caller already reports changes upstream.
-        """
+        """Yield the changes since the partition was built; without those upstream if blocked."""
         try:
             target = stage.target(state.partition)
         except VideoMMEError as error:
@@ -242,8 +239,7 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
     """
     selected = [state for state in states if words in _names(state)]
     if not selected:
-        by_kind = zip(*map(_names, states), strict=True)
-        names = [name for name in dict.fromkeys(chain.from_iterable(by_kind)) if name is not None]
+        names = [*filter(None, dict.fromkeys(chain.from_iterable(map(_names, states))))]
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
             f"{nearest(words, names) if names else 'no benchmark is configured'}"
@@ -282,10 +278,7 @@ _REMAINING = {
 def _differences(
     stage: BenchmarkStage, now: Mapping[str, Any], before: Mapping[str, Any], *, is_blocked: bool
 ) -> Iterator[Reason]:
-    """Yield what differs between the parts of two fingerprints of one partition.
-
-    With `is_blocked`, changes of stages upstream are left out.
-    """
+    """Yield what differs in two fingerprints' parts; without stages upstream if blocked."""
     if before.get("code") != now["code"]:
         yield Reason(Cause.CODE_VERSION, f"{before.get('code')} → {now['code']}")
     settings = changed_settings(before.get("settings", {}), now["settings"])

@@ -176,9 +176,6 @@ def _report(
         "wrong_backend": stored.wrong_backend or None,
         "decode_cpu_seconds": round(result.cpu_seconds, 3),
     }
-    if result.cpu_seconds > 0:
-        count = sum(frame_set.count for frame_set in result.frame_sets)
-        facts["frames_per_cpu_second"] = round(count / result.cpu_seconds, 1)
     if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
         frames = read_frames(stage.project.store, str(target.name.variant), settings)
         facts["contact_sheet"] = _contact_sheet(frames)

@@ -23,6 +23,7 @@ from videomme_pipeline.stages.stage import (
     Targets,
     each,
 )
+from videomme_pipeline.storage.publish import writing
 from videomme_pipeline.storage.results import Results
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class ReportPage(SharedStage):
 
     def build(self, targets: Targets) -> BuildEvents:
         (target,) = targets
-        self.remove_signature(target)
+        with writing(self.path):  # a file is not taken for damaged if its writer is killed
+            self.signature.unlink(missing_ok=True)
         try:
             left_out = self._write(Path(str(target.path)))
         except VideoMMEError as error:

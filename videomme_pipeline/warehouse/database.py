@@ -24,10 +24,16 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import set_aside
-from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, sql_files, views
+from videomme_pipeline.warehouse.definitions import (
+    definitions,
+    identifier,
+    literal,
+    scalar_macros,
+    sql_files,
+    views,
+)
 from videomme_pipeline.warehouse.evidence import citation_findings
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
-from videomme_pipeline.warehouse.quoting import identifier, literal
 from videomme_pipeline.warehouse.reference import benchmark_rows, group_outcomes, t_quantiles
 from videomme_pipeline.warehouse.segments import add_segments
 

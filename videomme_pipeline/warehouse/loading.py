@@ -21,7 +21,7 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_tables
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse.quoting import identifier
+from videomme_pipeline.warehouse.definitions import identifier
 
 _FILES_AT_A_TIME = 250
 """The files whose rows are in memory at the same time."""
