@@ -64,7 +64,7 @@ def materialization(
             tags={DATA_VERSION_TAG: NOT_SELECTED, USER_PROVIDED_TAG: "true"},
             metadata={"selected": False},
         )
-    target = event.target
+    target = event.target if isinstance(event, BuildResult) else event
     is_incomplete = isinstance(event, BuildResult) and event.incomplete
     tags = {
         DATA_VERSION_TAG: target.fingerprint + (INCOMPLETE if is_incomplete else ""),

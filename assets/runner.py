@@ -12,8 +12,8 @@ from videomme_pipeline.assets.partitions import update_video_partitions
 from videomme_pipeline.assets.reporter import ShownVersions, materialization
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.stages.refresh import NotSelected, Stored, refresh, show_scores
-from videomme_pipeline.stages.stage import AnyStage, BuildResult
+from videomme_pipeline.stages.refresh import NotSelected, refresh, show_scores
+from videomme_pipeline.stages.stage import AnyStage, BuildResult, Target
 
 
 def run_stage(
@@ -38,9 +38,9 @@ def run_stage(
     with EventBatch(context) as events:
         for event in refresh(stage, requested, builds=builds):
             if (
-                isinstance(event, Stored)
+                isinstance(event, Target)
                 and not reports_all
-                and shown.has(event.target.partition, event.target.fingerprint)
+                and shown.has(event.partition, event.fingerprint)
             ):
                 continue
             events.add(materialization(stage, event, newest))

@@ -37,7 +37,7 @@ from tests.support.s3_server import s3_environment, s3_server
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import file_states
+from videomme_pipeline.storage.objects import file_states
 from videomme_pipeline.storage.tables import REQUESTS
 
 READS = 10

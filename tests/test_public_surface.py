@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
-from importlib import import_module
 from pathlib import Path
 
 import grimp
@@ -20,8 +19,10 @@ from videomme_pipeline.errors import VideoMMEError
 
 
 def test_public_names_are_sorted_and_documented() -> None:
-    assert videomme_pipeline.__all__ == sorted(videomme_pipeline.__all__)
-    for name in set(videomme_pipeline.__all__) - {"__version__"}:
+    version, *names = videomme_pipeline.__all__
+    assert version == "__version__"
+    assert names == sorted(names)
+    for name in names:
         value = getattr(videomme_pipeline, name)
         assert not inspect.ismodule(value), f"{name} is also the name of a module"
         assert value.__doc__, name

@@ -37,70 +37,41 @@ from its module when it is first used.
 TYPE_CHECKING = False  # importing it from `typing` would take most of the time of this import
 
 if TYPE_CHECKING:
-    from videomme_pipeline.assets.component import EvaluationComponent
-    from videomme_pipeline.benchmarks.benchmark import Benchmark
-    from videomme_pipeline.benchmarks.facets import Facet
-    from videomme_pipeline.benchmarks.question import Letter, Question
-    from videomme_pipeline.benchmarks.registry import register
-    from videomme_pipeline.errors import VideoMMEError
-    from videomme_pipeline.evaluation.evaluation import Evaluation
-    from videomme_pipeline.evaluation.folder import Configuration, read_configuration
-    from videomme_pipeline.formats.score_file import score_file
-    from videomme_pipeline.frames.cache import FrameSet
-    from videomme_pipeline.frames.sampling_names import parse_sampling
-    from videomme_pipeline.models.video_llm import Reply, Request, VideoLLM
-    from videomme_pipeline.project.project import Project, open_project
-    from videomme_pipeline.prompts.render import parse_template, render
-    from videomme_pipeline.reports.page import write_page
-    from videomme_pipeline.responses.response import Response
-    from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
-    from videomme_pipeline.scoring.score import score_question
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.scoring.statistics.compare import compare
-    from videomme_pipeline.storage.layout import Store
-    from videomme_pipeline.subtitles.align import align, parse_alignment
-    from videomme_pipeline.subtitles.cues import read_subtitles
-    from videomme_pipeline.videos.container import index_packets
-    from videomme_pipeline.warehouse.database import connect
+    from videomme_pipeline.assets.component import EvaluationComponent as EvaluationComponent
+    from videomme_pipeline.benchmarks.benchmark import Benchmark as Benchmark
+    from videomme_pipeline.benchmarks.facets import Facet as Facet
+    from videomme_pipeline.benchmarks.question import Letter as Letter
+    from videomme_pipeline.benchmarks.question import Question as Question
+    from videomme_pipeline.benchmarks.registry import register as register
+    from videomme_pipeline.errors import VideoMMEError as VideoMMEError
+    from videomme_pipeline.evaluation.evaluation import Evaluation as Evaluation
+    from videomme_pipeline.evaluation.folder import Configuration as Configuration
+    from videomme_pipeline.evaluation.folder import read_configuration as read_configuration
+    from videomme_pipeline.formats.score_file import score_file as score_file
+    from videomme_pipeline.frames.cache import FrameSet as FrameSet
+    from videomme_pipeline.frames.sampling_names import parse_sampling as parse_sampling
+    from videomme_pipeline.models.video_llm import Reply as Reply
+    from videomme_pipeline.models.video_llm import Request as Request
+    from videomme_pipeline.models.video_llm import VideoLLM as VideoLLM
+    from videomme_pipeline.project.project import Project as Project
+    from videomme_pipeline.project.project import open_project as open_project
+    from videomme_pipeline.prompts.render import parse_template as parse_template
+    from videomme_pipeline.prompts.render import render as render
+    from videomme_pipeline.reports.page import write_page as write_page
+    from videomme_pipeline.responses.response import Response as Response
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName as ReaderName
+    from videomme_pipeline.scoring.readers.read_answer import read_answer as read_answer
+    from videomme_pipeline.scoring.score import score_question as score_question
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion as ScoredQuestion
+    from videomme_pipeline.scoring.statistics.compare import compare as compare
+    from videomme_pipeline.storage.layout import Store as Store
+    from videomme_pipeline.subtitles.align import align as align
+    from videomme_pipeline.subtitles.align import parse_alignment as parse_alignment
+    from videomme_pipeline.subtitles.cues import read_subtitles as read_subtitles
+    from videomme_pipeline.videos.container import index_packets as index_packets
+    from videomme_pipeline.warehouse.database import connect as connect
 
     __version__: str
-
-__all__ = [
-    "Benchmark",
-    "Configuration",
-    "Evaluation",
-    "EvaluationComponent",
-    "Facet",
-    "FrameSet",
-    "Letter",
-    "Project",
-    "Question",
-    "ReaderName",
-    "Reply",
-    "Request",
-    "Response",
-    "ScoredQuestion",
-    "Store",
-    "VideoLLM",
-    "VideoMMEError",
-    "__version__",
-    "align",
-    "compare",
-    "connect",
-    "index_packets",
-    "open_project",
-    "parse_alignment",
-    "parse_sampling",
-    "parse_template",
-    "read_answer",
-    "read_configuration",
-    "read_subtitles",
-    "register",
-    "render",
-    "score_file",
-    "score_question",
-    "write_page",
-]
 
 _MODULES = {
     "Benchmark": "benchmarks.benchmark",
@@ -137,6 +108,9 @@ _MODULES = {
     "score_question": "scoring.score",
     "write_page": "reports.page",
 }
+"""The module of each public name, from which the name is imported when it is first used."""
+__all__ = ["__version__"]
+__all__ += list(_MODULES)
 
 
 def __getattr__(name: str) -> object:

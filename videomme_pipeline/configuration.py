@@ -220,7 +220,6 @@ def _by_key(error: ValidationError, value: Mapping[Any, Any]) -> list[list[dict[
 
 
 def _explain(errors: list[dict[str, Any]], spec_class: type[BaseModel]) -> str:
-    """The mistake in one key, with a hint."""
     item = errors[0]
     key_path = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":

@@ -131,7 +131,6 @@ class LicenseNotAcceptedError(ConfigurationError):
     """Data of a benchmark was requested before its license was accepted."""
 
     def __init__(self, benchmark: str, terms: str, url: str) -> None:
-        self.benchmark, self.terms, self.url = benchmark, terms, url
         super().__init__(
             f"{benchmark}: {terms} (terms: {url}). If you accept them, set `accept_license: true` "
             "for this benchmark in benchmarks.yaml. Until then none of its data is fetched or read."

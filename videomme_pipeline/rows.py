@@ -252,7 +252,6 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(values: list[Any], hint: Any) -> list[Any]:
-    """The values of an Arrow column, converted to the type of the field."""
     convert = _converter(hint)
     if convert is None:
         return values

@@ -50,10 +50,9 @@ def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def up_to_date(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        keys = [check.asset_key for check in context.selected_asset_check_keys]
-        plans = _Plans(project, keys)
-        for key in keys:
-            yield plans.result(key)
+        plans = _Plans(project)
+        for check in context.selected_asset_check_keys:
+            yield plans.result(check.asset_key)
 
     return up_to_date
 
@@ -70,7 +69,7 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
         description="Show in the check `up_to_date` which partitions a refresh would build.",
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        plans = _Plans(project.reopened(), keys)
+        plans = _Plans(project.reopened())
         changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
         not_shown = plans.not_shown(context.instance)
         if not changed and not not_shown:
@@ -87,12 +86,10 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
 
 
 class _Plans:
-    """The plan of some assets and of all assets upstream of them, by asset."""
+    """The plan of all assets, by asset."""
 
-    def __init__(self, project: Project, keys: Sequence[dg.AssetKey]) -> None:
-        evaluations = list(project.configuration.files)
-        labels = [key.to_user_string().removeprefix(project.runs.prefix) for key in keys]
-        states = plan_project(project, evaluations, assets=labels)
+    def __init__(self, project: Project) -> None:
+        states = plan_project(project, list(project.configuration.files))
         self._launchpad, self._prefix = launchpad(project), project.runs.prefix
         self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states)

@@ -254,8 +254,6 @@ def test_garbage_is_what_neither_a_plan_nor_scores_of_the_last_month_need(
     run(current, instance)
     unused = garbage(current)
     assert Counter(map(stage_of, unused)) == {"frames": len(VIDEOS), "prompts": len(VIDEOS)}
-    frames = [item for item in unused if stage_of(item) == "frames"]
-    assert all(item.cpu_seconds > 0 for item in frames), "a switch back decodes them again"
     remove(unused)
     assert garbage(current) == []
     assert stale(current) == []

@@ -10,8 +10,7 @@ from upath import UPath
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import file_states
-from videomme_pipeline.storage.objects import parse_time
+from videomme_pipeline.storage.objects import file_states
 from videomme_pipeline.storage.publish import publish
 
 
@@ -50,11 +49,3 @@ def test_listing_says_what_to_check() -> None:
         Store.at("unreachable://bucket/data").benchmarks()
     with pytest.raises(StorageError, match=message):
         file_states(PATH.parent)
-
-
-@pytest.mark.parametrize(
-    "value", ["2026-11-23T02:47:47.000Z", "Wed, 21 Oct 2015 07:28:00 GMT", "1700000000", 1700000000]
-)
-def test_times_of_s3_are_those_of_its_package(value: object) -> None:
-    utils = pytest.importorskip("botocore.utils")
-    assert parse_time(value) == utils.parse_timestamp(value)

@@ -19,10 +19,10 @@ from upath import UPath
 
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
-from videomme_pipeline.storage.listing import file_state
 from videomme_pipeline.storage.objects import (
     FileState,
     RemoteFile,
+    file_state,
     is_local,
     list_objects,
     listing,

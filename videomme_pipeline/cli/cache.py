@@ -73,9 +73,7 @@ def cache_gc(
     reasons = by_reason(garbage)
     freed = sum(file.bytes for file in garbage)
     for reason in reasons:
-        again = f", {reason['cpu_seconds']:,} CPU seconds to build again"
-        size = decimal(reason["bytes"]) + (again if reason["cpu_seconds"] else "")
-        note(f"{reason['files']:,} files, {size}: {reason['why']}")
+        note(f"{reason['files']:,} files, {decimal(reason['bytes'])}: {reason['why']}")
     for shelf in folder.shelves():
         if shelf.kind == "frames" and shelf.name in (sampling or ()) and shelf.named_by:
             users = ", ".join(shelf.named_by)

@@ -1,14 +1,21 @@
 """The configuration folder: evaluations/*.yaml, benchmarks.yaml and the optional other files."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, register, register_declared
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.configuration import nearest, parse_spec, read_yaml, shown
+from videomme_pipeline.configuration import (
+    MAX_NAME_CHARACTERS,
+    is_name,
+    nearest,
+    parse_spec,
+    read_yaml,
+    shown,
+)
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.reading import check_name, parse_evaluation
@@ -16,6 +23,7 @@ from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -136,7 +144,6 @@ def _register_needs_video(name: str, configuration: Configuration) -> None:
 
 
 def _register_own(folder: Path) -> list[str]:
-    """Register the benchmarks that files in `folder` declare, and return their names, sorted."""
     names: list[str] = []
     for path in sorted(folder.glob("*.yaml")):
         check_name(path.stem, path)
@@ -188,3 +195,47 @@ def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}, `{benchmark}`: {error}") from error
     return samplings
+
+
+def with_checkpoints(configuration: Configuration, rows: Iterable[Checkpoint]) -> Configuration:
+    """`configuration` with one evaluation per recorded checkpoint and template.
+
+    A checkpoint that was deleted before it was evaluated has none. A template with a mistake is a
+    problem of the evaluations of its checkpoints.
+    """
+    evaluations, problems = dict(configuration.evaluations), dict(configuration.problems)
+    recorded = [row for row in rows if row.outcome is not CheckpointOutcome.DELETED]
+    for row in recorded:
+        try:
+            template = configuration.evaluation(row.template)
+            evaluations[row.evaluation] = checkpoint_evaluation(
+                template, row.run, row.step, row.folder
+            )
+        except ConfigurationError as error:
+            problems[row.evaluation] = error
+    return replace(
+        configuration,
+        evaluations=dict(sorted(evaluations.items())),
+        problems=problems,
+        checkpoints=frozenset(row.evaluation for row in recorded),
+    )
+
+
+def checkpoint_evaluation(template: Evaluation, run: str, step: int, folder: str) -> Evaluation:
+    """The evaluation of the checkpoint in `folder`. Raises ConfigurationError without weights."""
+    name = f"{template.name}-{run}-{step}"
+    model = template.model.with_weights(f"{template.model.name}-{run}-{step}", folder)
+    if model is None:
+        raise ConfigurationError(
+            f"evaluation {template.name} cannot be the template of checkpoints: its model "
+            f"{template.model.name} has no `serve: weights`; choose a model whose servers are "
+            "started by runs"
+        )
+    for text in (name, model.name):
+        if not is_name(text):
+            raise ConfigurationError(
+                f"training run {run}: `{text}` cannot be a name; use letters, digits, `.`, `_`, "
+                f"`-` and at most {MAX_NAME_CHARACTERS} characters in the names of the run, the "
+                "template and its model"
+            )
+    return replace(template, name=name, model=model)

@@ -4,7 +4,7 @@ The file's name is the evaluation's name and partition key.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from videomme_pipeline.benchmarks.selection import BenchmarkSettings, Selection
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name, nearest, parse_spec
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
-from videomme_pipeline.frames.sampling import FromFile, Sampling
+from videomme_pipeline.frames.sampling import FromFile
 from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec
 from videomme_pipeline.models.catalog import Catalog
@@ -82,7 +82,9 @@ def parse_evaluation(
             name=path.stem,
             benchmark=file.benchmark,
             model=catalog.find(file.model),
-            sampling=_sampling(file.sampling, path.parent.parent),
+            sampling=None
+            if file.sampling == NONE
+            else configured_sampling(file.sampling, path.parent.parent),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
             template=_template(file.prompt, path.parent, file.benchmark).model_copy(
                 update={"frame_times": file.frame_times}
@@ -95,34 +97,24 @@ def parse_evaluation(
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    if evaluation.judge and evaluation.reader is not ReaderName.CAREFUL:
-        raise ConfigurationError(
-            f"{path}: a judge reads what `careful` cannot, but `reader` is {evaluation.reader}; "
-            "remove `judge`, or set `reader: careful`"
-        )
-    if isinstance(evaluation.sampling, FromFile) and evaluation.model.reads_video:
-        raise ConfigurationError(
-            f"{path}: `{evaluation.sampling_name}` names the frames of each question, but the "
-            f"server of `{evaluation.model.name}` takes frames from the video itself; send frames "
-            "(without `frames_as: video_file`)"
-        )
-    _check_selection(evaluation, path)
-    alignment, template = evaluation.alignment, evaluation.template
-    if alignment is not None and alignment.is_interleaved and not template.can_interleave:
-        raise ConfigurationError(
-            f"{path}: `subtitles: {alignment.name}` puts lines between the frames, which prompt "
-            f"`{template.name}` does not support; use official_v2, or an alignment that lists "
-            "lines (window-500, full)"
-        )
+    for problem in _problems(evaluation):
+        raise ConfigurationError(f"{path}: {problem}")
     return evaluation
 
 
-def _sampling(value: Reference | dict[str, Any], folder: Path) -> Sampling | None:
-    return None if value == NONE else configured_sampling(value, folder)
-
-
-def _check_selection(evaluation: Evaluation, path: Path) -> None:
-    """Raise ConfigurationError if a key that selects videos needs a facet that is not declared."""
+def _problems(evaluation: Evaluation) -> Iterator[str]:
+    """Yield a sentence for each pair of settings that cannot be used together."""
+    if evaluation.judge and evaluation.reader is not ReaderName.CAREFUL:
+        yield (
+            f"a judge reads what `careful` cannot, but `reader` is {evaluation.reader}; remove "
+            "`judge`, or set `reader: careful`"
+        )
+    if isinstance(evaluation.sampling, FromFile) and evaluation.model.reads_video:
+        yield (
+            f"`{evaluation.sampling_name}` names the frames of each question, but the server of "
+            f"`{evaluation.model.name}` takes frames from the video itself; send frames (without "
+            "`frames_as: video_file`)"
+        )
     subset = evaluation.selection.subset
     needed = dict.fromkeys(subset.stratify if subset else (), "subset")
     if evaluation.selection.duration is not None:
@@ -130,10 +122,17 @@ def _check_selection(evaluation: Evaluation, path: Path) -> None:
     declared = [facet.column for facet in find_benchmark(evaluation.benchmark).facets]
     for column, key in needed.items():
         if column not in declared:
-            raise ConfigurationError(
-                f"{path}: `{key}` needs the facet `{column}`, which {evaluation.benchmark} does "
-                f"not have: {nearest(column, declared)}"
+            yield (
+                f"`{key}` needs the facet `{column}`, which {evaluation.benchmark} does not have: "
+                f"{nearest(column, declared)}"
             )
+    alignment, template = evaluation.alignment, evaluation.template
+    if alignment is not None and alignment.is_interleaved and not template.can_interleave:
+        yield (
+            f"`subtitles: {alignment.name}` puts lines between the frames, which prompt "
+            f"`{template.name}` does not support; use official_v2, or an alignment that lists "
+            "lines (window-500, full)"
+        )
 
 
 def _template(value: str, folder: Path, benchmark: str) -> Template:

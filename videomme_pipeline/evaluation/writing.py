@@ -167,7 +167,6 @@ def write_evaluation(configuration: Configuration, name: str, keys: Mapping[str,
 
 
 def _new_file(configuration: Configuration, name: str) -> Path:
-    """The file of the evaluation `name`, which may be missing."""
     path = configuration.folder / _EVALUATIONS / f"{name}.yaml"
     check_name(name, path)
     return path

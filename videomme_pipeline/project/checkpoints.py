@@ -19,8 +19,7 @@ from videomme_pipeline.errors import (
     listed,
     printable,
 )
-from videomme_pipeline.evaluation.checkpoints import checkpoint_evaluation
-from videomme_pipeline.evaluation.folder import Configuration
+from videomme_pipeline.evaluation.folder import Configuration, checkpoint_evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import ignore

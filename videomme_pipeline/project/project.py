@@ -10,8 +10,7 @@ from pathlib import Path
 
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.evaluation.checkpoints import with_checkpoints
-from videomme_pipeline.evaluation.folder import Configuration, read_configuration
+from videomme_pipeline.evaluation.folder import Configuration, read_configuration, with_checkpoints
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.runs.locks import FileLocks, Locks

@@ -11,25 +11,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 from upath import UPath
 
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMMEError
-from videomme_pipeline.frames.cache import DecodeTime, stored_sampling
+from videomme_pipeline.frames.cache import stored_sampling
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Dimension, variant_in
 from videomme_pipeline.stages.chain import CHAIN, all_stages
 from videomme_pipeline.stages.stage import BenchmarkStage
-from videomme_pipeline.storage.listing import file_states
 from videomme_pipeline.storage.names import StoredName
-from videomme_pipeline.storage.objects import FileState
+from videomme_pipeline.storage.objects import FileState, file_states
 from videomme_pipeline.storage.results import MANIFEST, Results
 from videomme_pipeline.storage.tables import read_files
 from videomme_pipeline.videos.probe import Video
 
-Row = TypeVar("Row")
 KEPT_DAYS = 30
 """A younger file is never garbage: a setting may be switched back, and another machine may need
 it."""
@@ -45,8 +43,8 @@ _OF_STAGES = [folder for s in CHAIN for folder in (s.name, s.companion) if folde
 class CacheEntry:
     """The stored files of one kind and name, such as the frames of a sampling.
 
-    `named_by` contains the evaluations that use the files. `offered` is True if samplings.yaml
-    contains the sampling. `needed` is the number of files that a plan or shown scores need.
+    `named_by` contains the evaluations that use the files, and "samplings.yaml" if it offers the
+    sampling. `needed` is the number of files that a plan or shown scores need.
     """
 
     kind: str
@@ -56,17 +54,15 @@ class CacheEntry:
     bytes: int
     needed: int = 0
     named_by: tuple[str, ...] = ()
-    offered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """A file that can be removed, and why. `cpu_seconds` is the cost of decoding it again."""
+    """A file that can be removed, and why."""
 
     path: UPath
     bytes: int
     why: str
-    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +97,6 @@ class DataFolder:
 
     def shelves(self) -> list[CacheEntry]:
         """Everything that is stored, by kind and name."""
-        configuration = self._project.configuration
-        offered = {
-            s.name for b in configuration.benchmarks for s in configuration.samplings.get(b, ())
-        }
         by_name: dict[tuple[str, str], list[_File]] = defaultdict(list)
         for file in self._files:
             by_name[file.kind, file.name].append(file)
@@ -117,7 +109,6 @@ class DataFolder:
                 bytes=sum(file.state.bytes for file in files),
                 needed=sum(map(self._is_needed, files)),
                 named_by=self._users(kind, name),
-                offered=kind == "frames" and name in offered,
             )
             for (kind, name), files in sorted(by_name.items())
         ]
@@ -170,12 +161,11 @@ class DataFolder:
                 (folder / name).unlink(missing_ok=True)
 
     def _garbage(self, samplings: Collection[str]) -> Iterator[Garbage]:
-        contents = {row.content_hash for row in self._rows("videos", Video)}
+        videos = (file.path for file in self._files if file.kind == "videos")
+        contents = {video.content_hash for video in read_files(videos, Video)}
         for file in self._files:
             if file.kind == "frames" and self._is_needed(file):
                 contents.add(str(file.video))
-        times = self._rows("decode_times", DecodeTime)
-        seconds = {(t.video_hash, t.frames_fingerprint): t.decode_cpu_seconds for t in times}
         for file in self._files:
             if file.kind == "frames" and file.name in samplings:
                 why = f"frames of {file.name}, as requested"
@@ -187,13 +177,9 @@ class DataFolder:
                 why = f"{file.kind} of {file.name} that no plan and no shown score needs"
             else:
                 continue
-            cpu_seconds = seconds.get((str(file.video), str(file.fingerprint)), 0.0)
-            yield Garbage(path=file.path, bytes=file.state.bytes, why=why, cpu_seconds=cpu_seconds)
+            yield Garbage(path=file.path, bytes=file.state.bytes, why=why)
         for path in self._store.set_aside_files():
             yield Garbage(path=path, bytes=int(path.stat().st_size), why="damaged files")
-
-    def _rows(self, kind: str, row_class: type[Row]) -> list[Row]:
-        return read_files((file.path for file in self._files if file.kind == kind), row_class)
 
     @cached_property
     def _files(self) -> list[_File]:
@@ -207,7 +193,6 @@ class DataFolder:
         ]
 
     def _list(self, kind: str, benchmark: str = "") -> Iterator[_File]:
-        """Yield the files of one kind: those of a benchmark, or those that all share."""
         root = self._store.path(*filter(None, (benchmark, kind)))
         for text, state in file_states(root).items():
             file = _File(kind=kind, name="", path=root.joinpath(*text.split("/")), state=state)
@@ -247,7 +232,7 @@ class DataFolder:
         return file.fingerprint is None or (file.kind, file.fingerprint) in self._needed
 
     def _users(self, kind: str, name: str) -> tuple[str, ...]:
-        """The evaluations that use the files of a sampling, a track or an evaluation."""
+        benchmarks = self._project.benchmarks.values()
         dimensions = {d for s in CHAIN if kind in (s.name, s.companion) for d in s.dimensions}
         users = {
             evaluation.name
@@ -255,7 +240,8 @@ class DataFolder:
             for evaluation in self._project.configuration.evaluations.values()
             if variant_in(evaluation, dimension) == name
         }
-        return tuple(sorted(users))
+        is_offered = kind == "frames" and any(b.offers(name) for b in benchmarks)
+        return (*sorted(users), *(["samplings.yaml"] if is_offered else []))
 
 
 def _planned(stage: BenchmarkStage) -> Iterator[str]:
@@ -267,17 +253,12 @@ def _planned(stage: BenchmarkStage) -> Iterator[str]:
 
 
 def by_reason(garbage: Iterable[Garbage]) -> list[dict[str, Any]]:
-    """Each reason (`why`) with its number of `files`, their `bytes` and the CPU time to decode them
-    again, the largest size first."""
-    files, sizes, seconds = Counter[str](), Counter[str](), Counter[str]()
+    """Each reason (`why`) with its number of `files` and their `bytes`, the largest size first."""
+    files, sizes = Counter[str](), Counter[str]()
     for file in garbage:
         files[file.why] += 1
         sizes[file.why] += file.bytes
-        seconds[file.why] += round(file.cpu_seconds)
-    return [
-        {"why": why, "files": files[why], "bytes": size, "cpu_seconds": seconds[why]}
-        for why, size in sizes.most_common()
-    ]
+    return [{"why": why, "files": files[why], "bytes": size} for why, size in sizes.most_common()]
 
 
 def remove(garbage: Iterable[Garbage]) -> None:

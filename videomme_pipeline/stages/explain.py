@@ -80,7 +80,8 @@ class Explanation:
         if state.freshness is Freshness.FRESH:
             return ()
         if state not in self._reasons:
-            reasons = sorted(self._find(state), key=lambda reason: _ORDER.index(reason.cause))
+            reasons = list(self._find(state)) or [Reason(Cause.NEVER_BUILT)]
+            reasons.sort(key=lambda reason: _ORDER.index(reason.cause))
             self._reasons[state] = tuple(reasons)
         return self._reasons[state]
 
@@ -93,7 +94,6 @@ class Explanation:
         return dict(counted)
 
     def _cause(self, state: PartitionState) -> Cause:
-        """The most specific cause of a partition that is not fresh."""
         stage = state.stage
         if state.freshness is Freshness.MISSING and not (
             isinstance(stage, BenchmarkStage) and self._used_by_scores(stage, state.partition)
@@ -110,21 +110,15 @@ class Explanation:
             yield Reason(Cause.UPSTREAM, self._named(roots))
         stage = state.stage
         if not isinstance(stage, BenchmarkStage):
-            if not (roots or failed):
-                yield Reason(Cause.FILE if stage.path.exists() else Cause.NEVER_BUILT)
-            return
-        changes = list(self._changes(stage, state, is_blocked=bool(roots)))
-        yield from changes
-        if not (changes or roots or failed):
-            yield Reason(Cause.NEVER_BUILT)
+            if not (roots or failed) and stage.path.exists():
+                yield Reason(Cause.FILE)
+        elif not state.is_whole_stage:  # its partitions, and so their fingerprints, are not known
+            yield from self._changes(stage, state, is_blocked=bool(roots))
 
     def _changes(
         self, stage: BenchmarkStage, state: PartitionState, *, is_blocked: bool
     ) -> Iterator[Reason]:
-        """Yield the changes of a partition itself since it was built.
-
-        With `is_blocked`, the caller already reports changes upstream.
-        """
+        """Yield the changes since the partition was built; without those upstream if blocked."""
         try:
             target = stage.target(state.partition)
         except VideoMMEError as error:
@@ -202,7 +196,6 @@ class Explanation:
         )
 
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
-        """Yield the parents of a partition that will change."""
         for label in upstream_of(state.stage):
             if label in self._stages:
                 partitions = parents(state.stage, state.partition, self._stages[label])
@@ -226,7 +219,6 @@ class Explanation:
         return frozenset({state})
 
     def _named(self, roots: Iterable[PartitionState]) -> str:
-        """The name of a single root, or the number of roots, for each asset and cause."""
         kinds: dict[tuple[str, Cause], list[str]] = defaultdict(list)
         for root in roots:
             kinds[root.stage.label, self.reasons(root)[0].cause].append(root.name)
@@ -247,8 +239,7 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
     """
     selected = [state for state in states if words in _names(state)]
     if not selected:
-        by_kind = zip(*map(_names, states), strict=True)
-        names = [name for name in dict.fromkeys(chain.from_iterable(by_kind)) if name is not None]
+        names = [*filter(None, dict.fromkeys(chain.from_iterable(map(_names, states))))]
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
             f"{nearest(words, names) if names else 'no benchmark is configured'}"
@@ -287,10 +278,7 @@ _REMAINING = {
 def _differences(
     stage: BenchmarkStage, now: Mapping[str, Any], before: Mapping[str, Any], *, is_blocked: bool
 ) -> Iterator[Reason]:
-    """Yield what differs between the parts of two fingerprints of one partition.
-
-    With `is_blocked`, changes of stages upstream are left out.
-    """
+    """Yield what differs in two fingerprints' parts; without stages upstream if blocked."""
     if before.get("code") != now["code"]:
         yield Reason(Cause.CODE_VERSION, f"{before.get('code')} → {now['code']}")
     settings = changed_settings(before.get("settings", {}), now["settings"])
@@ -339,9 +327,7 @@ def _change(before: str | None, now: str | None) -> str:
         pairs = enumerate(zip(*texts, strict=False))
         differs = next((index for index, (a, b) in pairs if a != b), min(map(len, texts)))
         start = max(0, differs - _SHOWN_BEFORE)
-    return " → ".join(_excerpt(text, start) for text in texts)
-
-
-def _excerpt(text: str, start: int) -> str:
     end = start + _SHOWN_CHARACTERS
-    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
+    return " → ".join(
+        f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}" for text in texts
+    )

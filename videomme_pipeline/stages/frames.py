@@ -121,7 +121,13 @@ def _extract(
     groups: Iterable[Sequence[FrameJob]] = [jobs]
     database = journal_of(store)
     if database.is_shared and jobs and not stage.project.is_shard:
-        names = {job: _result_names(job) for job in jobs}
+        names = {  # of the frame sets of each job, the same on all machines
+            job: [
+                f"frames/{job.video_hash}/{frames_fingerprint(sampling, job.duration, job.clip)}"
+                for sampling in job.samplings
+            ]
+            for job in jobs
+        }
         show_once = cache(stage.project.on_message)
         groups = leased(names, database, show_once, lambda: workers.room)
     for group in groups:
@@ -170,19 +176,10 @@ def _report(
         "wrong_backend": stored.wrong_backend or None,
         "decode_cpu_seconds": round(result.cpu_seconds, 3),
     }
-    if result.cpu_seconds > 0:
-        count = sum(frame_set.count for frame_set in result.frame_sets)
-        facts["frames_per_cpu_second"] = round(count / result.cpu_seconds, 1)
     if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
         frames = read_frames(stage.project.store, str(target.name.variant), settings)
         facts["contact_sheet"] = _contact_sheet(frames)
     return BuildResult(target=target, facts=facts)
-
-
-def _result_names(job: FrameJob) -> list[str]:
-    """The names of the frame sets of a job, the same on all machines."""
-    fingerprints = (frames_fingerprint(s, job.duration, job.clip) for s in job.samplings)
-    return [f"frames/{job.video_hash}/{name}" for name in fingerprints]
 
 
 def _contact_sheet(frames: FrameSet) -> Picture:

@@ -71,24 +71,18 @@ class FailureGroup:
 
 
 def plan_project(
-    project: Project,
-    evaluations: Sequence[str] | None = None,
-    *,
-    assets: Iterable[str] | None = None,
+    project: Project, evaluations: Sequence[str] | None = None
 ) -> list[PartitionState]:
     """The state of every partition that `evaluations` need (None: of all), upstream first.
 
-    `assets` limits the plan to the assets with these labels and everything upstream of them. If the
-    server of a model has changed, the responses of the model are stale. A server that is down
-    counts as unchanged. A stage whose partitions are not known yet, because there are no questions,
-    has one missing partition.
+    If the server of a model has changed, the responses of the model are stale. A server that is
+    down counts as unchanged. A stage whose partitions are not known yet, because there are no
+    questions, has one missing partition.
     """
     for benchmark in project.benchmarks.values():
         benchmark.invalidate()
     project.observe_servers(evaluations, is_stored=False)
     stages = all_stages(project)
-    if assets is not None:
-        stages = _with_upstream(stages, assets)
     states: list[PartitionState] = []
     not_fresh: dict[AnyStage, set[Partition]] = {}
     with ThreadPoolExecutor() as pool:  # an object store answers several listings at a time
@@ -112,15 +106,6 @@ def upstream_of(stage: AnyStage) -> tuple[str, ...]:
     if isinstance(stage, BenchmarkStage):
         return stage.upstream
     return (*(f"{name}/scores" for name in stage.project.benchmarks), *stage.upstream)
-
-
-def _with_upstream(stages: Sequence[AnyStage], labels: Iterable[str]) -> list[AnyStage]:
-    """The stages with some labels and everything upstream of them, in the order of `stages`."""
-    needed = set(labels)
-    for stage in reversed(stages):
-        if stage.label in needed:
-            needed.update(upstream_of(stage))
-    return [stage for stage in stages if stage.label in needed]
 
 
 def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:

@@ -1,6 +1,7 @@
 """`prompts`: the exact text that is sent with the frames, for every question."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -9,7 +10,7 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.stages.facts import Facts, fenced
-from videomme_pipeline.stages.stage import BenchmarkStage, BuildEvents, Stage, Target, Targets, each
+from videomme_pipeline.stages.stage import BenchmarkStage, Stage, Target, each
 
 SHOWN_CHARACTERS = 2_000
 
@@ -27,12 +28,7 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
-    return each(targets, lambda target: _render(stage, target))
-
-
 def _render(stage: BenchmarkStage, target: Target) -> Facts:
-    """Store the prompts of one partition, and return their facts."""
     video_id, name = str(target.partition.video), str(target.partition.variant)
     inputs = Inputs(stage.benchmark, video_id, stage.benchmark.evaluations[name])
     prompts = inputs.render_prompts()
@@ -60,5 +56,5 @@ PROMPTS = Stage(
     fingerprint=_fingerprint,
     inputs=_inputs,
     settings=("sampling", "alignment", "template"),
-    build=_build,
+    build=lambda stage, targets: each(targets, partial(_render, stage)),
 )

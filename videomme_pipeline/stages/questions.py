@@ -1,17 +1,14 @@
 """`questions`: every question of a benchmark, as published."""
 
 from collections import Counter
+from functools import partial
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.stages.facts import Facts
-from videomme_pipeline.stages.stage import BenchmarkStage, BuildEvents, Stage, Target, Targets, each
+from videomme_pipeline.stages.stage import BenchmarkStage, Stage, Target, each
 
 PREVIEW_ROWS = 5
-
-
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
-    return each(targets, lambda target: _fetch(stage, target))
 
 
 def _fetch(stage: BenchmarkStage, target: Target) -> Facts:
@@ -44,5 +41,5 @@ QUESTIONS = Stage(
     kinds=frozenset({"parquet"}),
     row_class=Question,
     fingerprint=lambda benchmark, _: benchmark.snapshot.questions_version,
-    build=_build,
+    build=lambda stage, targets: each(targets, partial(_fetch, stage)),
 )

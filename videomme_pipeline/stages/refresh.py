@@ -15,20 +15,14 @@ from videomme_pipeline.storage.results import record_shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A partition whose file was stored before."""
-
-    target: Target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NotSelected:
     """A partition that is never built, because the evaluation does not select its video."""
 
     partition: Partition
 
 
-RefreshEvent: TypeAlias = BuildResult | Stored | NotSelected
+RefreshEvent: TypeAlias = BuildResult | Target | NotSelected
+"""A target without a result was stored before."""
 
 
 def refresh(
@@ -55,7 +49,7 @@ def refresh(
             failures[partition] = Failure(str(error))
             continue
         if stage.has(partition, target.fingerprint):
-            yield Stored(target=target)
+            yield target
         else:
             stale[partition] = target
     if not builds:

@@ -21,7 +21,6 @@ from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.responses.summary import ResponseSummary, summarize
-from videomme_pipeline.stages.facts import Markdown
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
     BuildEvents,
@@ -101,9 +100,9 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
             # The journal contains every answer so far, and the next run resumes from it.
             for target in pending.values():
                 yield BuildFailure(partition=target.partition, reason=str(error))
-    table = summary_markdown(summarize(chain(*responses.values())))
-    title = f"{evaluation.name}: the requests of these answers, in this and earlier runs"
-    project.on_log(f"{title}\n\n{table}")
+    totals = _totals(summarize(chain(*responses.values())))
+    numbers = ", ".join(f"{name} {round(number, 4):,}" for name, number in totals.items())
+    project.on_log(f"{evaluation.name}, all requests of these answers: {numbers}")
 
 
 def _store(
@@ -126,7 +125,7 @@ def _store(
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
         "server": "; ".join(servers) or None,
         **summarize(responses).numbers,
-        "evaluation": None if total is None else summary_markdown(total),
+        "evaluation": None if total is None else _totals(total),
     }
     return BuildResult(target=target, facts=facts)
 
@@ -169,11 +168,6 @@ RESPONSES = Stage(
 A partition is built once all questions of its video have an answer. All answers are kept."""
 
 
-def summary_markdown(summary: ResponseSummary) -> Markdown:
-    """Markdown table of tokens, cost and latency of responses."""
-    lines = ["| | |", "|---|---|"]
-    for name, number in summary.numbers.items():
-        shown = f"{number:.4g}" if isinstance(number, float) else f"{number:,}"
-        lines.append(f"| {name.replace('_', ' ')} | {shown} |")
-    lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
-    return Markdown("\n".join(lines))
+def _totals(summary: ResponseSummary) -> dict[str, int | float]:
+    failures = {f"failed: {kind}": count for kind, count in summary.failures.items()}
+    return {**summary.numbers, **failures}

@@ -10,7 +10,6 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.judge.judge import summarize_judge
 from videomme_pipeline.project.answers.scores import (
     evaluated_videos,
@@ -45,16 +44,11 @@ def _fingerprint(benchmark: BenchmarkState, partition: VariantPartition) -> str:
     return benchmark.snapshot.versions.scores(benchmark.evaluations[partition.variant])
 
 
-def reader_version(evaluation: Evaluation) -> str:
-    """Name and version of the reader of an evaluation, such as "careful-3"."""
-    return f"{evaluation.reader}-{READERS[evaluation.reader].version}"
-
-
 def _inputs(benchmark: BenchmarkState, partition: VariantPartition) -> Mapping[str, str | None]:
     evaluation = benchmark.evaluations[partition.variant]
     blind = benchmark.blind_for(evaluation)
     return {
-        "reader": reader_version(evaluation),
+        "reader": f"{evaluation.reader}-{READERS[evaluation.reader].version}",
         "blind scores": None if blind is None else benchmark.snapshot.versions.scores(blind),
     }
 
@@ -83,9 +77,12 @@ def _score(
     rows = score_evaluation(project, benchmark, evaluation)
     blind = benchmark.blind_for(evaluation)
     blind_rows = [] if blind is None else rows_of(blind.name)
+    settings = evaluation.specification
     if blind is not None:
         values = needs_video(blind_rows)
         rows = [with_needs_video(row, values) for row in rows]
+        split_by = {"evaluation": blind.name, "fingerprint": blind.fingerprint}
+        settings[NEEDS_VIDEO.column] = split_by
     unjudged = [row.judge_error for row in rows if row.judge_error]
     unanswered = sum(row.outcome is Outcome.FAILED for row in blind_rows)
     failed = sum(row.outcome is Outcome.FAILED for row in rows)
@@ -93,7 +90,7 @@ def _score(
     if missing:
         target = stage.part_of(target, rows, 2 * len(rows) + len(blind_rows) - missing)
     stage.write(target, evaluated_videos(benchmark, evaluation), companion=EvaluatedVideo)
-    stage.write(target, rows, settings=evaluation.specification | _split_by(blind))
+    stage.write(target, rows, settings=settings)
     yield BuildResult(target=target, facts=_facts_of(rows), incomplete=bool(missing))
     if blind is not None and unanswered:
         yield BuildFailure(
@@ -106,13 +103,6 @@ def _score(
             partition=target.partition,
             reason=f"{len(unjudged)} requests to the judge failed: {unjudged[0]}",
         )
-
-
-def _split_by(blind: Evaluation | None) -> dict[str, Any]:
-    """The setting of the blind evaluation that splits scores."""
-    if blind is None:
-        return {}
-    return {NEEDS_VIDEO.column: {"evaluation": blind.name, "fingerprint": blind.fingerprint}}
 
 
 SCORES = Stage(
@@ -146,9 +136,10 @@ def _facts_of(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     if answered:
         of_answered = 100 * outcomes[Outcome.CORRECT] / answered
         facts["accuracy_of_answered_percent"] = round(of_answered, 1)
-    facts |= _judge_facts(rows)
-    facts |= _breakdown_facts(rows)
-    return facts
+    if summary := summarize_judge(rows):
+        for key, value in asdict(summary).items():
+            facts[key if "judge" in key else f"judge_{key}"] = value
+    return facts | _breakdown_facts(rows)
 
 
 def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
@@ -221,11 +212,3 @@ def _chart(parts: Sequence[_Part], title: str) -> Picture | Markdown:
         return parts_chart(parts).to_json()
 
     return chart_picture(draw, title)
-
-
-def _judge_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
-    summary = summarize_judge(rows)
-    if summary is None:
-        return {}
-    values = asdict(summary)
-    return {key if "judge" in key else f"judge_{key}": value for key, value in values.items()}

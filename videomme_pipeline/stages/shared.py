@@ -23,6 +23,7 @@ from videomme_pipeline.stages.stage import (
     Targets,
     each,
 )
+from videomme_pipeline.storage.publish import writing
 from videomme_pipeline.storage.results import Results
 
 if TYPE_CHECKING:
@@ -47,37 +48,28 @@ class Warehouse(SharedStage):
         return each(targets, self._rebuild)
 
     def _rebuild(self, target: Target) -> Facts:
-        """Rebuild and sign the file, and return its facts."""
         from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
 
         left_out = rebuild(self.project.store)
         self.sign(target)
-        lines = (
-            Markdown("\n".join(f"- {in_markdown(line)}" for line in left_out)) if left_out else None
-        )
-        return {**self.facts(target), "left_out": lines}
+        lines = Markdown("\n".join(f"- {in_markdown(line)}" for line in left_out))
+        return {**self.facts(target), "left_out": lines or None}
 
     def facts(self, target: Target) -> Facts:  # noqa: ARG002
-        return {"path": self.project.store.warehouse, **self._preview()}
-
-    def _preview(self) -> Facts:
         from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB
 
         with connect(self.project.store) as connection:
             rows = query(connection, PREVIEW)
-            if not rows:
-                return {"evaluations": 0}
             charts = {
                 f"{benchmark}_by_{facet.column}": _chart(connection, benchmark, facet.column)
                 for benchmark in sorted({str(row["benchmark"]) for row in rows})
                 for facet in find_benchmark(benchmark).shown_facets[:1]
             }
-        return {"evaluations": len(rows), "overall": rows, **charts}
+        path = self.project.store.warehouse
+        return {"path": path, "evaluations": len(rows), "overall": rows or None, **charts}
 
 
 def _chart(connection: "DuckDBPyConnection", benchmark: str, column: str) -> Picture | Markdown:
-    """Chart of scores with their intervals."""
-
     def draw() -> str:
         from videomme_pipeline.reports.charts import breakdown_chart  # noqa: PLC0415 - loads Altair
 
@@ -119,7 +111,8 @@ class ReportPage(SharedStage):
 
     def build(self, targets: Targets) -> BuildEvents:
         (target,) = targets
-        self.remove_signature(target)
+        with writing(self.path):  # a file is not taken for damaged if its writer is killed
+            self.signature.unlink(missing_ok=True)
         try:
             left_out = self._write(Path(str(target.path)))
         except VideoMMEError as error:

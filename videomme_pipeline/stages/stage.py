@@ -29,7 +29,7 @@ from videomme_pipeline.project.state.partitions import (
 from videomme_pipeline.project.state.versions import code_version
 from videomme_pipeline.stages.facts import Facts
 from videomme_pipeline.storage.names import StageNames, StoredName, part_id
-from videomme_pipeline.storage.publish import publish, writing
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import set_aside, write_rows
 
@@ -205,10 +205,9 @@ class BenchmarkStage:
     # Partitions.
 
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[Partition]:
-        """Every partition that should exist for these evaluations (None: for all evaluations).
+        """Every partition that these evaluations need (None: all).
 
-        Raises:
-            NotReadyError: if the partitions are not known yet.
+        Raises NotReadyError if the partitions are not known yet.
         """
         return [
             partition_of(video=video, variant=variant)
@@ -265,11 +264,7 @@ class BenchmarkStage:
         return self.benchmark.snapshot.names(self.name)
 
     def fingerprint(self, partition: Partition) -> str:
-        """The fingerprint of `partition`, from the current configuration, code and inputs.
-
-        Raises:
-            NotReadyError: if an input is not known; the message says which one and why.
-        """
+        """The current fingerprint. Raises NotReadyError, which names an input that is not known."""
         return self.stage.fingerprint(self.benchmark, partition)
 
     def has(self, partition: Partition, fingerprint: str) -> bool:
@@ -296,19 +291,13 @@ class BenchmarkStage:
         )
 
     def build(self, targets: Targets) -> BuildEvents:
-        """Build the targets and yield each of them once its file is stored."""
         return self.stage.build(self, targets)
 
     def facts(self, target: Target) -> Facts:
-        """The facts of the stored file of `target`, if they are worth the time.
-
-        Raises:
-            VideoMMEError: if the file is damaged.
-        """
+        """The facts of the stored file of `target`. Raises VideoMMEError if it is damaged."""
         return self.stage.stored_facts(target)
 
     def prepare(self, partitions: Sequence[Partition]) -> Iterable[BuildFailure]:
-        """Fetch the inputs of `partitions` that their fingerprints need."""
         return self.stage.prepare(self, partitions)
 
     def part_of(self, target: Target, rows: Sequence[object], answers: int) -> Target:
@@ -375,13 +364,15 @@ class SharedStage(ABC):
     @abstractmethod
     def path(self) -> UPath: ...
 
-    @abstractmethod
-    def build(self, targets: Targets) -> BuildEvents:
-        """Build the file and yield its target."""
+    @property
+    def signature(self) -> UPath:
+        return self.path.with_name(f".{self.path.name}.fingerprint")
 
     @abstractmethod
-    def facts(self, target: Target) -> Facts:
-        """The facts of the stored file."""
+    def build(self, targets: Targets) -> BuildEvents: ...
+
+    @abstractmethod
+    def facts(self, target: Target) -> Facts: ...
 
     @property
     def label(self) -> str:
@@ -430,10 +421,9 @@ class SharedStage(ABC):
 
     def has(self, partition: Partition, fingerprint: str) -> bool:  # noqa: ARG002
         """Return True if the file has this fingerprint. A damaged file is set aside."""
-        signature = _signature(self.path)
-        if not (self.path.exists() and signature.is_file()):
+        if not (self.path.exists() and self.signature.is_file()):
             return False
-        text = signature.read_text(encoding="utf-8", errors="replace")
+        text = self.signature.read_text(encoding="utf-8", errors="replace")
         stored, _, checksum = text.partition(" ")
         if checksum != self.checksum(self.path):
             _log.warning("%s: the file is damaged%s", self.path, set_aside(self.path))
@@ -443,12 +433,7 @@ class SharedStage(ABC):
     def sign(self, target: Target) -> None:
         """Write `.<name>.fingerprint`: the target's fingerprint and the stored file's checksum."""
         text = f"{target.fingerprint} {self.checksum(target.path)}".strip()
-        publish(_signature(target.path), text.encode())
-
-    def remove_signature(self, target: Target) -> None:
-        """Remove the signature, so that a file is not taken for damaged if its writer is killed."""
-        with writing(target.path):
-            _signature(target.path).unlink(missing_ok=True)
+        publish(self.signature, text.encode())
 
     def checksum(self, path: UPath) -> str:  # noqa: ARG002 - for subclasses
         """Checksum of the stored file, or "" for a file with its own checksums."""
@@ -456,7 +441,3 @@ class SharedStage(ABC):
 
 
 AnyStage: TypeAlias = BenchmarkStage | SharedStage
-
-
-def _signature(path: UPath) -> UPath:
-    return path.with_name(f".{path.name}.fingerprint")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from videomme_pipeline.errors import SubtitleError
@@ -9,7 +10,7 @@ from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.stages.facts import Facts
-from videomme_pipeline.stages.stage import BenchmarkStage, BuildEvents, Stage, Target, Targets, each
+from videomme_pipeline.stages.stage import BenchmarkStage, Stage, Target, each
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, SrtParser, read_subtitles, within
 
@@ -31,12 +32,7 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
-    return each(targets, lambda target: _align(stage, target))
-
-
 def _align(stage: BenchmarkStage, target: Target) -> Facts:
-    """Store the lines of one partition, and return their facts."""
     video_id = str(target.partition.video)
     evaluation = stage.benchmark.tracks[str(target.partition.variant)]
     assert evaluation.alignment is not None, "every track has an alignment"
@@ -94,6 +90,6 @@ SUBTITLES = Stage(
     row_class=AlignedLine,
     fingerprint=_fingerprint,
     inputs=_inputs,
-    build=_build,
+    build=lambda stage, targets: each(targets, partial(_align, stage)),
 )
 """A track is a sampling and an alignment, because the chosen lines depend on both."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
 from videomme_pipeline.project.state.benchmark import BenchmarkState
@@ -60,17 +59,13 @@ def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Ite
     for video_id in present:
         try:
             with suppress(VideoMissingError):
-                video_hash(_path(stage, video_id), video_id, stage.project.hashes)
+                path = snapshot.source.files(snapshot.reference(video_id)).video
+                video_hash(path, video_id, stage.project.hashes)
         except VideoMMEError as error:
             problems[video_id] = str(error)
     stage.invalidate()
     for video_id, reason in problems.items():
         yield BuildFailure(partition=VideoPartition(video_id), reason=reason)
-
-
-def _path(stage: BenchmarkStage, video_id: str) -> Any:
-    snapshot = stage.benchmark.snapshot
-    return snapshot.source.files(snapshot.reference(video_id)).video
 
 
 def _probe_ahead(stage: BenchmarkStage, ids: Sequence[str]) -> None:

@@ -121,11 +121,6 @@ def local_copies() -> LocalCopies:
     """
     folder = os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "videomme" / "copies"
     limit = os.environ.get(LIMIT_VARIABLE) or str(_DEFAULT_GIGABYTES)
-    return _local_copies(Path(folder).expanduser().absolute(), limit)
-
-
-@cache
-def _local_copies(folder: Path, limit: str) -> LocalCopies:
     try:
         limit_bytes = int(float(limit) * 1e9)
     except (ValueError, OverflowError):
@@ -135,7 +130,10 @@ def _local_copies(folder: Path, limit: str) -> LocalCopies:
             f"{LIMIT_VARIABLE} is {limit!r}, which is not a size; set it to a number of gigabytes "
             f"(default: {_DEFAULT_GIGABYTES:g})"
         )
-    return LocalCopies(folder, limit_bytes)
+    return _local_copies(Path(folder).expanduser().absolute(), limit_bytes)
+
+
+_local_copies = cache(LocalCopies)
 
 
 @contextmanager
@@ -145,14 +143,12 @@ def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
     Raises:
         OSError: if the copy cannot be fetched, or the object changed after it was listed.
     """
-    if isinstance(file, RemoteFile):
-        with local_copies().hold(file.path, file.state) as copy:
-            yield copy
-    elif is_local(file):
+    if not isinstance(file, RemoteFile) and is_local(file):
         yield file
-    else:
-        with local_copies().hold(file) as copy:
-            yield copy
+        return
+    path, state = (file.path, file.state) if isinstance(file, RemoteFile) else (file, None)
+    with local_copies().hold(path, state) as copy:
+        yield copy
 
 
 def _prefix(path: UPath) -> str:

@@ -16,9 +16,10 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.storage.listing import NO_BENCHMARKS, Listing, file_names
 from videomme_pipeline.storage.names import (
+    NO_BENCHMARKS,
     SUFFIX,
+    Listing,
     Planned,
     StageNames,
     StoredName,
@@ -27,7 +28,13 @@ from videomme_pipeline.storage.names import (
     timed_record,
     timed_record_of,
 )
-from videomme_pipeline.storage.objects import is_local, list_folders, listing, open_folder
+from videomme_pipeline.storage.objects import (
+    file_names,
+    is_local,
+    list_folders,
+    listing,
+    open_folder,
+)
 from videomme_pipeline.storage.publish import remove_left_over
 from videomme_pipeline.storage.tables import SET_ASIDE
 
@@ -90,10 +97,7 @@ class Store:
         return self._paths[parts]
 
     def local(self, *parts: str) -> Path:
-        """A folder or file that must be on a local disk (videos, SQLite, DuckDB).
-
-        The local files of an object store are in `~/.cache/videomme`.
-        """
+        """A path that must be on a local disk. Beside an object store: `~/.cache/videomme`."""
         path = self.path(*parts)
         if not is_local(path):
             slug = "".join(c if c.isalnum() else "-" for c in str(self.root)).strip("-")
@@ -118,10 +122,7 @@ class Store:
         return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
     def decode_times(self, name: str) -> UPath:
-        """CPU time of the frames that one run decoded.
-
-        Files of frames do not contain this time, so two machines write the same bytes.
-        """
+        """CPU time of the frames of one run, which two machines would write differently."""
         return self.path("decode_times", f"{name}.parquet")
 
     def sound(self, video_hash: str, version: int) -> UPath:
@@ -129,10 +130,7 @@ class Store:
         return self.path("sound", video_hash, f"{version}.parquet")
 
     def observation(self, benchmark: str, evaluation: str, date: str, part: str = "") -> UPath:
-        """The scored questions of one nightly run; `date` is ISO (`2026-11-20`).
-
-        A run that lacks answers is a part.
-        """
+        """The scored questions of one nightly run, or a part; `date` is ISO (`2026-11-20`)."""
         return self.path(benchmark, "nightly_runs", evaluation, record_name(date, part))
 
     def reference_repeat(self, benchmark: str, evaluation: str, name: str, part: str = "") -> UPath:
@@ -257,7 +255,6 @@ class Store:
         remove_left_over(self.local())
 
     def _folders(self) -> list[str]:
-        """The names of the folders that can belong to a benchmark, sorted."""
         with listing(self.root):
             if is_local(self.root):
                 root = Path(self.root.path)
@@ -289,11 +286,7 @@ def is_name_character(character: str) -> bool:
 
 
 def _is_name(part: str) -> bool:
-    """True if a file or folder of a store can have this name.
-
-    A name is the name of a benchmark, variant, video or failed partition. Keys of an object store
-    may have other parts, such as `..` or a line break, which no path of this module has.
-    """
+    """False for a part such as `..` or a line break, which only keys of object stores have."""
     if _ASCII_NAME.fullmatch(part):
         return True
     return part[:1] not in ("", ".") and all(c == "~" or is_name_character(c) for c in part)

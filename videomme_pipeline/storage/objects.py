@@ -1,10 +1,10 @@
-"""Objects in object stores: listings, versions, writes, and the errors of their packages."""
+"""Files and objects: listings, states, writes, and the errors of the packages of object stores."""
 
 import atexit
 import errno
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,8 +26,9 @@ HOW_TO_SHARE = (
 )
 """Advice about a file or folder that the user of this process may not read or write."""
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
-_S3 = ("s3", "s3a")
 _STOP_SECONDS = 5.0
+_DEPTH = 4
+"""The levels of folders with files of stages: the data folder, a benchmark, a stage, a variant."""
 _TIME_KEYS = ("LastModified", "mtime", "created")
 """The time of the last change of an object, as the packages name it."""
 _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
@@ -155,15 +156,13 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
         if not is_local(path):
             atexit.register(_stop_thread)
             path = UPath(path, use_listings_cache=False)
-        files = path.fs  # loads the package of the file system
+        _ = path.fs  # loads the package of the file system
     except Exception as error:  # each package of fsspec has its own errors
         problem = one_line(str(error)) or type(error).__name__
         raise ConfigurationError(
             f"{name} {root}: {problem}; install the fsspec package of this storage, or choose "
             "another folder"
         ) from error
-    if path.protocol in _S3:
-        _read_times_quickly(files)
     return path
 
 
@@ -178,30 +177,6 @@ def _stop_thread() -> None:
     if loop[0] is not None:
         loop[0].call_soon_threadsafe(loop[0].stop)
         iothread[0].join(_STOP_SECONDS)
-
-
-def _read_times_quickly(s3: Any) -> None:
-    """Let `s3` read the times of a listing with the standard library, which takes half the time.
-
-    The AWS command line uses the same setting of botocore.
-    """
-    from aiobotocore.session import AioSession  # noqa: PLC0415
-
-    if s3.session is None:
-        s3.session = AioSession(**s3.kwargs)
-        parsers = s3.session.get_component("response_parser_factory")
-        parsers.set_parser_defaults(timestamp_parser=parse_time)
-
-
-def parse_time(value: Any) -> datetime:
-    """The time in a value of an answer. Listings have ISO 8601, headers other formats."""
-    from botocore.utils import parse_timestamp  # noqa: PLC0415
-
-    try:
-        return datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        time: datetime = parse_timestamp(value)
-        return time
 
 
 def object_state(path: UPath) -> FileState:
@@ -293,3 +268,54 @@ def _state(info: Mapping[str, Any]) -> FileState:
     return FileState(
         int(info["size"] or 0), str(version), modified if isinstance(modified, float) else None
     )
+
+
+def file_state(path: UPath | Path) -> FileState:
+    """The state of a file or an object. The state of a broken link is that of the link itself.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        StorageError: if the folder cannot be listed, or the object store cannot be reached.
+    """
+    with listing(path):
+        if not is_local(path):
+            return object_state(path)
+        try:
+            return FileState.of(path.stat())
+        except OSError:  # a link may lead to nothing or to itself
+            return FileState.of(path.lstat())
+
+
+def file_names(folder: UPath) -> Iterable[str]:
+    """The names of all files under `folder`, relative to it; none if there is no such folder."""
+    with listing(folder):
+        return list(_walk(folder.path)) if is_local(folder) else list_objects(folder)
+
+
+def file_states(folder: UPath) -> dict[str, FileState]:
+    """The states of all files under `folder` by their names in it, sorted; empty without one."""
+    with listing(folder):
+        if not is_local(folder):
+            return list_objects(folder)
+        states = {}
+        for name in sorted(_walk(folder.path)):
+            with suppress(OSError):  # another process has removed it, or it is a link to itself
+                states[name] = FileState.of(os.stat(f"{folder.path}/{name}"))  # noqa: PTH116 - fast
+        return states
+
+
+def _walk(folder: str, prefix: str = "") -> Iterator[str]:
+    """Yield the names of the files in a local folder and in its folders, up to `_DEPTH` levels.
+
+    A link to itself counts as a file. Reading it fails and names it.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                is_folder, is_file = entry.is_dir(), entry.is_file()
+            except OSError:
+                is_folder, is_file = False, True
+            if is_file:
+                yield prefix + entry.name
+            elif is_folder and prefix.count("/") < _DEPTH - 1:
+                yield from _walk(entry.path, f"{prefix}{entry.name}/")

@@ -209,7 +209,6 @@ def _trailer(data_digest: bytes, footer: memoryview) -> bytes:
 
 @contextmanager
 def _explained(path: UPath | Path) -> Iterator[None]:
-    """Turn errors about the content of `path` into errors that name it."""
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -230,7 +229,6 @@ def _read(path: UPath | Path, last_bytes: int | None = None) -> bytes:
 
 @contextmanager
 def _reading(path: UPath | Path) -> Iterator[None]:
-    """Turn errors of reading `path` into those of `read_table`."""
     try:
         yield
     except FileNotFoundError:

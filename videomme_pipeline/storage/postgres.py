@@ -36,11 +36,7 @@ _CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_t
 
 
 def library() -> Any:
-    """The module psycopg2.
-
-    Raises:
-        MissingExtraError: if it is not installed.
-    """
+    """The module psycopg2. Raises MissingExtraError if it is not installed."""
     with needs_extra("postgres", POSTGRES_VARIABLE):
         import psycopg2  # noqa: PLC0415
     return psycopg2

@@ -14,8 +14,8 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.storage.listing import file_names
 from videomme_pipeline.storage.names import RECORD_TIME
+from videomme_pipeline.storage.objects import file_names
 from videomme_pipeline.storage.publish import publish
 
 _CHECKSUM = "checksum"

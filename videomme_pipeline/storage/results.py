@@ -16,8 +16,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import Listing
-from videomme_pipeline.storage.names import Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Listing, Planned, StageNames, StoredName
 from videomme_pipeline.storage.records import append_record, sequence, timed_name
 from videomme_pipeline.storage.tables import read_table
 
@@ -44,12 +43,10 @@ class ShownScores:
 
     @property
     def path(self) -> UPath:
-        """The file of the scores."""
         return self.results.store.built(self.benchmark, "scores", self.name)
 
     @property
     def evaluated_videos(self) -> UPath:
-        """The file about the inputs of the scores."""
         return self.results.store.built(self.benchmark, "evaluated_videos", self.name)
 
     @cached_property
@@ -150,7 +147,6 @@ class Results:
 
     @cached_property
     def _evaluations(self) -> frozenset[str]:
-        """The names of all evaluation files of the project."""
         return frozenset[str]().union(*(p.evaluations for p in self._planned.values()))
 
     def _planned_of(self, benchmark: str) -> Planned:

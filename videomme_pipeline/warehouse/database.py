@@ -5,7 +5,6 @@ and the declarations of the benchmarks. Its tables are copies, so any DuckDB cli
 any working directory. The views and `scoring` define what the numbers mean.
 """
 
-import hashlib
 import logging
 import tempfile
 from collections.abc import Sequence
@@ -25,10 +24,16 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import set_aside
-from videomme_pipeline.warehouse.definitions import definitions, scalar_macros, sql_files, views
+from videomme_pipeline.warehouse.definitions import (
+    definitions,
+    identifier,
+    literal,
+    scalar_macros,
+    sql_files,
+    views,
+)
 from videomme_pipeline.warehouse.evidence import citation_findings
 from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
-from videomme_pipeline.warehouse.quoting import identifier, literal
 from videomme_pipeline.warehouse.reference import benchmark_rows, group_outcomes, t_quantiles
 from videomme_pipeline.warehouse.segments import add_segments
 
@@ -155,9 +160,7 @@ def _signature_file(path: Path) -> Path:
 
 def _signature(path: Path, fingerprint: str) -> bytes:
     """The fingerprint of what the file at `path` was built from, and the file's checksum."""
-    with path.open("rb") as file:
-        checksum = hashlib.file_digest(file, blake3).hexdigest()  # type: ignore[arg-type]
-    return f"{fingerprint} {checksum}".encode()
+    return f"{fingerprint} {blake3().update_mmap(path).hexdigest()}".encode()
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:

@@ -15,7 +15,6 @@ from videomme_pipeline.scoring.statistics.estimates import (
     FEW_DIFFERENCES,
     SMALL_CELL_CLUSTERS,
 )
-from videomme_pipeline.warehouse.quoting import identifier, literal
 
 _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
 """Table macro that computes each measure."""
@@ -151,3 +150,13 @@ def sql_files(folder: str) -> dict[str, str]:
     """The texts of the files in a folder beside this module, by name."""
     paths = sorted(Path(__file__).with_name(folder).glob("*.sql"))
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
+def literal(text: str) -> str:
+    """`text` as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """`name` as a quoted SQL name, so that it may be a keyword."""
+    return '"' + name.replace('"', '""') + '"'

@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.scored_question import Answer
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import logging_damage, read_rows, stored_settings
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse.quoting import identifier
+from videomme_pipeline.warehouse.definitions import identifier
 
 Row = TypeVar("Row")
 
@@ -61,13 +61,11 @@ def citation_findings(
 
 def _scored(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
     """The evaluations with scores by benchmark, sorted."""
-    evaluations: dict[str, list[str]] = {}
     rows = connection.sql(
-        "select distinct benchmark::text, evaluation::text from scored_questions order by all"
+        "select benchmark, list(distinct evaluation order by evaluation) from scored_questions "
+        "group by benchmark order by benchmark"
     )
-    for benchmark, evaluation in rows.fetchall():
-        evaluations.setdefault(benchmark, []).append(evaluation)
-    return evaluations
+    return dict(rows.fetchall())
 
 
 def stored_runs(
@@ -115,7 +113,6 @@ def _rows(
     benchmark: str,
     evaluation: str | None = None,
 ) -> list[Row]:
-    """The rows of a table about one benchmark, or about one evaluation of it."""
     columns = ", ".join(map(identifier, arrow_schema(row_class).names))  # type: ignore[arg-type]
     selected = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
     condition = " and ".join(f"{column} = ?" for column in selected)

@@ -21,7 +21,7 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_tables
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse.quoting import identifier
+from videomme_pipeline.warehouse.definitions import identifier
 
 _FILES_AT_A_TIME = 250
 """The files whose rows are in memory at the same time."""
@@ -56,21 +56,6 @@ TABLES: Mapping[str, tuple[type, Callable[[Results], list[UPath]]]] = {
 }
 """Tables loaded from the data folder: their row class and their files."""
 
-_LABELS = (
-    "benchmark",
-    "evaluation",
-    "video_id",
-    "question_id",
-    "outcome",
-    "model",
-    "sampling",
-    "track",
-    "pairing",
-    "reader",
-    "judge",
-)
-"""Text columns of `scored_questions` with few values, by which views group and join."""
-
 FACETS = "facets"
 """The column with all facets of a question as JSON. Each declared facet has a column, too."""
 
@@ -96,10 +81,6 @@ def load_table(
             rows = _with_facets(rows, facets) if facets else rows
             columns = [column for column in schema.names if column in rows.schema.names]
             insert(connection, name, rows.select(columns))
-    if facets:
-        labels = [column for column, kind in facets.items() if kind is str]
-        labels += _LABELS if row_class is ScoredQuestion else ()
-        _number_labels(connection, name, labels)
     return left_out
 
 
@@ -145,25 +126,3 @@ def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
         )
         rows = rows.append_column(column, array.take(encoded.indices))
     return rows
-
-
-def _number_labels(
-    connection: duckdb.DuckDBPyConnection, table: str, labels: Sequence[str]
-) -> None:
-    """Change columns of `table` with few values to enums.
-
-    Clients see text, but grouping compares numbers, and views over millions of rows take half the
-    time.
-    """
-    counts = ", ".join(f"count({identifier(label)})" for label in labels)
-    (counted,) = connection.execute(f"select {counts} from {identifier(table)}").fetchall()
-    for label, count in zip(labels, counted, strict=True):
-        if count:  # an enum needs a value
-            column, kind = identifier(label), identifier(f"{table}_{label}_label")
-            connection.execute(
-                f"create or replace type {kind} as enum (select distinct {column} "
-                f"from {identifier(table)} where {column} is not null order by all)"
-            )
-            connection.execute(
-                f"alter table {identifier(table)} alter {column} set data type {kind}"
-            )

@@ -14,8 +14,8 @@ from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.storage.objects import reaching
 from videomme_pipeline.subtitles.cues import read_subtitles
+from videomme_pipeline.warehouse.definitions import literal
 from videomme_pipeline.warehouse.loading import create_table, insert
-from videomme_pipeline.warehouse.quoting import literal
 
 _log = logging.getLogger(__name__)
 

@@ -317,6 +317,19 @@ def test_the_number_of_partitions_is_unknown_until_questions_are_fetched(
     assert "videomme/prompts\tunknown" in sink.getvalue().splitlines()
 
 
+def test_stages_wait_for_questions_that_do_not_match_the_stored_scores(
+    why: Why, project: Project, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_question(copy)
+    monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
+    states = plan_project(project)
+    explanation = Explanation(states)
+    assert explanation.causes()["videomme/frames"] == {Cause.NEVER_BUILT: 1}
+    for state in states:
+        assert explanation.reasons(state), state.name
+    assert why("videomme/scores few")[0].startswith("upstream: videomme/questions (")
+
+
 def test_a_video_without_its_file_counts_as_one_to_build(project: Project, copy: Copy) -> None:
     copy.video("003").unlink()
     assert estimates(project)["videomme/videos"] == 1

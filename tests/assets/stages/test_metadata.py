@@ -19,7 +19,8 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.stages.facts import Picture, chart_picture, fenced
 from videomme_pipeline.stages.frames import FILE_BYTES
-from videomme_pipeline.stages.refresh import Stored, refresh
+from videomme_pipeline.stages.refresh import refresh
+from videomme_pipeline.stages.stage import Target
 from videomme_pipeline.storage.tables import read_rows
 
 MAX_METADATA_BYTES = 100_000
@@ -88,7 +89,7 @@ def test_prompts_and_frames_have_numeric_metadata_for_plots(
         characters = event.metadata["characters"].value
         assert event.metadata["text_tokens_about"].value == round(int(str(characters)) / 4)
     for event in events(instance, "videomme/frames").values():
-        assert float(str(event.metadata["frames_per_cpu_second"].value)) > 0
+        assert float(str(event.metadata["decode_cpu_seconds"].value)) > 0
         assert int(str(event.metadata[FILE_BYTES].value)) > 0
 
 
@@ -99,7 +100,7 @@ def test_a_stored_partition_is_reported_with_its_versions_and_only_scores_are_re
     reported = stage(project, name)
     built = events(instance, f"videomme/{name}")
     stored = list(refresh(reported, reported.partitions()))
-    assert all(isinstance(event, Stored) for event in stored)
+    assert all(isinstance(event, Target) for event in stored)
     again = [materialization(reported, event, None) for event in stored]
     assert {event.partition or "" for event in again} == built.keys()
     for event in again:

@@ -91,7 +91,7 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
     age(project)
     forget(write_project(FEW), "more")
     assert kinds(write_project(FEW)) == {"prompts": 3}
-    assert shelf(write_project(FEW), "uniform_n-8").offered
+    assert shelf(write_project(FEW), "uniform_n-8").named_by == ("samplings.yaml",)
 
 
 @pytest.mark.slow

@@ -31,8 +31,7 @@ from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, variant_in
 from videomme_pipeline.project.state.versions import Versions, code_version
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import Listing
-from videomme_pipeline.storage.names import Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Listing, Planned, StageNames, StoredName
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import Video, content_hash, known_hash

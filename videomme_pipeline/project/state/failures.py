@@ -16,8 +16,7 @@ from upath import UPath
 from videomme_pipeline.errors import DamagedFileError, NotReadyError
 from videomme_pipeline.project.state.partitions import Partition, partition_of
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import Listing
-from videomme_pipeline.storage.names import SUFFIX, StoredName
+from videomme_pipeline.storage.names import SUFFIX, Listing, StoredName
 from videomme_pipeline.storage.records import read_record, write_record
 from videomme_pipeline.storage.tables import set_aside
 

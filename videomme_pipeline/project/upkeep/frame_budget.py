@@ -7,7 +7,7 @@ from rich.filesize import decimal
 
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.listing import file_states
+from videomme_pipeline.storage.objects import file_states
 
 STORAGE_FILE = "storage.yaml"
 

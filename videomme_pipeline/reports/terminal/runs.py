@@ -207,7 +207,7 @@ def show_shelves(console: Console, shelves: Sequence[Row]) -> None:
             "videos": shelf["videos"] or "",
             "files": shelf["files"],
             "size": filesize.decimal(shelf["bytes"]),
-            "used_by": ", ".join(shelf["named_by"]) or ("samplings.yaml" * shelf["offered"]),
+            "used_by": ", ".join(shelf["named_by"]),
         }
         for shelf in shelves
     ]
