@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import grimp

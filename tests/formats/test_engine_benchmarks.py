@@ -1,18 +1,69 @@
-"""Made-up files of EvalScope, tables with letters only, and files of runs that were killed."""
+"""Made-up files of the benchmarks of engines, of EvalScope, and of runs that were killed."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.cli import videomme
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+from videomme_pipeline.formats.score_file import ScoreOptions, audited_file, score_file
+
+OMNI_ITEMS = [
+    {"question_id": "001-1", "video_id": "001", "gold_normalized": "B", "predicted": "B"},
+    {"question_id": "001-2", "video_id": "001", "gold_normalized": "C", "predicted": "A"},
+    {"question_id": "002-1", "video_id": "002", "gold": "C", "predicted": None, "error": "timeout"},
+    {"question_id": "002-2", "video_id": "002", "gold": "C", "predicted": None}
+    | {"parse_failed": True},
+]
+OMNI = {"videomme_accuracy": 0.5, "videomme_eval_items": OMNI_ITEMS}
+SAMPLES = [
+    {"sample_id": "001-1", "expected": "B", "predicted": "B", "raw_response": "The answer is B."}
+    | {"is_success": True, "is_mc_fallback": False, "error": ""},
+    {"sample_id": "001-2", "expected": "C", "predicted": "C", "raw_response": "unclear"}
+    | {"is_success": True, "is_mc_fallback": True, "error": ""},
+    {"sample_id": "002-1", "expected": "C", "predicted": "", "raw_response": "503"}
+    | {"is_success": False, "is_mc_fallback": False, "error": "503"},
+]
+SGLANG = {"summary": {"failed": 1}, "per_sample": SAMPLES}
 
 
 def outcomes(path: Path, content: str) -> dict[str, str]:
     path.write_text(content)
     rows = score_file(path, ScoreOptions()).rows
     return {row.question_id: row.outcome.value for row in rows}
+
+
+def test_the_items_of_vllm_omni_need_no_option(tmp_path: Path) -> None:
+    assert outcomes(tmp_path / "a.json", json.dumps(OMNI)) == {
+        "001-1": "correct",
+        "001-2": "incorrect",
+        "002-1": "failed",
+        "002-2": "unreadable",
+    }
+
+
+def test_the_random_letters_of_sglang_omni_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "videomme_results.json"
+    assert outcomes(path, json.dumps(SGLANG)) == {
+        "001-1": "correct",
+        "001-2": "unreadable",
+        "002-1": "failed",
+    }
+    run = audited_file(path, ScoreOptions())
+    assert run.stored.letters["001-2", 0] == "C"
+    assert list(run.stored.failures.values()) == ["error: 503"]
+
+
+@pytest.mark.parametrize("content", [OMNI, SGLANG], ids=["vllm-omni", "sglang-omni"])
+def test_two_files_of_an_engine_pass_a_gate_without_options(tmp_path: Path, content: Any) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    files = (str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    ended = videomme("gate", *files, "--max-failed", "0.5", "--json")
+    assert ended.status == 3, "two videos cannot decide anything"
+    assert ended.json["same_answers"]
 
 
 def test_letters_on_both_sides_of_a_table_are_enough(tmp_path: Path) -> None:

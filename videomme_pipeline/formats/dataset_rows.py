@@ -187,18 +187,20 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
     return [{**row, "answer": letter} for row, letter in zip(rows, letters, strict=True)]
 
 
-def with_lettered_options(rows: Sequence[Row], benchmark: str) -> Sequence[Row]:
+def with_lettered_options(rows: Sequence[Row], benchmark: str, *, has_texts: bool) -> Sequence[Row]:
     """`rows` with the letters of `benchmark` as options, if letters are all that they need.
 
-    All right answers and most responses must be letters. A row without a video is on the one that
-    its id names: "001" for "001-2".
+    All right answers must be letters, and most responses too unless the rows have `has_texts`. A
+    row without a video is on the one that its id names: "001" for "001-2".
     """
     letters = {*find_benchmark(benchmark).letters}
     ids = [name_of(row, "question_id") or name_of(row, "id") for row in rows]
     answers = {text for row in rows if (text := text_in(row.get("answer")))}
     responses = list(filter(None, (text_in(row.get("prediction")) for row in rows)))
     lettered = sum(response in letters for response in responses)
-    if None in ids or not answers or not answers <= letters or 2 * lettered <= len(responses):
+    if None in ids or not answers or not answers <= letters:
+        return rows
+    if not has_texts and (2 * lettered <= len(responses)):
         return rows
     return [
         {

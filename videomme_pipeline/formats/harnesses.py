@@ -1,4 +1,4 @@
-"""Files of other harnesses that are only read."""
+"""Files of other harnesses and engines that are only read."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +12,9 @@ from videomme_pipeline.formats.results_format import (
     objects_in,
 )
 from videomme_pipeline.formats.stored_facts import beside
+
+_WITHOUT_LETTER = "unreadable"
+"""The response of an item of vLLM-Omni from which no letter was read. The file has no texts."""
 
 
 def _is_inspect_log(row: Row) -> bool:
@@ -96,6 +99,25 @@ def _read_every_eval_ever(instance: Row) -> Iterator[Row]:
     }
 
 
+def _read_vllm_omni(row: Row) -> Iterator[Row]:
+    for item in objects_in(row["videomme_eval_items"]):
+        letter = item.get("predicted") or (_WITHOUT_LETTER if item.get("parse_failed") else None)
+        answer = item.get("gold_normalized", item.get("gold"))
+        yield {**item, "task_type": item.get("task"), "answer": answer, "prediction": letter}
+
+
+def _read_sglang_omni(row: Row) -> Iterator[Row]:
+    """Yield one row per question, with its text: a letter is random if `is_mc_fallback` is true."""
+    for item in objects_in(row["per_sample"]):
+        yield {
+            **item,
+            "question_id": item.get("sample_id"),
+            "answer": item.get("expected"),
+            "pred_answer": item.get("predicted"),
+            "prediction": item.get("raw_response"),
+        }
+
+
 def _options(choices: list[Any]) -> dict[str, Any]:
     """The column `options`, if there are any."""
     return {"options": lettered(list(map(str, choices)))} if choices else {}
@@ -122,4 +144,16 @@ EVERY_EVAL_EVER = ResultsFormat(
     name="every_eval_ever",
     recognizes=lambda row: {"sample_id", "answer_attribution"} <= row.keys(),
     read=_read_every_eval_ever,
+)
+VLLM_OMNI = ResultsFormat(
+    name="vllm_omni",
+    recognizes=lambda row: "videomme_eval_items" in row,
+    read=_read_vllm_omni,
+    has_letters=True,
+)
+SGLANG_OMNI = ResultsFormat(
+    name="sglang_omni",
+    recognizes=lambda row: "per_sample" in row,
+    read=_read_sglang_omni,
+    has_letters=True,
 )

@@ -32,6 +32,8 @@ FORMATS: Mapping[str, ResultsFormat] = {
     for form in (
         official.FORMAT,
         contract.FORMAT,
+        harnesses.VLLM_OMNI,
+        harnesses.SGLANG_OMNI,
         harnesses.INSPECT,
         harnesses.EVALSCOPE,
         harnesses.EVERY_EVAL_EVER,
@@ -78,8 +80,9 @@ def read_results(
     rows: Sequence[Row] = contents.rows
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
-    if dataset is None and form is _PLAIN and not any(map(has_options, rows)):
-        rows = with_lettered_options(rows, benchmark)
+    may_lack_options = dataset is None and (form.has_letters or form is _PLAIN)
+    if may_lack_options and not any(map(has_options, rows)):
+        rows = with_lettered_options(rows, benchmark, has_texts=form.has_letters)
     if dataset is None and rows and not any(map(has_options, rows)):
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
