@@ -15,6 +15,7 @@ from videomme_pipeline.assets.dagster_internals.events import output_without_eve
 from videomme_pipeline.assets.keys import OWNERS, asset_key, group_name, key_in
 from videomme_pipeline.assets.partitions import parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
+from videomme_pipeline.assets.race import race_job
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import column_schema
@@ -77,7 +78,7 @@ def build_definitions(project: Project) -> dg.Definitions:
         )
     stages = dg.Definitions(
         assets=[_asset(stage, results) for stage in all_stages(project)],
-        jobs=[refresh_job(project), report_job(project)],
+        jobs=[refresh_job(project), report_job(project), race_job(project)],
         sensors=[
             results_sensor(),
             run_failures_sensor(project.runs.prefix),

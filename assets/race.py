@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import dagster as dg
+from pydantic import Field
 
-from videomme_pipeline.assets.triggers.jobs import refresh_here
+from videomme_pipeline.assets.stages.metadata import metadata_of
+from videomme_pipeline.assets.triggers.jobs import one_of, refresh_here
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import ConfigurationError, ScoringError
+from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.answers.scores import score_evaluation
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.reports.gate import sentence
 from videomme_pipeline.scoring.recorded_look import RecordedLook, write_race
 from videomme_pipeline.scoring.statistics.gate import Gate, decide
 from videomme_pipeline.scoring.statistics.race import (
@@ -28,15 +31,25 @@ from videomme_pipeline.scoring.statistics.race import (
     stop_after,
 )
 
+_SHOWN = ("verdict", "stop", "difference", "p_value", "videos", "questions", "failed")
+"""The columns of the last look that the run in Dagster shows."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceLimits:
-    """The margin in points, the largest cost and number of questions, and the share of failures."""
 
-    margin: float = 2.0
-    max_cost_dollars: float | None = None
-    max_questions: int | None = None
-    max_failed: float = 0.1
+class RaceLimits(dg.Config):
+    """The margin and the limits of a race, which the UI offers at its launch."""
+
+    margin: float = Field(
+        default=2.0, ge=0, description="Points that are no difference in practice."
+    )
+    max_cost_dollars: float | None = Field(
+        default=None, ge=0, description="US dollars that the race may spend. Empty means no limit."
+    )
+    max_questions: int | None = Field(
+        default=None, gt=0, description="Most questions that each evaluation is asked."
+    )
+    max_failed: float = Field(
+        default=0.1, ge=0, le=1, description="Largest share of unanswered questions."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,3 +208,41 @@ def _ask(
     refresh_here(project, instance, names, max_dollars, videos)
     project.benchmarks[pair[0].benchmark].invalidate()
     return project.spending.spent_dollars
+
+
+def race_job(project: Project) -> dg.JobDefinition:
+    """The job that runs one race. The launchpad offers the names of the evaluations."""
+    names = one_of(list(project.configuration.evaluations))
+
+    @dg.op(
+        description="Ask, compare, and ask more until the difference is known.",
+        config_schema={
+            "baseline": dg.Field(names, description="The evaluation to compare with."),
+            "candidate": dg.Field(names, description="The evaluation in question."),
+            "seed": dg.Field(int, default_value=0, description="Seed of the order of the videos."),
+            **RaceLimits.to_fields_dict(),
+        },
+    )
+    def ask_until_decided(context: dg.OpExecutionContext) -> None:
+        config = dict(context.op_config)
+        current = project.reopened()
+        baseline, candidate, seed = (config.pop(key) for key in ("baseline", "candidate", "seed"))
+        try:
+            plan = plan_race(current, context.instance, baseline, candidate, seed)
+            for result in run_race(current, context.instance, plan, RaceLimits(**config)):
+                context.log.info(
+                    f"{result.look.videos:,} videos: {sentence(result.gate.checks[0])}"
+                )
+        except VideoMMEError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        look = _recorded(plan, result)
+        context.add_output_metadata(metadata_of({name: getattr(look, name) for name in _SHOWN}))
+
+    @dg.job(
+        name="race",
+        description="Ask two evaluations video by video, until their difference is known.",
+    )
+    def race() -> None:
+        ask_until_decided()
+
+    return race

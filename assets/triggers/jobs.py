@@ -8,6 +8,7 @@ earlier steps built.
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -79,11 +80,19 @@ def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
     """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
     fields = RefreshRequest.to_fields_dict()
     description = fields["evaluations"].description
-    names = list(project.configuration.evaluations)
-    # Dagster has one type per name in a process.
-    type_name = f"EvaluationName_{fingerprint(names)}"
-    name = dg.Enum(type_name, list(map(dg.EnumValue, names))) if names else str
+    name = one_of(list(project.configuration.evaluations))
     return {**fields, "evaluations": dg.Field([name], default_value=[], description=description)}
+
+
+@cache
+def _enum(names: tuple[str, ...]) -> dg.Enum:
+    # Dagster has one type per name in a process.
+    return dg.Enum(f"EvaluationName_{fingerprint(names)}", list(map(dg.EnumValue, names)))
+
+
+def one_of(names: Sequence[str]) -> Any:
+    """The type of a field that accepts only the names of evaluations."""
+    return _enum(tuple(names)) if names else str
 
 
 def refresh_here(

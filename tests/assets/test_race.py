@@ -13,7 +13,7 @@ import yaml
 from tests.support.made_up_endpoint import serve
 from tests.support.projects import WriteProject
 from tests.support.published_data import v1_rows
-from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, run_race
+from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, race_job, run_race
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.recorded_look import read_race
@@ -87,6 +87,26 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     assert raced(project, instance) == looks
     assert good.asked.total() + bad.asked.total() == 2 * looks[-1].gate.questions
     assert not project.store.names("videomme", "scores").texts
+
+
+def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
+    write_race: WriteRace, instance: dg.DagsterInstance
+) -> None:
+    good, bad = Endpoint(), Endpoint(wrong_every=2)
+    job = race_job(write_race(good=good, bad=bad))
+
+    def config(baseline: str) -> dict[str, Any]:
+        race = {"baseline": baseline, "candidate": "bad"}
+        return {"ops": {"ask_until_decided": {"config": race}}}
+
+    result = job.execute_in_process(config("good"), instance=instance)
+    assert result.success
+    (output,) = result.filter_events(lambda event: event.is_successful_output)
+    metadata = output.step_output_data.metadata
+    assert metadata["verdict"].value == "worse"
+    assert metadata["questions"].value == good.asked.total() == bad.asked.total()
+    with pytest.raises(dg.DagsterInvalidConfigError, match="goood"):
+        job.execute_in_process(config("goood"), instance=instance)
 
 
 @pytest.mark.slow
