@@ -43,7 +43,7 @@ from videomme_pipeline.warehouse.database import is_current, rebuild
 FLIPS = 10_000
 SAMPLED = 10
 """Flips per kind of file in the everyday run."""
-MISSING: tuple[object, ...] = (None, (None, {}), {}, False)
+MISSING: tuple[object, ...] = (None, ({}, {}), {}, False)
 """Results of reading a file that counts as missing."""
 
 

@@ -38,7 +38,7 @@ from videomme_pipeline.storage.tables import setting_aside
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PLANNER_VERSION = 3
+PLANNER_VERSION = 2
 """Increase this when a change of the code chooses or decodes other frames."""
 PICTURE_VERSION = 1
 """Increase this when a change of the code encodes a frame to other bytes."""
@@ -212,6 +212,8 @@ def frame_settings(
         "planner_version": PLANNER_VERSION,
         "picture_version": PICTURE_VERSION,
     }
+    if sampling.rule_version > 1:
+        settings["rule_version"] = sampling.rule_version
     return settings if clip is None else settings | {"clip": asdict(clip)}
 
 

@@ -143,6 +143,8 @@ class Strategy(Spec):
     """Names of this strategy, for error messages."""
     count_field: ClassVar[str]
     """The field that `frames_by_duration` replaces."""
+    rule_version: ClassVar[int] = 1
+    """Increase this when a change of the strategy's rule chooses other frames."""
 
     @property
     def name(self) -> str:
@@ -286,6 +288,7 @@ class QwenRate(Strategy):
 
     name_syntax = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
     count_field = "max_frames"
+    rule_version = 2
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
@@ -388,6 +391,7 @@ class LlavaVideo(Strategy):
     name_syntax = "-{fps}-max-{max_frames}"
     name_examples = ("llava_video-1-max-64",)
     count_field = "max_frames"
+    rule_version = 2
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)

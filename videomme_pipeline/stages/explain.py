@@ -239,7 +239,8 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
     """
     selected = [state for state in states if words in _names(state)]
     if not selected:
-        names = [*filter(None, dict.fromkeys(chain.from_iterable(map(_names, states))))]
+        by_kind = zip(*map(_names, states), strict=True)
+        names = [name for name in dict.fromkeys(chain.from_iterable(by_kind)) if name is not None]
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
             f"{nearest(words, names) if names else 'no benchmark is configured'}"
