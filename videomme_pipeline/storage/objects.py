@@ -307,7 +307,8 @@ def file_states(folder: UPath) -> dict[str, FileState]:
 def _walk(folder: str, prefix: str = "") -> Iterator[str]:
     """Yield the names of the files in a local folder and in its folders, up to `_DEPTH` levels.
 
-    A link to itself counts as a file. Reading it fails and names it.
+    A link to itself and a folder with the name of a table count as files. Reading them fails and
+    names them.
     """
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
@@ -315,7 +316,7 @@ def _walk(folder: str, prefix: str = "") -> Iterator[str]:
                 is_folder, is_file = entry.is_dir(), entry.is_file()
             except OSError:
                 is_folder, is_file = False, True
-            if is_file:
+            if is_file or entry.name.endswith(".parquet"):
                 yield prefix + entry.name
             elif is_folder and prefix.count("/") < _DEPTH - 1:
                 yield from _walk(entry.path, f"{prefix}{entry.name}/")
