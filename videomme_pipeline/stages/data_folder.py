@@ -215,21 +215,24 @@ class DataFolder:
         return self._samplings[name.fingerprint]
 
     @cached_property
-    def _needed(self) -> set[tuple[str, str]]:
-        """Kind and fingerprint of the files of the plan, and of those of recently shown scores."""
-        needed = set[tuple[str, str]]()
+    def _needed(self) -> set[tuple[str, str | None, str]]:
+        """The keys (`_key`) of the files of the plan, and of those of recently shown scores."""
+        needed = set[tuple[str, str | None, str]]()
         for stage in all_stages(self._project):
             if isinstance(stage, BenchmarkStage):
-                needed |= {(stage.name, fingerprint) for fingerprint in _planned(stage)}
+                names = _planned(stage)
+                needed |= {_key(stage.name, name.variant, name.fingerprint) for name in names}
         results = Results(self._store, uses_plan=False)
         for benchmark in results.benchmarks:
             for scores in results.recorded_since(benchmark, time.time() - _KEPT_SECONDS):
                 for row, (kind, column) in product(scores.manifest, MANIFEST.items()):
-                    needed.add((kind, row[column]))
+                    needed.add(_key(kind, row["video_hash"], row[column]))
         return needed
 
     def _is_needed(self, file: _File) -> bool:
-        return file.fingerprint is None or (file.kind, file.fingerprint) in self._needed
+        if file.fingerprint is None:
+            return True
+        return _key(file.kind, file.video, file.fingerprint) in self._needed
 
     def _users(self, kind: str, name: str) -> tuple[str, ...]:
         benchmarks = self._project.benchmarks.values()
@@ -244,12 +247,17 @@ class DataFolder:
         return (*sorted(users), *(["samplings.yaml"] if is_offered else []))
 
 
-def _planned(stage: BenchmarkStage) -> Iterator[str]:
-    """Yield the fingerprints of the stage's files that are known, offered samplings included."""
+def _key(kind: str, content: str | None, fingerprint: str) -> tuple[str, str | None, str]:
+    """The key of a file. The fingerprint of frames does not contain the content of the video."""
+    return kind, content if kind == "frames" else None, fingerprint
+
+
+def _planned(stage: BenchmarkStage) -> Iterator[StoredName]:
+    """Yield the names of the stage's files that are known, offered samplings included."""
     with suppress(NotReadyError):
         for partition in stage.partitions():
             with suppress(VideoMMEError):
-                yield stage.target(partition).name.fingerprint
+                yield stage.target(partition).name
 
 
 def by_reason(garbage: Iterable[Garbage]) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ class ShownScores:
     @cached_property
     def manifest(self) -> list[dict[str, Any]]:
         """The video and the fingerprints of the inputs, once per video; empty if it is lost."""
-        columns = ["video_id", *dict.fromkeys(MANIFEST.values())]
+        columns = ["video_id", "video_hash", *dict.fromkeys(MANIFEST.values())]
         try:
             rows: list[dict[str, Any]] = read_table(self.evaluated_videos, columns).to_pylist()
         except (DamagedFileError, FileNotFoundError, StorageError):
