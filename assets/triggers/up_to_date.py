@@ -7,6 +7,7 @@ when a user executes it. A sensor reports its result again whenever that changes
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from urllib.parse import quote
 
 import dagster as dg
@@ -134,6 +135,10 @@ class _Plans:
         newest_event = instance.event_log_storage.get_maximum_record_id()
         return fingerprint(names, newest_event) if names else None
 
+    @cached_property
+    def _causes(self) -> dict[str, Counter[Cause]]:
+        return self._explanation.causes()
+
     def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
 
@@ -146,7 +151,7 @@ class _Plans:
 
     def _plan_summary(self, key: dg.AssetKey) -> str:
         label = key.to_user_string().removeprefix(self._prefix)
-        causes = self._explanation.causes().get(label, Counter[Cause]())
+        causes = self._causes.get(label, Counter[Cause]())
         total = len(self._states[key])
         if not causes:
             return f"{total:,} fresh"
