@@ -89,6 +89,18 @@ def test_a_shard_without_its_videos_says_how_to_get_them(tmp_path: Path) -> None
     assert "003" in alone.err
 
 
+def test_a_benchmark_without_questions_does_not_stop_another(tmp_path: Path) -> None:
+    write_project_in(tmp_path, Copy(tmp_path / "copy"))()
+    with (tmp_path / "configuration" / "benchmarks.yaml").open("a") as file:
+        file.write("lvbench: {accept_license: true, source: folder, folder: /nowhere}\n")
+    other = "{benchmark: lvbench, model: constant-A, sampling: uniform_n-4}\n"
+    (tmp_path / "configuration" / "evaluations" / "another.yaml").write_text(other)
+    finished = run_quickly(tmp_path, *ONLY)
+    assert finished.status == 1
+    assert "lvbench/questions" in finished.err
+    assert "6 videomme/frames" in finished.err
+
+
 def test_other_stages_are_refused(tmp_path: Path) -> None:
     write_project_in(tmp_path, Copy(tmp_path / "copy"))()
     for options in (("--only", "scores"), ("--shard", "1/2")):

@@ -264,19 +264,16 @@ def _run_shard(
     stages = (only or "").split(",")
     if unknown := [name for name in stages if name not in SHARDED]:
         raise ConfigurationError(
-            f"--only {unknown[0]}: expected {' or '.join(SHARDED)}, or {','.join(SHARDED)}"
+            f"--only {unknown[0] or 'is missing'}: expected {' or '.join(SHARDED)}, or "
+            f"{','.join(SHARDED)}"
         )
     part = Shard.parse(shard or "1/1")
     result = build_shard(project, evaluations, stages, part)
     if as_json:
         print_json(asdict(result))
     else:
-        built, stored = (
-            ", ".join(f"{count:,} {asset}" for asset, count in counted.items()) or "nothing"
-            for counted in (result.built, result.stored)
-        )
         note(f"Shard {part.number}/{part.count} has {result.videos:,} videos.")
-        note(f"Built {built}. Stored before: {stored}.")
+        note(f"Built {_amounts(result.built)}. Stored before: {_amounts(result.stored)}.")
         runs.show_failed(err, list(result.failures.items()))
     if result.failures:
         raise typer.Exit(1)
@@ -337,13 +334,17 @@ def _refresh(
         return refresh_stale(project, instance, evaluations, max_cost)
 
 
+def _amounts(counted: Mapping[str, int]) -> str:
+    """The number of partitions of each asset, such as "24 smoke/videos, 1 warehouse"."""
+    return ", ".join(f"{count} {asset}" for asset, count in counted.items()) or "nothing"
+
+
 def _report_run(refreshed: "RefreshResult") -> None:
     """Print what a run built, and what failed, on standard error."""
     if refreshed.run_id is None:
         note("Everything is fresh. No frame was extracted and no model was asked.")
         return
-    built = ", ".join(f"{count} {asset}" for asset, count in refreshed.built.items())
-    note(f"Built {built or 'nothing'}.")
+    note(f"Built {_amounts(refreshed.built)}.")
     if registered := refreshed.registered.total():
         note(f"Registered {registered:,} stored partitions, which Dagster did not show.")
     if refreshed.stopped_by is not None:

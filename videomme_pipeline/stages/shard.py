@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from videomme_pipeline.errors import ConfigurationError, VideoMissingError, listed
+from videomme_pipeline.errors import ConfigurationError, NotReadyError, VideoMissingError, listed
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.stages.chain import chain
@@ -85,7 +85,10 @@ def build_shard(
     for benchmark in project.benchmarks:
         by_name = {stage.name: stage for stage in chain(project, benchmark)}
         _build(by_name["questions"], by_name["questions"].partitions(evaluations), result)
-        partitions = by_name["videos"].partitions(evaluations)
+        try:
+            partitions = by_name["videos"].partitions(evaluations)
+        except NotReadyError:  # the reason is a failure of the questions
+            continue
         own = _own_videos(by_name["videos"], partitions, shard)
         result.videos += len(own)
         for name in SHARDED:
@@ -116,10 +119,12 @@ def _own_videos(stage: BenchmarkStage, partitions: Sequence[Partition], shard: S
 
 
 def _build(stage: BenchmarkStage, requested: Sequence[Partition], result: ShardResult) -> None:
-    for event in refresh(stage, requested) if requested else ():
+    if not requested:
+        return
+    for event in refresh(stage, requested):
         counted = result.built if isinstance(event, BuildResult) else result.stored
         counted[stage.label] += 1
-    for partition, reason in stage.failures.reasons().items():
-        if partition in requested:
-            parts = (stage.label, partition.variant, partition.video)
-            result.failures[" ".join(part for part in parts if part)] = reason
+    failed = stage.failures.reasons()
+    for partition in filter(failed.get, requested):
+        parts = (stage.label, partition.variant, partition.video)
+        result.failures[" ".join(part for part in parts if part)] = failed[partition]
