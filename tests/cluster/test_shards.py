@@ -61,6 +61,21 @@ def test_the_pods_of_the_indexed_job_build_all_frames(root: Path) -> None:
     assert_all_frames(root, output)
 
 
+@pytest.mark.skipif(shutil.which("parallel") is None, reason="needs GNU parallel")
+def test_processes_of_gnu_parallel_build_all_frames(root: Path) -> None:
+    line = f"seq {SHARDS} | parallel videomme run --only videos,frames --shard {{}}/{SHARDS}"
+    finished = subprocess.run(
+        ["sh", "-c", line],
+        cwd=root,
+        env=variables(root),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert_all_frames(root, finished.stderr)
+
+
 @pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
 def test_the_tasks_of_a_slurm_array_build_all_frames(root: Path, tmp_path: Path) -> None:
     script = root / "frames.sbatch"
