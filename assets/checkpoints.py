@@ -25,7 +25,7 @@ from videomme_pipeline.assets.processes import (
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.triggers.jobs import QUIET
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.errors import NotReadyError, VideoMMEError, one_line
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
     CHECKPOINT_JOB,
@@ -294,7 +294,7 @@ def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     if not failed:
         return
     title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
-    lines = [f"- {row.template}: {row.reason}" for row in failed]
+    lines = [f"- {row.template}: {one_line(str(row.reason))}" for row in failed]
     body = "\n".join([*lines, "", partition_url(checkpoints_key(project), rows[0].key)])
     try:
         send(Alert(title=title, body=body), project.runs.prefix)

@@ -93,7 +93,8 @@ def cache_gc(
 @commands.command("verify", epilog="Example: videomme cache verify ~/backup")
 def cache_verify(
     url: Annotated[
-        str, typer.Argument(help="A folder, or an fsspec URL such as s3://bucket/folder.")
+        str,
+        typer.Argument(metavar="URL", help="A folder, or an fsspec URL such as s3://bucket/folder."),
     ],
 ) -> None:
     """Verify all bytes of the tables of a store. Damaged tables are set aside."""
@@ -112,7 +113,10 @@ def cache_verify(
 def cache_journal(
     source: Annotated[
         str,
-        typer.Argument(help="An SQLite file, or postgresql+psycopg2://user:password@host/name."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="An SQLite file, or postgresql+psycopg2://user:password@host/name.",
+        ),
     ],
 ) -> None:
     """Copy another journal into the journal of this project, and verify both.
@@ -130,7 +134,9 @@ def cache_journal(
 
 @frames.command("show", epilog="Example: videomme frames show clip.mp4 --sampling uniform_n-16")
 def frames_show(
-    video: Annotated[str, typer.Argument(help="A file, or the id of a video of any benchmark.")],
+    video: Annotated[
+        str, typer.Argument(metavar="VIDEO", help="A file, or the id of a video of any benchmark.")
+    ],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
     benchmark: arguments.BenchmarkName = None,
     output: arguments.Output = None,

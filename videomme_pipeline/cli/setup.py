@@ -39,7 +39,10 @@ _MISSED_LOOKS = 2
 def init(
     name: Annotated[
         str | None,
-        typer.Argument(help="New evaluation, or folder of a new benchmark. Default: a project."),
+        typer.Argument(
+            metavar="NAME",
+            help="New evaluation, or folder of a new benchmark. Default: a project.",
+        ),
     ] = None,
     named_benchmark: Annotated[
         str | None,
@@ -268,6 +271,11 @@ def ui(
     Exits with status 1 if the process with the code of the project ends, because
     Dagster would show the UI and run no schedule and no sensor then.
     """
+    if not Path("workspace.yaml").exists():
+        raise ConfigurationError(
+            "workspace.yaml: no such file; run this in the project's folder, or write a new "
+            "project here with `videomme init`"
+        )
     note(f"Starting the Dagster UI at http://{host}:{port} …")
     _require_free_port(host, port)
     with suppress(ConfigurationError):  # the UI itself shows the error
