@@ -94,7 +94,9 @@ def cache_gc(
 def cache_verify(
     url: Annotated[
         str,
-        typer.Argument(metavar="URL", help="A folder, or an fsspec URL such as s3://bucket/folder."),
+        typer.Argument(
+            metavar="URL", help="A folder, or an fsspec URL such as s3://bucket/folder."
+        ),
     ],
 ) -> None:
     """Verify all bytes of the tables of a store. Damaged tables are set aside."""
