@@ -11,7 +11,7 @@ import typer
 from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import open_project, own_store
 from videomme_pipeline.cli.output import note, print_json, show
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.reports.terminal.runs import show_shelves
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def cache_verify(
     intact, problems = verify(Store.at(url, title="store").tables())
     for problem in problems:
         note(problem)
+    if not intact and not problems:
+        raise StorageError(f"{url}: no table is stored there; check the address")
     note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")
     if problems:
         raise typer.Exit(1)
