@@ -7,12 +7,13 @@ continues where it ended, and a race that is repeated costs nothing.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.stages.metadata import metadata_of
-from videomme_pipeline.assets.triggers.jobs import one_of, refresh_here
+from videomme_pipeline.assets.triggers.jobs import QUIET, one_of, refresh_here
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
@@ -212,16 +213,21 @@ def _ask(
 
 def race_job(project: Project) -> dg.JobDefinition:
     """The job that runs one race. The launchpad offers the names of the evaluations."""
-    names = one_of(list(project.configuration.evaluations))
+    name, names = one_of(list(project.configuration.evaluations))
+    fields: dict[str, Any] = {
+        "baseline": dg.Field(name, description=f"The evaluation to compare with. {names}"),
+        "candidate": dg.Field(name, description=f"The evaluation in question. {names}"),
+        "seed": dg.Field(int, default_value=0, description="Seed of the order of the videos."),
+        **RaceLimits.to_fields_dict(),
+    }
+
+    @dg.config_mapping(config_schema=fields)
+    def for_the_step(request: dict[str, Any]) -> dict[str, Any]:
+        return {"ops": {"ask_until_decided": {"config": request}}, "loggers": QUIET}
 
     @dg.op(
         description="Ask, compare, and ask more until the difference is known.",
-        config_schema={
-            "baseline": dg.Field(names, description="The evaluation to compare with."),
-            "candidate": dg.Field(names, description="The evaluation in question."),
-            "seed": dg.Field(int, default_value=0, description="Seed of the order of the videos."),
-            **RaceLimits.to_fields_dict(),
-        },
+        config_schema=fields,
     )
     def ask_until_decided(context: dg.OpExecutionContext) -> None:
         config = dict(context.op_config)
@@ -241,6 +247,7 @@ def race_job(project: Project) -> dg.JobDefinition:
     @dg.job(
         name="race",
         description="Ask two evaluations video by video, until their difference is known.",
+        config=for_the_step,
     )
     def race() -> None:
         ask_until_decided()
