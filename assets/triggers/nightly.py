@@ -18,6 +18,7 @@ from videomme_pipeline.assets.dagster_internals.checks import (
 from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.nightly import nightly_key
+from videomme_pipeline.assets.triggers.jobs import QUIET
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
 from videomme_pipeline.storage.names import is_part, record_of
 
@@ -31,6 +32,7 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
         NIGHTLY_JOB,
         selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
         description="Ask the tracked evaluations again and compare them with their references.",
+        config={"loggers": QUIET},
     )
 
 
