@@ -34,7 +34,7 @@ from videomme_pipeline.scoring.statistics.race import (
     stop_after,
 )
 
-RACE_JOB, RACE_OP = "race", "ask_until_decided"
+RACE_JOB = "race"
 
 
 class RaceConfig(dg.Config):
@@ -92,10 +92,9 @@ def race_job(project: Project, on_look: Callable[[RaceLook], None] = ignore) -> 
 
     @dg.config_mapping(config_schema=fields)
     def for_the_step(request: dict[str, Any]) -> dict[str, Any]:
-        return {"ops": {RACE_OP: {"config": request}}, "loggers": QUIET}
+        return {"ops": {"ask_until_decided": {"config": request}}, "loggers": QUIET}
 
     @dg.op(
-        name=RACE_OP,
         description="Ask, compare, and ask more until the difference is known.",
         config_schema=fields,
     )
