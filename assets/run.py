@@ -13,7 +13,7 @@ from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key, 
 from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
 from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, nightly_job
-from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
@@ -102,10 +102,10 @@ def run_nightly(
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
     if not tracked:
-        example = next(iter([*evaluations, *project.configuration.evaluations]), "NAME")
+        names = listed(evaluations or list(project.configuration.evaluations))
         raise ConfigurationError(
             f"{file}: no evaluation is tracked; write the lines `since: {date}` and "
-            f"`evaluations: {{{example}: {{}}}}` into it"
+            f"`evaluations: {{NAME: {{}}}}` into it, with the NAME of an evaluation ({names})"
         )
     for name in evaluations:
         if name not in tracked:

@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.rows import arrow_schema, describe_columns
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture
 
@@ -61,11 +62,11 @@ def _value(fact: object) -> object:
 
 def _picture(picture: Picture) -> dg.MarkdownMetadataValue:
     """A picture inside Markdown, or a note if it is too large for the event log."""
-    size = len(picture.data)
+    size, title = len(picture.data), in_markdown(picture.title)
     if size > MAX_PICTURE_BYTES:
-        return dg.MetadataValue.md(f"{picture.title}: {size:,} bytes, too large to show here")
+        return dg.MetadataValue.md(f"{title}: {size:,} bytes, too large to show here")
     encoded = base64.b64encode(picture.data).decode()
-    return dg.MetadataValue.md(f"![{picture.title}](data:{picture.media_type};base64,{encoded})")
+    return dg.MetadataValue.md(f"![{title}](data:{picture.media_type};base64,{encoded})")
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue:

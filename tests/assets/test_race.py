@@ -16,9 +16,10 @@ from tests.support.published_data import v1_rows
 from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here, race_job
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.recorded_look import read_race
+from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.statistics.gate import Verdict
 from videomme_pipeline.scoring.statistics.race import Stop
+from videomme_pipeline.storage.tables import read_files
 
 VIDEOS = [f"{number:03d}" for number in range(1, 43)]
 ANSWERS = {row["question_id"]: row["answer"] for row in v1_rows()}
@@ -71,7 +72,7 @@ def raced(
     looks: list[RaceLook] = []
     config = RaceConfig(baseline="good", candidate=candidate, **settings)
     race_here(project, instance, config, looks.append)
-    last = read_race(project.store, "good", "bad")[-1]
+    last = read_files(project.store.race_files(), RecordedLook)[-1]
     assert (last.videos, last.stop) == (looks[-1].look.videos, looks[-1].stop)
     return looks
 

@@ -42,7 +42,10 @@ _MISSED_LOOKS = 2
 def init(
     name: Annotated[
         str | None,
-        typer.Argument(help="New evaluation, or folder of a new benchmark. Default: a project."),
+        typer.Argument(
+            metavar="NAME",
+            help="New evaluation, or folder of a new benchmark. Default: a project.",
+        ),
     ] = None,
     named_benchmark: Annotated[
         str | None,

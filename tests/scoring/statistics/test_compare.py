@@ -215,6 +215,11 @@ def test_changed_settings_have_dotted_keys() -> None:
     assert changed == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 
 
+def test_limits_and_prices_are_no_settings_that_change_answers() -> None:
+    a, b = ({"model": {"limits": {"x": n}, "prices": {"input": n}, "seed": n}} for n in (1, 2))
+    assert [setting.key for setting in changed_settings(a, b)] == ["model.seed"]
+
+
 def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
     with pytest.raises(ScoringError, match="made-up and made-up: no question was answered in both"):
         compare([scored("001-1")], [scored("002-1")])
@@ -232,10 +237,11 @@ def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
 
 def test_different_benchmarks_are_refused() -> None:
     other = [replace(row, benchmark="videomme_v2") for row in B]
-    with pytest.raises(ScoringError, match=r"a is of videomme and b of videomme_v2: .* differ"):
-        compare(A, other)
+    message = r"a is of videomme and b of videomme_v2: .*, and their headline metrics differ; "
+    with pytest.raises(ScoringError, match=message):
+        compare(A[:1], other[:1])
     same_metric = [replace(row, benchmark="longvideobench_val") for row in B]
-    with pytest.raises(ScoringError, match="b of longvideobench_val: different benchmarks"):
+    with pytest.raises(ScoringError, match=r"b of longvideobench_val: .* different questions;"):
         compare(A, same_metric)
 
 

@@ -36,7 +36,8 @@ def answers(run: Run, _runs: Runs) -> Finding:
     return Finding(
         Status.ERROR,
         f"of {len(asked):,} answers, {', '.join(problems)}",
-        f"{run.run_again}; only what is missing is asked",
+        f"remove the cause (videomme status --explain {run.name}), and {run.run_again}; only what "
+        "is missing is asked",
     )
 
 
