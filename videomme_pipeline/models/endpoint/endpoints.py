@@ -79,8 +79,6 @@ class EndpointProfile(Spec):
     """The list of models has the context of each model."""
     takes_audio: bool = False
     """The endpoint accepts `input_audio` with a WAV file."""
-    tokenizer: str | None = None
-    """Path at which a server counts the tokens of messages."""
     reports: Mapping[str, Mapping[str, str]] = {}
     """Paths at which a server reports what it is. Each has the keys of values in a JSON object, by
     the names of the values in an identity."""

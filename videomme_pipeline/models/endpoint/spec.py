@@ -109,6 +109,9 @@ class EndpointSpec(ModelSpec):
     _server: str | None = PrivateAttr(default=None)
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
+    count_texts: bool | None = None
+    """Count the tokens of each text with a request without frames, which shows how many frames
+    arrived. Default: True at endpoints that do not cost money and have no `requests_per_minute`."""
     _reported_version: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -285,6 +288,12 @@ class EndpointSpec(ModelSpec):
     ) -> int | None:
         """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown."""
         if self.tokens_per_frame is not None:
+    @property
+    def counts_texts(self) -> bool:
+        if self.count_texts is not None:
+            return self.count_texts
+        return not self.costs_money and self.limits.requests_per_minute is None
+
             return frames * self.tokens_per_frame
         if picture is not None and not self.reads_video:
             size = picture.size(*size, frames)
