@@ -22,7 +22,7 @@ from videomme_pipeline.serving.engines import (
     options,
 )
 from videomme_pipeline.serving.replicas import Replica, Replicas, free_ports
-from videomme_pipeline.serving.weights import find_weights, weights_identity
+from videomme_pipeline.serving.weights import find_weights, model_type_of, weights_identity
 
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -135,6 +135,10 @@ class LocalServers(ServeSpec):
             return []
         release = release_of(installed_version(self._adapter, self._program[0]))
         return [option] if release is not None and release >= since else []
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return (model_type_of(self.weights, self.revision), self.weights)
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -60,6 +60,11 @@ class ServeSpec(Spec, ABC):
         """The settings that can change an answer."""
 
     @property
+    def families(self) -> tuple[str, ...]:
+        """Names of the family of the weights, as in `family` of an entry, the best one first."""
+        return ()
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """The commands of the user's configuration that `start` runs."""
         return ()

@@ -14,7 +14,12 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
-from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens
+from videomme_pipeline.models.endpoint.frame_tokens import (
+    FamilyName,
+    frame_times,
+    frame_tokens,
+    has_rule,
+)
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
@@ -99,8 +104,14 @@ class EndpointSpec(ModelSpec):
     """Context of the model in tokens. Default: what vLLM, SGLang and llama.cpp report."""
     finish_reasons: tuple[str, ...] = ()
     """Further values of `finish_reason` that this endpoint sends with complete answers."""
+    family: FamilyName | None = None
+    """Family whose rule gives the prompt tokens of frames: `model_type` in `config.json`, or the
+    start of a model's name. Default: by the weights of `serve`, or else by `model`."""
     tokens_per_frame: int | None = Field(default=None, ge=1)
     """Prompt tokens of one frame, for models without a published rule. Detects dropped frames."""
+    count_texts: bool | None = None
+    """Count the tokens of each text with a request without frames, which shows how many frames
+    arrived. Default: True at endpoints that do not cost money and have no `requests_per_minute`."""
     prices: Prices | None = None
     """Override the list prices."""
     is_paid: bool | None = None
@@ -109,9 +120,6 @@ class EndpointSpec(ModelSpec):
     _server: str | None = PrivateAttr(default=None)
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
-    count_texts: bool | None = None
-    """Count the tokens of each text with a request without frames, which shows how many frames
-    arrived. Default: True at endpoints that do not cost money and have no `requests_per_minute`."""
     _reported_version: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -275,6 +283,12 @@ class EndpointSpec(ModelSpec):
         return self.prices is not None or self.endpoint_profile.is_paid
 
     @property
+    def counts_texts(self) -> bool:
+        if self.count_texts is not None:
+            return self.count_texts
+        return not self.costs_money and self.limits.requests_per_minute is None
+
+    @property
     def tariff(self) -> Tariff:
         return Tariff(
             model=self.served_name,
@@ -283,23 +297,23 @@ class EndpointSpec(ModelSpec):
             service_tier=self.service_tier,
         )
 
+    @property
+    def token_family(self) -> str:
+        """The family or name of the model by which prompt tokens are counted."""
+        of_weights = () if self.serve is None else self.serve.families
+        names = (name for name in (self.family, *of_weights) if name and has_rule(name))
+        return next(names, self.served_name)
+
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
         """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown."""
         if self.tokens_per_frame is not None:
-    @property
-    def counts_texts(self) -> bool:
-        if self.count_texts is not None:
-            return self.count_texts
-        return not self.costs_money and self.limits.requests_per_minute is None
-
             return frames * self.tokens_per_frame
         if picture is not None and not self.reads_video:
             size = picture.size(*size, frames)
         return frame_tokens(
-            self.profile,
-            self.served_name,
+            self.token_family,
             size,
             frames,
             image_detail=self.image_detail,
@@ -318,7 +332,7 @@ class EndpointSpec(ModelSpec):
 
     def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
         """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""
-        return frame_times(self.served_name, seconds) if self.sees_frame_times else ()
+        return frame_times(self.token_family, seconds) if self.sees_frame_times else ()
 
     def served_models(self) -> list[str] | None:
         """Sorted names of the models that the endpoint serves, or None if it has no list.
