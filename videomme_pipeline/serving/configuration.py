@@ -95,7 +95,11 @@ class LocalServers(ServeSpec):
             Replica(
                 title=f"server {number} of model {name}",
                 command=self.command_line(weights, name, port),
-                environment={**child_environment(), _GPUS_VARIABLE: visible},
+                environment={
+                    **self._adapter.environment,
+                    **child_environment(),
+                    _GPUS_VARIABLE: visible,
+                },
                 port=port,
                 log=logs / f"{stem}.{number}.log",
             )

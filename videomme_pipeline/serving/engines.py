@@ -52,6 +52,8 @@ class Engine(Spec):
 ENGINES: Mapping[EngineName, Engine] = {
     EngineName(name): parse_spec(values, Engine, f"engine {name}")
     for name, values in read_yaml(Path(__file__).with_name("engines.yaml")).items()
+    environment: Mapping[str, str] = {}
+    """Variables of a server, if the environment of the run does not set them."""
 }
 
 

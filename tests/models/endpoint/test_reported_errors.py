@@ -32,6 +32,7 @@ TOO_LONG = [
     (400, "This model's maximum context length is 4096 tokens. You requested 9000 tokens."),
     (400, "The decoder prompt (length 9000) is longer than the maximum model length of 4096."),
     (503, "The input (9000 tokens) is longer than the model's context length (4096 tokens)."),
+    (400, "Request decoded media exceeds VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=715827880 (1 bytes)."),
 ]
 
 

@@ -68,6 +68,8 @@ class EndpointProfile(Spec):
     max_images: int | None = None
     """Checked before anything is sent, as `max_body_bytes` is."""
     max_body_bytes: ByteSize | None = None
+    max_decoded_bytes: int | None = None
+    """Default limit of all pictures of a request as pixels, at servers that were not changed."""
     token_limit_parameter: str = "max_tokens"
     answer_constraint: AnswerConstraint | None = None
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")

@@ -329,6 +329,22 @@ class EndpointSpec(ModelSpec):
         if self.reads_video and (video := frames.video) is not None:
             return self.frame_tokens(video.size, len(shown), video.sampling.picture)
         return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
+    def pixel_problem(self, size: tuple[int, int], frames: int, picture: PictureSpec) -> str | None:
+        """The reason why an unchanged server rejects `frames` frames of `size`, or None.
+
+        vLLM counts 4 bytes per pixel of a picture, and 3 of a frame that it takes from a video.
+        """
+        limit = self.endpoint_profile.max_decoded_bytes
+        width, height = size if self.reads_video else picture.size(*size, frames)
+        pixel_bytes = 3 if self.reads_video else 4
+        if limit is None or self.serve or frames * width * height * pixel_bytes <= limit:
+            return None
+        return (
+            f"{frames} frames of {width} × {height} pixels have more than {limit >> 20} MiB, which "
+            "vLLM rejects from 0.33 on; start it with VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0, or "
+            "choose fewer or smaller frames"
+        )
+
 
     def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
         """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""
