@@ -65,6 +65,11 @@ class ServeSpec(Spec, ABC):
         return ()
 
     @property
+    def prunes_videos(self) -> bool:
+        """True if the engine drops some of the tokens of a video."""
+        return False
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """The commands of the user's configuration that `start` runs."""
         return ()

@@ -120,6 +120,7 @@ class EndpointSpec(ModelSpec):
     _server: str | None = PrivateAttr(default=None)
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
+    _logs: Path | None = PrivateAttr(default=None)
     _reported_version: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -184,11 +185,16 @@ class EndpointSpec(ModelSpec):
         # Rules depend on the servers' name for the model, so it stays.
         return self.model_copy(update={"name": name, "model": self.served_name, "serve": serve})
 
-    def served_at(self, urls: Sequence[str], name: str) -> Self:
-        """This model at the URLs of its servers, which know it as `name`."""
+    def served_at(self, urls: Sequence[str], name: str, logs: Path) -> Self:
+        """This model at the URLs of its servers, which know it as `name`, with a folder of logs."""
         served = self.model_copy(update={"base_url": tuple(urls)})
-        served._served_name = name
+        served._served_name, served._logs = name, logs
         return served
+
+    @property
+    def logs(self) -> Path | None:
+        """The folder of the logs of servers that were started, or None."""
+        return self._logs
 
     @property
     def known_version(self) -> str | None:
@@ -310,6 +316,8 @@ class EndpointSpec(ModelSpec):
         """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown."""
         if self.tokens_per_frame is not None:
             return frames * self.tokens_per_frame
+        if self.serve is not None and self.serve.prunes_videos and self.sees_frame_times:
+            return None
         if picture is not None and not self.reads_video:
             size = picture.size(*size, frames)
         return frame_tokens(
@@ -321,14 +329,6 @@ class EndpointSpec(ModelSpec):
             limits=None if picture is None else picture.patches,
         )
 
-    def tokens_of(self, frames: FrameSet) -> int | None:
-        """Prompt tokens of the frames of a request, or None if unknown."""
-        shown = frames.frames
-        if not shown:
-            return 0
-        if self.reads_video and (video := frames.video) is not None:
-            return self.frame_tokens(video.size, len(shown), video.sampling.picture)
-        return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
     def pixel_problem(self, size: tuple[int, int], frames: int, picture: PictureSpec) -> str | None:
         """The reason why an unchanged server rejects `frames` frames of `size`, or None.
 
@@ -345,6 +345,14 @@ class EndpointSpec(ModelSpec):
             "choose fewer or smaller frames"
         )
 
+    def tokens_of(self, frames: FrameSet) -> int | None:
+        """Prompt tokens of the frames of a request, or None if unknown."""
+        shown = frames.frames
+        if not shown:
+            return 0
+        if self.reads_video and (video := frames.video) is not None:
+            return self.frame_tokens(video.size, len(shown), video.sampling.picture)
+        return self.frame_tokens((shown[0].width, shown[0].height), len(shown))
 
     def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
         """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""

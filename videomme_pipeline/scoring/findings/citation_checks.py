@@ -7,6 +7,7 @@ beside the score. Each check returns None if it does not apply.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import Finding, Status, listed
@@ -197,6 +198,20 @@ def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
         return Finding(Status.UNKNOWN, *unproven)
     return Finding(
         Status.OK, f"{len(rows):,} requests have the prompt tokens of their planned frames"
+    )
+
+
+def pruned_videos(run: Run, _runs: Runs) -> Finding | None:
+    """State that vLLM was started so that it drops tokens of videos, but no frames."""
+    model: Any = (run.specification or {}).get("model") or {}
+    args = (model.get("serve") or {}).get("args") or {}
+    if not (rate := args.get("video-pruning-rate")) or model.get("frames_as") is None:
+        return None
+    return Finding(
+        Status.WARNING,
+        f"vLLM drops a share of {rate} of the tokens of each video (`video-pruning-rate`), so the "
+        "others do not show how many frames it took",
+        "state the option beside the score",
     )
 
 
