@@ -7,7 +7,6 @@ earlier steps built.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,7 @@ import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of_newest
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, end_dead_runs, run_here
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
@@ -44,11 +43,6 @@ class RefreshRequest(dg.Config):
         default=None,
         ge=0,
         description="US dollars that the whole run may spend on models. Empty means no limit.",
-    )
-    videos: list[str] | None = Field(
-        default=None,
-        description="Ids of the videos to ask about. Scores and results are then not built. Empty "
-        "means all videos, and scores and results.",
     )
 
 
@@ -100,23 +94,32 @@ def refresh_here(
     instance: dg.DagsterInstance,
     evaluations: Sequence[str],
     max_cost_dollars: float | None = None,
-    videos: Sequence[str] | None = None,
 ) -> str:
-    """Run the job in this process, after the end of dead runs, and return the run's id."""
-    end_dead_runs(instance, datetime.now(UTC))
-    project.store.remove_left_over()
+    """Run the job in this process, and return the run's id."""
     definitions = dg.Definitions(
         jobs=[refresh_job(project)],
         resources=run_resources(project),
         executor=dg.in_process_executor,
     )
-    config = {
-        "evaluations": list(evaluations),
-        "max_cost_dollars": max_cost_dollars,
-        "videos": None if videos is None else list(videos),
-    }
-    job = definitions.resolve_job_def(REFRESH_JOB)
-    return run_here(job, instance, project.runs.code_location, run_config=config)
+    config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
+    return run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
+
+
+def refresh_within(
+    context: dg.OpExecutionContext,
+    project: Project,
+    evaluations: Sequence[str],
+    max_cost_dollars: float | None = None,
+    videos: Sequence[str] | None = None,
+) -> None:
+    """Build the stale partitions of evaluations inside of another job's step, upstream first.
+
+    With `videos`, only these are asked about, and no scores and results are built. The caller
+    starts and stops the servers and workers of `project`.
+    """
+    request = RefreshRequest(evaluations=list(evaluations), max_cost_dollars=max_cost_dollars)
+    for stages in steps(project).values():
+        _build(context, stages, request, videos)
 
 
 def _short(evaluations: Sequence[str], project: Project) -> str:
@@ -128,7 +131,6 @@ def _short(evaluations: Sequence[str], project: Project) -> str:
 
 def _refresh_op(name: str, stages: Sequence[AnyStage], *, is_first: bool) -> dg.OpDefinition:
     """The step that builds the stale partitions of some stages."""
-    project, asks_models = stages[0].project, stages[0].asks_models
     labels = ", ".join(stage.label for stage in stages)
 
     @dg.op(
@@ -140,18 +142,28 @@ def _refresh_op(name: str, stages: Sequence[AnyStage], *, is_first: bool) -> dg.
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         if is_first:
-            tags = {EVALUATIONS_TAG: _short(config.evaluations, project)}
+            tags = {EVALUATIONS_TAG: _short(config.evaluations, stages[0].project)}
             context.instance.add_run_tags(context.run.run_id, tags)
-        with within_step(
-            project,
-            context,
-            needs_machine=not asks_models,
-            max_dollars=config.max_cost_dollars,
-        ):
-            for stage in stages:
-                _refresh(context, stage, _requested(context, stage, config))
+        _build(context, stages, config)
 
     return refresh_stage
+
+
+def _build(
+    context: dg.OpExecutionContext,
+    stages: Sequence[AnyStage],
+    request: RefreshRequest,
+    videos: Sequence[str] | None = None,
+) -> None:
+    """Build the stale partitions of stages with the same name."""
+    with within_step(
+        stages[0].project,
+        context,
+        needs_machine=not stages[0].asks_models,
+        max_dollars=request.max_cost_dollars,
+    ):
+        for stage in stages:
+            _refresh(context, stage, _requested(context, stage, request, videos))
 
 
 def _answers_op(project: Project) -> dg.OpDefinition:
@@ -174,21 +186,26 @@ def _answers_op(project: Project) -> dg.OpDefinition:
 
 
 def _requested(
-    context: dg.OpExecutionContext, stage: AnyStage, config: RefreshRequest
+    context: dg.OpExecutionContext,
+    stage: AnyStage,
+    request: RefreshRequest,
+    videos: Sequence[str] | None = None,
 ) -> Sequence[Partition]:
     """The partitions of a stage that a request needs, from the current files."""
     stage.invalidate()
-    if config.videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
+    if videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
         return []  # some of the videos have no score
     try:
         # Samplings without an evaluation are built only if they are chosen as partitions.
-        partitions = stage.partitions(config.evaluations or list(stage.project.configuration.files))
+        partitions = stage.partitions(
+            request.evaluations or list(stage.project.configuration.files)
+        )
     except NotReadyError as error:
         context.log.warning(str(error))
         return []
-    if config.videos is None:
+    if videos is None:
         return partitions
-    return [p for p in partitions if p.video is None or p.video in config.videos]
+    return [p for p in partitions if p.video is None or p.video in videos]
 
 
 def _refresh(

@@ -13,7 +13,7 @@ import yaml
 from tests.support.made_up_endpoint import serve
 from tests.support.projects import WriteProject
 from tests.support.published_data import v1_rows
-from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, race_job, run_race
+from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here, race_job
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.recorded_look import read_race
@@ -65,9 +65,12 @@ def write_race(root: Path, write_project: WriteProject) -> WriteRace:
     return write
 
 
-def raced(project: Project, instance: dg.DagsterInstance, **settings: Any) -> list[RaceLook]:
-    plan = plan_race(project, instance, "good", "bad", seed=0)
-    looks = list(run_race(project, instance, plan, RaceLimits(**settings)))
+def raced(
+    project: Project, instance: dg.DagsterInstance, candidate: str = "bad", **settings: Any
+) -> list[RaceLook]:
+    looks: list[RaceLook] = []
+    config = RaceConfig(baseline="good", candidate=candidate, **settings)
+    race_here(project, instance, config, looks.append)
     last = read_race(project.store, "good", "bad")[-1]
     assert (last.videos, last.stop) == (looks[-1].look.videos, looks[-1].stop)
     return looks
@@ -84,6 +87,7 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     for endpoint in (good, bad):
         assert endpoint.asked.total() == looks[-1].gate.questions == 3 * looks[-1].look.videos
         assert set(endpoint.asked.values()) == {1}
+    assert len(instance.get_runs()) == 1, "a race is one run"
     assert raced(project, instance) == looks
     assert good.asked.total() + bad.asked.total() == 2 * looks[-1].gate.questions
     assert not project.store.names("videomme", "scores").texts
@@ -150,7 +154,7 @@ def test_evaluations_that_cannot_be_compared_are_refused_before_a_request(
         ("goood", "did you mean `good`"),
     ]:
         with pytest.raises(ConfigurationError, match=reason):
-            plan_race(project, instance, "good", name, 0)
+            raced(project, instance, name)
     assert not good.asked
 
 

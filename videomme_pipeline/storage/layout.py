@@ -9,7 +9,7 @@ This module does not decide which files are stale.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class Store:
     """The folder of SQLite files, if they are not in the data folder."""
     planned: Callable[[], Mapping[str, Planned]] = field(default=dict, repr=False, compare=False)
     """Returns what the project would build now, by benchmark."""
+    warehouse_name: str = "videomme.duckdb"
     _paths: dict[tuple[str, ...], UPath] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -90,6 +91,13 @@ class Store:
     def __reduce__(self) -> tuple[object, ...]:
         """Leave out the paths when a worker process gets the store."""
         return Store, (self.root, self.local_disk)
+
+    def with_deleted(self) -> "Store":
+        """This folder with a DuckDB file of its own, in which deleted evaluations are shown, too.
+
+        The scores of every evaluation are then those that runs recorded.
+        """
+        return replace(self, planned=dict, warehouse_name="with_deleted.duckdb")
 
     def path(self, *parts: str) -> UPath:
         if parts not in self._paths:
@@ -185,7 +193,7 @@ class Store:
 
     @property
     def warehouse(self) -> Path:
-        return self.local(LOCAL, "videomme.duckdb")
+        return self.local(LOCAL, self.warehouse_name)
 
     def report(self, name: str = "index.html") -> Path:
         """A report page, or a folder of pages."""
