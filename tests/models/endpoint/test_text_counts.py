@@ -1,5 +1,6 @@
 """The text of each question is counted by a request without frames, once."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from tests.support.made_up_requests import request, videos
 from tests.support.model_server import ModelServer
+from videomme_pipeline.models.endpoint import text_counts
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Schedule
@@ -98,6 +100,19 @@ async def test_a_failed_count_is_tried_again_after_the_answer(failures: int) -> 
     assert tries == 2
     assert reply.text
     assert (reply.usage.text_tokens is None) == (failures > 1)
+
+
+async def test_an_answer_does_not_wait_long_for_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_counts, "_WAIT_SECONDS", 0.01)
+    example = request(frames=8)
+
+    async def never(_: Request) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    counts = text_counts.TextCounts(never)
+    assert await counts.reply_to(example) is None
+    counts.close()
 
 
 def test_the_texts_of_a_video_are_counted_before_the_second_question(tmp_path: Path) -> None:

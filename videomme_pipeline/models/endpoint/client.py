@@ -108,9 +108,8 @@ class OpenAICompatibleModel:
         proves_frames = self.spec.counts_texts and bool(self.spec.tokens_of(request.frames))
         if proves_frames:
             self._texts.start(request)
-        reply = await self._reply_to(
-            request, request_body(self.spec, request, self._recent.part_of(self.spec, request))
-        )
+        frames = self._recent.part_of(self.spec, request)
+        reply = await self._reply_to(request, request_body(self.spec, request, frames))
         if proves_frames and (text := await self._texts.reply_to(request)) is not None:
             reply = self._with_text_of(request, reply, text)
         return replace(reply, warning=frames_warning(self.spec, request, reply))

@@ -7,6 +7,7 @@ the latest prompt in its cache.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from videomme_pipeline.errors import VideoMMEError
@@ -15,6 +16,8 @@ from videomme_pipeline.prompts.render import Prompt
 
 _ATTEMPTS = 2
 """The second attempt follows the answer to the question, when the endpoint works."""
+_WAIT_SECONDS = 120.0
+"""Limit after the answer to the question. A missing count must not cost the answer."""
 
 
 class TextCounts:
@@ -35,13 +38,15 @@ class TextCounts:
     async def reply_to(self, request: Request) -> Reply | None:
         """The reply to the text of `request`, or None. Only the first one has its cost."""
         text = request.prompt
-        for _ in range(_ATTEMPTS):
-            self.start(request)
-            if reply := await asyncio.shield(self._replies[text]):
-                is_charged = text in self._charged
-                self._charged.add(text)
-                return replace(reply, cost_dollars=None) if is_charged else reply
-            self._replies.pop(text, None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WAIT_SECONDS):
+                for _ in range(_ATTEMPTS):
+                    self.start(request)
+                    if reply := await asyncio.shield(self._replies[text]):
+                        is_charged = text in self._charged
+                        self._charged.add(text)
+                        return replace(reply, cost_dollars=None) if is_charged else reply
+                    self._replies.pop(text, None)
         return None
 
     def close(self) -> None:
