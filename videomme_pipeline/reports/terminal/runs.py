@@ -122,6 +122,12 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
     if rows:
         console.print()
         show_rows(console, rows, {"prompt_tokens": "prompt tokens", "dollars": "US dollars"})
+    for estimate in estimates:
+        if estimate.problem:
+            console.print(
+                f"{estimate.evaluation}: {estimate.too_large:,} of {estimate.requests:,} requests "
+                f"cannot be answered by {estimate.model}: {estimate.problem}."
+            )
 
 
 def _range(low: int, high: int) -> str:
