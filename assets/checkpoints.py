@@ -118,6 +118,7 @@ def checkpoint_job(project: Project) -> Job:
         CHECKPOINT_JOB,
         selection=dg.AssetSelection.assets(checkpoints_key(project)),
         description="Evaluate a checkpoint and compare it with its reference.",
+        config={"loggers": QUIET},
     )
 
 

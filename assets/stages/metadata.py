@@ -44,7 +44,7 @@ def metadata_of(facts: Facts) -> dict[str, Any]:
     return {name: _value(fact) for name, fact in facts.items() if fact is not None}
 
 
-def _value(fact: object) -> object:  # noqa: PLR0911 - one for each kind of fact
+def _value(fact: object) -> object:
     match fact:
         case Markdown():
             return dg.MetadataValue.md(str(fact))
@@ -56,8 +56,6 @@ def _value(fact: object) -> object:  # noqa: PLR0911 - one for each kind of fact
             return table_of(fact)
         case Mapping():
             return dg.MetadataValue.json(dict(fact))
-        case str() if fact.startswith("file://"):
-            return dg.MetadataValue.url(fact)
         case _:
             return fact
 

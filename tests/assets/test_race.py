@@ -101,8 +101,7 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     job = race_job(write_race(good=good, bad=bad))
 
     def config(baseline: str) -> dict[str, Any]:
-        race = {"baseline": baseline, "candidate": "bad"}
-        return {"ops": {"ask_until_decided": {"config": race}}}
+        return {"baseline": baseline, "candidate": "bad"}
 
     result = job.execute_in_process(config("good"), instance=instance)
     assert result.success
@@ -110,6 +109,9 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     metadata = output.step_output_data.metadata
     assert metadata["verdict"].value == "worse"
     assert metadata["questions"].value == good.asked.total() == bad.asked.total()
+    assert job.config_mapping is not None
+    form: Any = job.config_mapping.config_schema.as_field().config_type
+    assert form.fields["baseline"].description.endswith("One of bad, good.")
     with pytest.raises(dg.DagsterInvalidConfigError, match="goood"):
         job.execute_in_process(config("goood"), instance=instance)
 

