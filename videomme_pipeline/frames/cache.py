@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.parquet as pq
 from blake3 import blake3
@@ -82,9 +82,6 @@ class ShownFrame:
     digest: str
     pts_seconds: float
     index: int
-
-
-AnyFrame = TypeVar("AnyFrame", Frame, ShownFrame)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,9 +358,7 @@ def read_stored(
         return from_values(facts, StoredFrames)
 
 
-def read_shown(
-    store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
-) -> tuple[ShownFrame, ...]:
+def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> list[ShownFrame]:
     """The frames of `read_frames` without their pictures.
 
     Only the file's footer is read, so damage outside of it is not detected.
@@ -371,13 +366,12 @@ def read_shown(
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         metadata = parquet.read_metadata(path)
-        shown = [ShownFrame(*values) for values in json.loads(metadata["shown"])]
-        return _of_question(shown, metadata, question_id)
+        return [ShownFrame(*values) for values in json.loads(metadata["shown"])]
 
 
 def _of_question(
-    frames: Sequence[AnyFrame], metadata: Mapping[str, str], question_id: str | None
-) -> tuple[AnyFrame, ...]:
+    frames: Sequence[Frame], metadata: Mapping[str, str], question_id: str | None
+) -> tuple[Frame, ...]:
     if question_id is None:
         return tuple(frames)
     by_number = {frame.index: frame for frame in frames}
