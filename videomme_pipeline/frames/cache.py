@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow.parquet as pq
 from blake3 import blake3
@@ -82,6 +82,9 @@ class ShownFrame:
     digest: str
     pts_seconds: float
     index: int
+
+
+AnyFrame = TypeVar("AnyFrame", Frame, ShownFrame)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +361,9 @@ def read_stored(
         return from_values(facts, StoredFrames)
 
 
-def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> list[ShownFrame]:
+def read_shown(
+    store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
+) -> tuple[ShownFrame, ...]:
     """The frames of `read_frames` without their pictures.
 
     Only the file's footer is read, so damage outside of it is not detected.
@@ -366,12 +371,13 @@ def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> list
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         metadata = parquet.read_metadata(path)
-        return [ShownFrame(*values) for values in json.loads(metadata["shown"])]
+        shown = [ShownFrame(*values) for values in json.loads(metadata["shown"])]
+        return _of_question(shown, metadata, question_id)
 
 
 def _of_question(
-    frames: Sequence[Frame], metadata: Mapping[str, str], question_id: str | None
-) -> tuple[Frame, ...]:
+    frames: Sequence[AnyFrame], metadata: Mapping[str, str], question_id: str | None
+) -> tuple[AnyFrame, ...]:
     if question_id is None:
         return tuple(frames)
     by_number = {frame.index: frame for frame in frames}
