@@ -187,6 +187,7 @@ def test_the_mean_over_repeats_has_less_noise() -> None:
         correlation=noise.correlation,
     )
     assert detectable_difference(rows, once) == pytest.approx(expected.effect)
+    assert detectable_difference(once, rows) == pytest.approx(expected.effect)
 
 
 def test_runs_become_the_repeats_of_the_first_one() -> None:
