@@ -59,7 +59,9 @@ class Jobs:
         jobs = {name: job.job_id for name, job in self.cluster.workers.items() if name in specs}
         with suppress(OSError, subprocess.SubprocessError):
             rows = _run("squeue", ours, "--noheader", "--states=all", "--format=%i|%T (%r)")
-            states = dict(row.removesuffix(" (None)").split("|") for row in rows.splitlines())
+            states = dict(
+                row.removesuffix(" (None)").partition("|")[::2] for row in rows.splitlines()
+            )
             if workers:
                 self.failures.clear()
             for name, job in jobs.items():
