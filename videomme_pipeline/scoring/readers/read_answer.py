@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
@@ -30,8 +29,7 @@ class ReaderName(StrEnum):
     VLMEVALKIT = "vlmevalkit"
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredReader:
+class RegisteredReader(NamedTuple):
     """A reader and its version.
 
     The version is part of the fingerprint of everything that depends on a reading. Raise it
