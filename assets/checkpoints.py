@@ -18,7 +18,7 @@ from videomme_pipeline.assets.keys import OWNERS, group_name, key_in, partition_
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_within
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.errors import NotReadyError, VideoMMEError, one_line
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
     CHECKPOINT_JOB,
@@ -118,6 +118,7 @@ def checkpoint_job(project: Project) -> Job:
         CHECKPOINT_JOB,
         selection=dg.AssetSelection.assets(checkpoints_key(project)),
         description="Evaluate a checkpoint and compare it with its reference.",
+        config={"loggers": QUIET},
     )
 
 
@@ -292,7 +293,7 @@ def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     if not failed:
         return
     title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
-    lines = [f"- {row.template}: {row.reason}" for row in failed]
+    lines = [f"- {row.template}: {one_line(str(row.reason))}" for row in failed]
     body = "\n".join([*lines, "", partition_url(checkpoints_key(project), rows[0].key)])
     try:
         send(Alert(title=title, body=body), project.runs.prefix)

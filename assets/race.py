@@ -7,6 +7,7 @@ that was stopped continues where it ended, and a race that is repeated costs not
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -33,7 +34,7 @@ from videomme_pipeline.scoring.statistics.race import (
     stop_after,
 )
 
-RACE_JOB, RACE_OP = "race", "ask_until_decided"
+RACE_JOB = "race"
 
 
 class RaceConfig(dg.Config):
@@ -80,18 +81,20 @@ def race_here(
     """
     _check_pair(_pair(project, config))
     definitions = dg.Definitions(jobs=[race_job(project, on_look)], executor=dg.in_process_executor)
-    values = {"ops": {RACE_OP: {"config": config.model_dump()}}}
-    run_here(project, instance, definitions, RACE_JOB, run_config={**values, "loggers": QUIET})
+    run_here(project, instance, definitions, RACE_JOB, run_config=config.model_dump())
 
 
 def race_job(project: Project, on_look: Callable[[RaceLook], None] = ignore) -> dg.JobDefinition:
     """The job that runs one race. The launchpad offers the names of the evaluations."""
-    names, fields = one_of(list(project.configuration.evaluations)), RaceConfig.to_fields_dict()
+    fields, (kind, names) = RaceConfig.to_fields_dict(), one_of(project.configuration.evaluations)
     for name in ("baseline", "candidate"):
-        fields[name] = dg.Field(names, description=fields[name].description)
+        fields[name] = dg.Field(kind, description=f"{fields[name].description} {names}")
+
+    @dg.config_mapping(config_schema=fields)
+    def for_the_step(request: dict[str, Any]) -> dict[str, Any]:
+        return {"ops": {"ask_until_decided": {"config": request}}, "loggers": QUIET}
 
     @dg.op(
-        name=RACE_OP,
         description="Ask, compare, and ask more until the difference is known.",
         config_schema=fields,
     )
@@ -118,6 +121,7 @@ def race_job(project: Project, on_look: Callable[[RaceLook], None] = ignore) -> 
     @dg.job(
         name=RACE_JOB,
         description="Ask two evaluations video by video, until their difference is known.",
+        config=for_the_step,
     )
     def race() -> None:
         ask_until_decided()

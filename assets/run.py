@@ -8,12 +8,12 @@ import dagster as dg
 
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.processes import PARTITION_TAG, run_here, running_runs
-from videomme_pipeline.assets.race import RACE_JOB, RACE_OP
+from videomme_pipeline.assets.race import RACE_JOB
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key, nightly_partitions
 from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
 from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, nightly_job
-from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
@@ -102,10 +102,10 @@ def run_nightly(
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
     if not tracked:
-        example = next(iter([*evaluations, *project.configuration.evaluations]), "NAME")
+        names = listed(evaluations or list(project.configuration.evaluations))
         raise ConfigurationError(
             f"{file}: no evaluation is tracked; write the lines `since: {date}` and "
-            f"`evaluations: {{{example}: {{}}}}` into it"
+            f"`evaluations: {{NAME: {{}}}}` into it, with the NAME of an evaluation ({names})"
         )
     for name in evaluations:
         if name not in tracked:
@@ -162,8 +162,7 @@ def _evaluations_of(run: dg.DagsterRun, project: Project) -> list[str] | None:
     if run.job_name == REFRESH_JOB:
         return config.get("evaluations") or list(project.configuration.files)
     if run.job_name == RACE_JOB:
-        race = config["ops"][RACE_OP]["config"]
-        return [race["baseline"], race["candidate"]]
+        return [config["baseline"], config["candidate"]]
     if run.job_name == CHECKPOINT_JOB:
         recorded, key = read_checkpoints(project.store), run.tags.get(PARTITION_TAG)
         return [row.evaluation for row in recorded if row.key == key]

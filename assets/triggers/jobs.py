@@ -5,7 +5,7 @@ assets. Each step is one stage of every benchmark. It plans when it starts, so i
 earlier steps built.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
-from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
@@ -27,6 +27,7 @@ from videomme_pipeline.stages.stage import AnyStage, SharedStage
 
 REFRESH_JOB = "refresh_stale"
 REPORT_JOB = "report_stored"
+_NAMES_SHOWN = 20
 AFTER = {"after": dg.In(dg.Nothing)}
 """The input of an op that begins after another one."""
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
@@ -73,20 +74,21 @@ def refresh_job(project: Project) -> dg.JobDefinition:
 def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
     """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
     fields = RefreshRequest.to_fields_dict()
-    description = fields["evaluations"].description
-    name = one_of(list(project.configuration.evaluations))
-    return {**fields, "evaluations": dg.Field([name], default_value=[], description=description)}
+    kind, names = one_of(project.configuration.evaluations)
+    description = f"{fields['evaluations'].description} {names}"
+    return {**fields, "evaluations": dg.Field([kind], default_value=[], description=description)}
 
 
 @cache
 def _enum(names: tuple[str, ...]) -> dg.Enum:
     # Dagster has one type per name in a process.
-    return dg.Enum(f"EvaluationName_{fingerprint(names)}", list(map(dg.EnumValue, names)))
+    return dg.Enum(f"Evaluation_{fingerprint(names)[:4]}", list(map(dg.EnumValue, names)))
 
 
-def one_of(names: Sequence[str]) -> Any:
-    """The type of a field that accepts only the names of evaluations."""
-    return _enum(tuple(names)) if names else str
+def one_of(names: Iterable[str]) -> tuple[Any, str]:
+    """The type of a field that accepts only the names of evaluations, and a text with the names."""
+    kind = _enum(tuple(names)) if names else str
+    return kind, f"One of {listed([*names], _NAMES_SHOWN)}."
 
 
 def refresh_here(
@@ -240,6 +242,7 @@ def report_job(project: Project) -> dg.JobDefinition:
     @dg.job(
         name=REPORT_JOB,
         description="Show in Dagster what is stored. Builds nothing and asks no model.",
+        config={"loggers": QUIET},
     )
     def report() -> None:
         report_partitions()

@@ -16,9 +16,10 @@ from tests.support.published_data import v1_rows
 from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here, race_job
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.recorded_look import read_race
+from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.statistics.gate import Verdict
 from videomme_pipeline.scoring.statistics.race import Stop
+from videomme_pipeline.storage.tables import read_files
 
 VIDEOS = [f"{number:03d}" for number in range(1, 43)]
 ANSWERS = {row["question_id"]: row["answer"] for row in v1_rows()}
@@ -71,7 +72,7 @@ def raced(
     looks: list[RaceLook] = []
     config = RaceConfig(baseline="good", candidate=candidate, **settings)
     race_here(project, instance, config, looks.append)
-    last = read_race(project.store, "good", "bad")[-1]
+    last = read_files(project.store.race_files(), RecordedLook)[-1]
     assert (last.videos, last.stop) == (looks[-1].look.videos, looks[-1].stop)
     return looks
 
@@ -100,8 +101,7 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     job = race_job(write_race(good=good, bad=bad))
 
     def config(baseline: str) -> dict[str, Any]:
-        race = {"baseline": baseline, "candidate": "bad"}
-        return {"ops": {"ask_until_decided": {"config": race}}}
+        return {"baseline": baseline, "candidate": "bad"}
 
     result = job.execute_in_process(config("good"), instance=instance)
     assert result.success
@@ -109,6 +109,9 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     metadata = output.step_output_data.metadata
     assert metadata["verdict"].value == "worse"
     assert metadata["questions"].value == good.asked.total() == bad.asked.total()
+    assert job.config_mapping is not None
+    form: Any = job.config_mapping.config_schema.as_field().config_type
+    assert form.fields["baseline"].description.endswith("One of bad, good.")
     with pytest.raises(dg.DagsterInvalidConfigError, match="goood"):
         job.execute_in_process(config("goood"), instance=instance)
 

@@ -66,14 +66,7 @@ def test_the_error_for_a_missing_reference_names_the_command_that_builds_it(
     [
         (dg.DagsterRun("refresh_stale", run_config={"evaluations": ["blind"]}), {"blind"}),
         (
-            dg.DagsterRun(
-                "race",
-                run_config={
-                    "ops": {
-                        "ask_until_decided": {"config": {"baseline": "few", "candidate": "blind"}}
-                    }
-                },
-            ),
+            dg.DagsterRun("race", run_config={"baseline": "few", "candidate": "blind"}),
             {"few", "blind", "uniform_n-4"},
         ),
         (dg.DagsterRun("checkpoint", tags={PARTITION_TAG: "unknown|1"}), set()),

@@ -17,7 +17,7 @@ from videomme_pipeline.cli.stored_scores import (
     show_score_tables,
     shown_scores,
 )
-from videomme_pipeline.errors import ConfigurationError, ScoringError
+from videomme_pipeline.errors import ConfigurationError, ScoringError, StorageError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.hugging_face import EvaluationResults
@@ -68,7 +68,12 @@ def report(
         return
     arguments.check_output(output)
     target = output or store.report("share.html" if share else "report.html")
-    path = write_page(store, target, evaluations=evaluations or None, share=share)
+    try:
+        path = write_page(store, target, evaluations=evaluations or None, share=share)
+    except StorageError as error:
+        if output is None:
+            raise StorageError(f"{error}. Or name a file elsewhere with --output") from error
+        raise
     note(f"Wrote {path.resolve()}")
 
 
@@ -77,7 +82,7 @@ def scores(
     benchmarks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BENCHMARK]...",
+            metavar="BENCHMARK",
             help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
         ),
     ] = None,

@@ -22,13 +22,15 @@ class PendingVideo:
     """The requests about one video that are not answered yet.
 
     `text_characters` and `frame_tokens` are counted per request. `frame_tokens` is None if it is
-    unknown. `is_certain` is False if stored answers may replace some of the requests.
+    unknown. `is_certain` is False if stored answers may replace some of the requests. `problem` is
+    the reason why they cannot be answered, or None.
     """
 
     requests: int
     text_characters: int
     frame_tokens: int | None
     is_certain: bool = True
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,8 @@ class CostEstimate:
 
     `questions` includes repeats. `requests` is the number of questions that the journal cannot
     answer, and `requests_low` is the number of those that are certain. `prompt_tokens` is None if
-    the frames or their tokens are unknown.
+    the frames or their tokens are unknown. `too_large` requests cannot be answered because of the
+    `problem`.
 
     `dollars_low` assumes that only certain requests are sent, the shortest answers, and a prefix
     cache that contains the frames of a video for every question except its first. `dollars_high`
@@ -51,6 +54,8 @@ class CostEstimate:
     questions: int
     requests: int
     requests_low: int
+    too_large: int
+    problem: str | None
     prompt_tokens: int | None
     dollars_low: float | None
     dollars_high: float | None
@@ -83,6 +88,8 @@ def estimate_cost(
         questions=questions,
         requests=requests,
         requests_low=requests_low,
+        too_large=sum(video.requests for video in pending if video.problem),
+        problem=next((video.problem for video in pending if video.problem), None),
         prompt_tokens=most.prompt_tokens if most else None,
         dollars_low=dollars_low,
         dollars_high=dollars_high,

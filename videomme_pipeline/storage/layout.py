@@ -81,10 +81,10 @@ class Store:
                 installed, or its scheme is unknown, or DuckDB cannot use the path.
         """
         path = open_folder(root, title)
-        if is_local(path) and "?" in str(path.absolute()):
+        if is_local(path) and set("?\0") & set(str(path.absolute())):
             raise ConfigurationError(
-                f"{title} {root}: DuckDB cannot use a folder with `?` in its path; choose another "
-                "folder"
+                f"{title} {root}: DuckDB cannot use a folder with `?` or NUL in its path; choose "
+                "another folder"
             )
         return cls(path, local_disk)
 
@@ -254,9 +254,9 @@ class Store:
         """The newest record of each checkpoint."""
         return _newest_records(self.files("checkpoints"))
 
-    def race_files(self, *baseline: str) -> list[UPath]:
-        """The newest record of each race, or of those of one baseline."""
-        return _newest_records(self.files("races", *baseline))
+    def race_files(self) -> list[UPath]:
+        """The newest record of each race."""
+        return _newest_records(self.files("races"))
 
     def remove_left_over(self) -> None:
         """Remove the scratch folders of processes of this machine that were killed."""
