@@ -58,8 +58,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         return reading
     answer = blank_reasoning(text)
     by_letter = dict(zip(letters, options, strict=False))
-    marked = _marked(answer)
-    value = read_final_value(folded, marked, by_letter)
+    value = read_final_value(folded, _marked(answer), by_letter)
     if value is not None and value.letter:
         return value
     if reading.letter or reading.rule == "letter_not_offered":

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
@@ -29,7 +30,8 @@ class ReaderName(StrEnum):
     VLMEVALKIT = "vlmevalkit"
 
 
-class RegisteredReader(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RegisteredReader:
     """A reader and its version.
 
     The version is part of the fingerprint of everything that depends on a reading. Raise it
