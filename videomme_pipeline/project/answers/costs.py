@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -62,10 +63,12 @@ def _pending_videos(
                 model = benchmark.server_record.with_server(evaluation.model)
             except VideoMMEError:  # its frames or subtitle lines are not built yet
                 texts = [q.question + "\n".join(q.options) for q in inputs.questions]
-                tokens = frame_tokens(row, _expected_frames(inputs), evaluation)
+                frames = _expected_frames(inputs)
+                tokens = frame_tokens(row, frames, evaluation)
                 answered = snapshot.names("responses").by_partition
+                pending = _pending(texts, len(texts) * repeats, tokens, frames)
                 is_certain = (evaluation.name, video_id) not in answered
-                yield _pending(texts, len(texts) * repeats, tokens, is_certain=is_certain)
+                yield replace(pending, is_certain=is_certain)
                 continue
             for video in asked:
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
@@ -73,18 +76,19 @@ def _pending_videos(
                 if journal is not None:
                     planned = planned_requests(video, model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in planned))
-                tokens = frame_tokens(row, len(video.frame_digests), evaluation)
-                yield _pending(texts, requests, tokens)
+                frames = len(video.frame_digests)
+                tokens = frame_tokens(row, frames, evaluation)
+                yield _pending(texts, requests, tokens, frames)
 
 
 def _pending(
-    texts: Sequence[str], requests: int, frame_tokens: int | None, *, is_certain: bool = True
+    texts: Sequence[str], requests: int, frame_tokens: int | None, frames: int = 0
 ) -> PendingVideo:
     return PendingVideo(
         requests=requests,
         text_characters=sum(map(len, texts)) // max(len(texts), 1),
         frame_tokens=frame_tokens,
-        is_certain=is_certain,
+        frames=frames,
     )
 
 
@@ -139,7 +143,7 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
         judge.generation,
         [
             _pending(certain, len(certain), 0),
-            _pending(possible, len(possible), 0, is_certain=False),
+            replace(_pending(possible, len(possible), 0), is_certain=False),
         ],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
     )
