@@ -1,5 +1,6 @@
 """Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -40,7 +41,7 @@ from videomme_pipeline.project.nightly.tracked import (
     refused_files,
     tracked_evaluations,
 )
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.project import PAGE_VARIABLE, Project, open_project
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.stages.chain import all_stages, chain
 from videomme_pipeline.stages.plan import upstream_of
@@ -117,6 +118,8 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
     if isinstance(stage, BenchmarkStage):
         partitions = partitions_of(stage)
         metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
+    elif stage.name == "report_page" and (page := os.environ.get(PAGE_VARIABLE)):
+        metadata["page"] = dg.MetadataValue.url(page)
 
     @dg.asset(
         key=asset_key(stage),

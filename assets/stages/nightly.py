@@ -3,6 +3,10 @@
 Each tracked evaluation has its own asset with one partition per day and its own checks. The plots
 of the Dagster UI show its accuracy over time. The asset graph shows only the last part of a key, so
 a group of their own names these assets.
+
+Dagster shows a check with partitions as failed while any partition is, and a stored nightly run is
+never repeated. So only the check `newest`, which has no partitions, is an error: it passes again
+after a good run. The checks with partitions are warnings.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +29,10 @@ from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.stages.facts import Markdown
+from videomme_pipeline.storage.tables import read_rows
 
 _LISTED_QUESTIONS = 50
-_SEVERITIES = {
-    Severity.ERROR: dg.AssetCheckSeverity.ERROR,
-    Severity.WARN: dg.AssetCheckSeverity.WARN,
-}
+_NEWEST = "newest"
 _EVIDENCE = "The test raises an alarm when `evidence` reaches `alarm_at`."
 _DESCRIPTIONS = {
     NightlyCheck.ACCURACY: f"The accuracy is not lower than before. {_EVIDENCE}",
@@ -79,7 +81,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         key=key,
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
         group_name=group_name(f"{tracked.project.runs.prefix}{tracked.benchmark.name}_nightly"),
-        kinds={"nightly", "parquet"},
+        kinds={"parquet"},
         tags={"stage": "nightly_runs", "benchmark": group_name(tracked.benchmark.name)},
         owners=list(OWNERS),
         code_version=str(RULE_VERSION),
@@ -102,6 +104,11 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
                 partitions_def=partitions,
             )
             for check in checks
+        ]
+        + [
+            dg.AssetCheckSpec(
+                _NEWEST, asset=key, description="The newest nightly run passed every check."
+            )
         ],
     )
     def nightly_run(
@@ -131,7 +138,8 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             metadata=_metadata(rows, assessment),
             data_version=dg.DataVersion(version),
             check_results=[
-                _check_result(key, check.value, findings.get(check)) for check in checks
+                *(_check_result(key, date, check, findings.get(check)) for check in checks),
+                _newest_result(key, tracked),
             ],
         )
         if all(row.outcome is Outcome.FAILED for row in rows):
@@ -141,22 +149,34 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
 
 
 def _check_result(
-    key: dg.AssetKey, name: str, finding: NightlyFinding | None
+    key: dg.AssetKey, date: str, check: NightlyCheck, finding: NightlyFinding | None
 ) -> dg.AssetCheckResult:
-    if finding is None:
-        return dg.AssetCheckResult(
-            passed=True,
-            asset_key=key,
-            check_name=name,
-            description="does not apply to this benchmark",
-        )
+    summary = finding.summary if finding else "does not apply to this benchmark"
+    measures = rounded(finding.measures) | {"rule_version": RULE_VERSION} if finding else {}
     return dg.AssetCheckResult(
-        passed=finding.passed,
+        passed=finding is None or finding.passed,
         asset_key=key,
-        check_name=name,
-        severity=_SEVERITIES[finding.severity],
-        description=finding.summary,
-        metadata=rounded(finding.measures) | {"rule_version": RULE_VERSION},
+        check_name=check.value,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{date}: {summary}",
+        metadata=measures,
+    )
+
+
+def _newest_result(key: dg.AssetKey, tracked: TrackedEvaluation) -> dg.AssetCheckResult:
+    """The state of the newest nightly run, which may be a later one than the run of this step."""
+    names = tracked.benchmark.name, tracked.evaluation.name
+    newest = tracked.project.store.variant_files("findings", *names)[-1]
+    findings = read_rows(newest, NightlyFinding)
+    failed = [finding for finding in findings if not finding.passed]
+    is_error = any(finding.severity is Severity.ERROR for finding in failed)
+    summaries = (f"{finding.check.value}: {finding.summary}" for finding in failed)
+    return dg.AssetCheckResult(
+        passed=not failed,
+        asset_key=key,
+        check_name=_NEWEST,
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        description=f"{newest.stem}: {'; '.join(summaries) or 'every check passed'}",
     )
 
 
@@ -169,8 +189,11 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         for finding in assessment.findings
     )
     compared, previous = assessment.against_reference, assessment.against_previous_run
+    failed_checks = [finding.check.value for finding in assessment.findings if not finding.passed]
     answered = outcomes.count(Outcome.FAILED) < len(rows)
     metadata: dict[str, Any] = {
+        "failed_checks": ", ".join(failed_checks) or "none",
+        "alarms": len(failed_checks),
         "questions": len(rows),
         "videos": len({row.video_id for row in rows}),
         "unreadable": outcomes.count(Outcome.UNREADABLE),

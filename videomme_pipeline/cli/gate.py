@@ -25,7 +25,6 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError, printabl
 from videomme_pipeline.reports.terminal.runs import show_power
 
 if TYPE_CHECKING:
-    from videomme_pipeline.assets.race import RaceLimits, RaceLook
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
     from videomme_pipeline.scoring.statistics.power import Noise
@@ -229,41 +228,25 @@ def race(
     try:
         rule = arguments.choice(FailIf, fail_if, "rule for --fail-if")
         note(PLANNING)
-        from videomme_pipeline.assets.race import RaceLimits
+        from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here
 
-        limits = RaceLimits(
+        config = RaceConfig(
+            baseline=baseline,
+            candidate=candidate,
+            seed=seed,
             margin=margin,
             max_cost_dollars=max_cost,
             max_questions=max_questions,
             max_failed=max_failed,
         )
-        looks = _race(baseline, candidate, seed, limits)
+        looks: list[RaceLook] = []
+        with open_for_plan([baseline, candidate]) as project, instance_for(project) as instance:
+            race_here(project, instance, config, looks.append)
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
     last = looks[-1]
     details = {"stop": last.stop, "looks": looks} if as_json else None
     raise report("Race", last.gate, rule, junit, details, allow_undecided=allow_undecided)
-
-
-def _race(baseline: str, candidate: str, seed: int, limits: "RaceLimits") -> "list[RaceLook]":
-    """Run a race, and show what it can detect, each look, and why it stopped."""
-    from videomme_pipeline.assets.race import plan_race, run_race
-    from videomme_pipeline.reports.gate import detected_differences, sentence
-
-    looks: list[RaceLook] = []
-    with open_for_plan([baseline, candidate]) as project, instance_for(project) as instance:
-        plan = plan_race(project, instance, baseline, candidate, seed)
-        note(
-            f"{len(plan.asked[-1]):,} questions about {len(plan.order):,} videos, compared after "
-            f"{', '.join(f'{look.videos:,}' for look in plan.looks)} videos. "
-            f"{detected_differences(plan.detectable, 'races of similar models')}"
-        )
-        for result in run_race(project, instance, plan, limits):
-            looks.append(result)
-            done = f"{result.look.videos:,} of {len(plan.order):,} videos"
-            note(f"After {done}: {sentence(result.gate.checks[0])}")
-        note(f"Stopped after {done}: {result.stop}.")
-    return looks
 
 
 @commands.command(epilog="Example: videomme power --benchmark videomme --videos 90")

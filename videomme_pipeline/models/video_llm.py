@@ -36,6 +36,7 @@ class Request:
     """One question to one model. `repeat` is the number of the repeat, from 0.
 
     `fingerprint` identifies the request in the journal. It is "" if there is no journal.
+    `same_frames` are requests, without their frames, that get the same frames at about this time.
     """
 
     question: Question
@@ -44,6 +45,7 @@ class Request:
     generation: Generation
     repeat: int = 0
     fingerprint: str = ""
+    same_frames: "tuple[Request, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

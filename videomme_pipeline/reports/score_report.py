@@ -18,7 +18,7 @@ from videomme_pipeline.errors import listed, one_line
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
 from videomme_pipeline.judge.judge import JudgeSummary
-from videomme_pipeline.reports.markdown import in_markdown
+from videomme_pipeline.reports.markdown import in_markdown, markdown_table
 from videomme_pipeline.reports.published import published_cells
 from videomme_pipeline.reports.terminal.console import PlainConsole
 from videomme_pipeline.reports.terminal.tables import at_least, show_rows
@@ -115,11 +115,7 @@ def _as_plain(report: ScoreReport) -> str:
 
 
 def _as_markdown(report: ScoreReport) -> str:
-    parts = []
-    for title, rows in _tables(report):
-        rule = f"|---|{'---:|' * (len(rows[0]) - 1)}"
-        body = [f"| {' | '.join(map(in_markdown, row.values()))} |" for row in rows]
-        parts.append("\n".join([f"### {title}", "", f"| {' | '.join(rows[0])} |", rule, *body]))
+    parts = [f"### {title}\n\n{markdown_table(rows)}" for title, rows in _tables(report)]
     parts += map(in_markdown, _closing_lines(report))
     return "\n\n".join(parts) + "\n"
 

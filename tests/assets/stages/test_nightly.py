@@ -113,6 +113,25 @@ def requested(project: Project, instance: dg.DagsterInstance, date: str) -> list
     return [key for request in ticked.run_requests or [] for key in request.asset_selection or []]
 
 
+def newest_result(instance: dg.DagsterInstance) -> tuple[bool, str]:
+    """The result of the check `newest`, which colors the graph, and the date in its text."""
+    (record,) = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(KEY, "newest"), limit=1
+    )
+    result = record.evaluation
+    assert isinstance(result, dg.AssetCheckEvaluation)
+    assert result.partition is None
+    return result.passed, str(result.description).partition(":")[0]
+
+
+def failed_checks(instance: dg.DagsterInstance, date: str) -> Any:
+    """The failed checks in the metadata of a nightly run."""
+    partition = dg.AssetRecordsFilter(KEY, asset_partitions=[date])
+    event = instance.fetch_materializations(partition, limit=1).records[0].asset_materialization
+    assert event is not None
+    return event.metadata["failed_checks"].value
+
+
 def stored(project: Project, date: str) -> list[ObservedQuestion]:
     (tracked,) = tracked_evaluations(project)
     return read_rows(tracked.path(date), ObservedQuestion)
@@ -147,7 +166,10 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert requested(opened, instance, "2026-11-04") == [], "it is stored"
     assert checks["accuracy"].partition == "2026-11-04"
     assert not checks["accuracy"].passed
-    assert checks["accuracy"].severity is dg.AssetCheckSeverity.ERROR
+    assert checks["accuracy"].severity is dg.AssetCheckSeverity.WARN
+    assert str(checks["accuracy"].description).startswith("2026-11-04: ")
+    assert not checks["newest"].passed
+    assert checks["newest"].severity is dg.AssetCheckSeverity.ERROR
     assert checks["failed"].passed
     assert len(alerts) == 1
     assert alerts[0]["title"] == "asked, 2026-11-04: accuracy"
@@ -163,12 +185,17 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert len(alerts) == 1, "one alert per regression"
 
     requests = server.request_count
-    run_nightly(opened, instance, "2026-11-03")
+    assert run_nightly(opened, instance, "2026-11-03")["accuracy"].passed
     assert server.request_count == requests, "a stored nightly run is not asked again"
+    assert newest_result(instance) == (False, "2026-11-05"), "not the state of an older run"
     assert {row.observation for row in stored(opened, "2026-11-03")} == {"2026-11-03"}
 
     model.broken = False
     assert run_nightly(opened, instance, "2026-11-06")["accuracy"].passed
+    assert newest_result(instance) == (True, "2026-11-06")
+    assert [failed_checks(instance, f"2026-11-0{day}") for day in range(2, 7)] == [
+        *("none", "none", "accuracy", "accuracy", "none")
+    ]
 
     with connect(opened.store) as connection:
         by_date = query(
@@ -177,10 +204,6 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
         )
     assert [row["observation"] for row in by_date] == [f"2026-11-{d:02d}" for d in range(2, 7)]
     assert by_date[2]["accuracy"] < by_date[1]["accuracy"]
-    event = instance.get_latest_materialization_event(KEY)
-    assert event is not None
-    assert event.asset_materialization is not None
-    assert isinstance(event.asset_materialization.metadata["accuracy"].value, float)
 
 
 def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(

@@ -1,5 +1,6 @@
 """The schedule of nightly runs, and the check of their age."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -67,21 +68,45 @@ def store_run(tracking: Project, date: str, part: str = "") -> None:
     write_rows(path, [], ObservedQuestion, fingerprint="f")
 
 
-def test_a_backfill_of_an_old_date_does_not_make_nightly_runs_recent(tracking: Project) -> None:
+def test_nightly_runs_are_overdue_some_hours_after_the_tick_of_the_newest_one(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
     (tracked,) = tracked_evaluations(tracking)
-    noon = datetime(2026, 11, 20, 3, 0, tzinfo=UTC)  # in Tokyo
+    limit = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)  # 36 hours after 3 a.m. of the 19th in Tokyo
 
     def is_recent(now: datetime) -> bool:
-        return bool(assess_age(tracked, now).passed)
+        return bool(assess_age(tracked, instance, now).passed)
 
     assert is_recent(datetime(2026, 11, 2, 2, 0, tzinfo=UTC)), "the first run is not due yet"
-    assert not is_recent(noon)
+    assert not is_recent(limit)
     store_run(tracking, "2026-11-05")
     store_run(tracking, "2026-11-20", part_id(0, []))
-    assert not is_recent(noon), "an old date, and a run without all answers"
+    assert not is_recent(limit), "an old date, and a run without all answers"
     store_run(tracking, "2026-11-19")
-    assert is_recent(noon)
-    assert not is_recent(noon + timedelta(minutes=1))
+    assert is_recent(limit)
+    assert not is_recent(limit + timedelta(minutes=1))
+
+
+def test_a_nightly_run_in_the_evening_is_not_overdue_before_the_next_one(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    evening = tracked.nightly.model_copy(update={"cron": "2 22 * * *"})
+    store_run(tracking, "2026-11-25")
+    now = datetime(2026, 11, 26, 21, 55, tzinfo=ZoneInfo("Asia/Tokyo"))
+    assert assess_age(replace(tracked, nightly=evening), instance, now).passed
+
+
+def test_a_schedule_that_is_off_makes_no_nightly_run_overdue(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    off = tracked.nightly.model_copy(update={"schedule": False})
+    result = assess_age(replace(tracked, nightly=off), instance, datetime.now(UTC))
+    assert result.passed
+    assert result.description == (
+        "The schedule `nightly` is off. The newest complete nightly run is not there yet."
+    )
 
 
 def test_the_age_of_nightly_runs_is_shown_once(

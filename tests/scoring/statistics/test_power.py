@@ -207,17 +207,18 @@ def test_the_mean_over_repeats_has_less_noise() -> None:
         correlation=noise.correlation,
     )
     assert detectable_difference(rows, once) == pytest.approx(expected.effect)
+    assert detectable_difference(once, rows) == pytest.approx(expected.effect)
 
 
 def test_runs_become_the_repeats_of_the_first_one() -> None:
     runs = [
-        [scored("001-1", evaluation="first", repeat=repeat) for repeat in (0, 1)],
-        [scored("001-1", evaluation="second")],
-        [scored("001-1", evaluation="third", repeat=repeat) for repeat in (0, 1)],
+        [scored("001-1", evaluation="first")],
+        [scored("001-1", evaluation="second", repeat=repeat) for repeat in (0, 1)],
+        [scored("001-1", evaluation="third")],
     ]
     rows = as_repeats(runs)
     assert [(row.evaluation, row.repeat) for row in rows] == [
-        ("first", number) for number in range(5)
+        ("first", number) for number in range(4)
     ]
 
 

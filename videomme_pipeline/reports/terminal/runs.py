@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LISTED_FAILURES = 10
 
-_SCORE_TITLES = {
+SCORE_TITLES = {
     "interval": "95% CI",
     "accuracy_of_answered": "of answered",
     "group_score": "group score",
@@ -40,9 +40,9 @@ _MARKS = {"error": ("failed ", "bold red"), "warn": ("warning", "yellow")}
 """The mark of a failed check by its severity."""
 
 
-def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
-    """Print rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
-    rows = [
+def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
+    """Cells of rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
+    return [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
             "questions": _part(row["questions"], row["benchmark_questions"]),
@@ -54,7 +54,11 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
         }
         for row in leaderboard
     ]
-    show_rows(console, rows, _SCORE_TITLES)
+
+
+def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
+    """Print rows of the `leaderboard` view."""
+    show_rows(console, score_rows(leaderboard), SCORE_TITLES)
 
 
 def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
@@ -120,6 +124,12 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
         console.print()
         titles = {"most_frames": "most frames", "prompt_tokens": "prompt tokens"}
         show_rows(console, rows, titles | {"dollars": "US dollars"})
+    for estimate in estimates:
+        if estimate.problem:
+            console.print(
+                f"{estimate.evaluation}: {estimate.too_large:,} of {estimate.requests:,} requests "
+                f"cannot be answered by {estimate.model}: {estimate.problem}."
+            )
 
 
 def _range(low: int, high: int) -> str:

@@ -21,6 +21,7 @@ CITATION_CHECKS: Sequence[Check] = (
     citation_checks.release,
     citation_checks.frames,
     citation_checks.prompt_tokens,
+    citation_checks.pruned_videos,
     citation_checks.warnings,
     citation_checks.finish_reasons,
     citation_checks.subtitles,

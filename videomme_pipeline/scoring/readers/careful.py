@@ -62,9 +62,9 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     value = read_final_value(folded, marked, by_letter) if options else None
     if value is not None and value.letter:
         return value
-    if reading.letter:
+    if reading.letter or reading.rule == "letter_not_offered":
         return reading
-    repeated = read_repeated_option(answer, texts)
+    repeated = read_repeated_option(answer, texts) if value is None else None
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
     contained = read_contained_option(answer, texts) if value is None else None
@@ -80,7 +80,7 @@ def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[st
 
 
 _ERROR_TEXT = "error_text"
-_WEAK_RULES = frozenset(("no_letter", "several_letters", "named", "label"))
+_WEAK_RULES = frozenset(("no_letter", "letter_not_offered", "several_letters", "named", "label"))
 """The rules of readings that a marked value outweighs."""
 
 
@@ -140,6 +140,7 @@ def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> R
 
 def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
     """`text` with a repeated prompt blanked, but not with a question that the model added."""
+    text = words_of.FORMAT_SENTENCE.sub(lambda sentence: " " * len(sentence[0]), text)
     turn = words_of.ASSISTANT_TURN.search(text)
     asked = "\n" + text[: turn.start()] if turn else ""
     question = words_of.PROMPT.search(asked)
@@ -230,6 +231,7 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     """The reading of `text` up to a question that the model adds after its answer."""
     candidates = _without_lists(
         text,
+        letters,
         [
             _Candidate(
                 written.letter,
@@ -253,6 +255,9 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     added = words_of.NEXT_QUESTION.search(text, first.end)
     end = added.start() if added and first.role >= Role.LABEL else len(text)
     before = [candidate for candidate in candidates if candidate.start < end]
+    if _is_last_line(text[:end], before):
+        last = before[-1]
+        return _offered(last.letter, (last.start, last.end), "declared", letters)
     return _decide(text[:end], before, letters)
 
 
@@ -274,8 +279,13 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
     return len({*answers.values()}) > 1
 
 
-def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-    """`candidates` without the labels of a list. The only item marked as right is chosen."""
+def _without_lists(
+    text: str, letters: Sequence[Letter], candidates: Sequence[_Candidate]
+) -> Sequence[_Candidate]:
+    """`candidates` without the labels of a list. The only item marked as right is chosen.
+
+    The first label of a list of all options is no answer, even after "The answer is".
+    """
     items = _list_items(text)
     followed = {start for start, other in pairwise(items) if text.count("\n", start, other) == 1}
     kept = [
@@ -285,6 +295,8 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
         or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
     ]
     right = [start for start, is_marked_right in items.items() if is_marked_right]
+    if not right and [text[start].upper() for start in items] == [*letters]:
+        kept = [candidate for candidate in kept if candidate.start != min(items)]
     if len(right) == 1:
         start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
@@ -302,14 +314,17 @@ _LAST_LINE_BEGINS = re.compile(
 _NEAR = 60
 
 
+def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
+    """True if the last candidate is the last line and no other letter is alone."""
+    last = candidates[-1]
+    alone = {candidate.letter for candidate in candidates if candidate.role is Role.ALONE}
+    if last.role is not Role.ALONE or len(alone) > 1 or any(map(str.isalnum, text[last.end :])):
+        return False
+    return _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start) is not None
+
+
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     first, last = candidates[0], candidates[-1]
-    before = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start)
-    is_only = not any(map(str.isalnum, text[last.end :])) and last.role is Role.ALONE
-    alone = {candidate.letter for candidate in candidates if candidate.role is Role.ALONE}
-    if is_only and before and alone == {last.letter}:
-        last = replace(last, role=Role.DECLARED)
-        candidates = [*candidates[:-1], last]
     loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
     repeated = _strongest_peers([later for later in candidates if later.start >= loop])
     if len({peer.letter for peer in repeated}) > 1:
@@ -358,9 +373,9 @@ def _strongest(
     if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
     is_cut_off = text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
-    if len({peer.letter for peer in peers if not peer.several}) > 1 and (
-        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
-    ):
+    different = len({peer.letter for peer in peers if not peer.several})
+    is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
+    if different > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -397,11 +412,12 @@ def _loop_start(text: str) -> int:
 # --- Lists of the options, whose labels are not answers
 
 _LABEL = re.compile(
-    rf"([A-Za-z])(?![{words_of.WORD_LETTER}])"
+    rf"([A-Na-n])(?![{words_of.WORD_LETTER}])"
     rf"(?:(?<![{words_of.WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
+_LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*[A-Na-n]\W*\Z")
 _FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
@@ -417,8 +433,10 @@ def _list_items(text: str) -> dict[int, bool]:
     in its first item.
     """
     labels = list(_LABEL.finditer(text))
+    if labels and _LAST_PARAGRAPH.search(text, max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)):
+        labels.pop()
     listed = _in_sequence(text, labels)
-    if labels and _is_cut_off(text, labels[-1]):
+    if labels and _is_cut_off(text, labels[-1], repeats=bool(listed)):
         listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
@@ -441,10 +459,11 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
     return listed
 
 
-def _is_cut_off(text: str, label: re.Match[str]) -> bool:
+def _is_cut_off(text: str, label: re.Match[str], *, repeats: bool) -> bool:
+    """True for the item of a list, or of a repeated one after its question, that is cut off."""
     before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
-    is_first = label[1].upper() == "A" and _FIRST_NUMBER.search(before)
-    return bool(is_first and _UNFINISHED.match(text, label.end()))
+    begins = _FIRST_NUMBER.search(before) or (repeats and before.rstrip().endswith("?"))
+    return bool(begins and label[1].upper() == "A" and _UNFINISHED.match(text, label.end()))
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:

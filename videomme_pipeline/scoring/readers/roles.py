@@ -31,7 +31,8 @@ def role_of(written: WrittenLetter) -> Role:
     """The role of one letter."""
     if _is_article(written):
         return Role.MENTION
-    if words_of.PICKED.match(written.tail) or _is_affirmed(written):  # "A ❌ B ✅"
+    is_single = words_of.SINGLED_OUT.search(written.clause)
+    if is_single or words_of.PICKED.match(written.tail) or _is_affirmed(written):  # "A ❌ B ✅"
         role = Role.CHOSEN
     else:
         by_words = _role_by_words(written)
@@ -46,6 +47,7 @@ def _is_article(written: WrittenLetter) -> bool:
         and written.form is Form.UPPER
         and not written.enclosed
         and not written.has_text
+        and not written.clause.lower().endswith("option ")
         and words_of.ARTICLE.match(written.tail) is not None
     )
 
@@ -181,7 +183,7 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.DECLARED
     if not words_of.OTHER_LABELS.isdisjoint(label):
         return Role.MENTION
-    if not label:
+    if not label or label[-1] in words_of.CONCLUSIONS:  # "The woman is a nurse, so: A"
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
     is_short = phrase.announcing == ":" and len(label) <= 3
@@ -215,11 +217,13 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
         phrase.between
     ):
         return Role.STATED
+    concludes = not words_of.CONCLUSIONS.isdisjoint(subject)
     stated = (
         not subject
         or subject[-1] in words_of.SUBJECTS
         or "'" in phrase.announcing
         or phrase.names_option
+        or (phrase.announcing == "is" and written.last and concludes)  # "So the exit is C."
     )
     if not stated and subject[-1] in words_of.FILLERS:  # "it must be C", "must be C"
         helpers = words_of.FILLERS | words_of.COPULAS

@@ -67,8 +67,7 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     end = yes_or_no.end() if yes_or_no else span[1]
     most_words = max(len(text.core) for text in texts.values()) + 2
     words = list(islice(words_from(statement, span[0], end), most_words))
-    given = tuple(word.text for word in words)
-    cores = (given, without_article(given)) if given else ()
+    cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
     return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
@@ -278,6 +277,7 @@ _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
+_IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -356,7 +356,10 @@ def _values(
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
-    """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
+    """False for a part of a larger value, and for numbers and very short words, unless a word ends
+    the sentence: "It goes up."."""
+    if _IN_VALUE.search(answer, max(0, occurrence.start - 9), occurrence.start):
+        return False
     text = answer[occurrence.start : occurrence.end]
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
     return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_last is not None)
