@@ -189,10 +189,15 @@ class Run:
         ]
 
     @property
-    def takes_frames_itself(self) -> bool:
-        """True if the endpoint gets videos and takes the frames from them."""
+    def model(self) -> Mapping[str, object]:
+        """The settings of the model, empty if they are not known."""
         model = (self.specification or {}).get("model")
-        return isinstance(model, Mapping) and model.get("frames_as") == "video_file"
+        return model if isinstance(model, Mapping) else {}
+
+    @property
+    def takes_frames_itself(self) -> bool:
+        """True if the model gets videos and takes the frames from them."""
+        return self.model.get("frames_as") == "video_file"
 
     def video_of(self, row: Answer | ScoredQuestion) -> EvaluatedVideo | None:
         """The data with the frames of `row`, or None if they are not stored."""
