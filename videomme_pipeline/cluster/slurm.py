@@ -58,10 +58,8 @@ class Jobs:
         specs, ours = self.cluster.worker_spec, f"--name={self.cluster.job_name}"
         jobs = {name: job.job_id for name, job in self.cluster.workers.items() if name in specs}
         with suppress(OSError, subprocess.SubprocessError):
-            rows = _run("squeue", ours, "--noheader", "--states=all", "--format=%i|%T (%r)")
-            states = dict(
-                row.removesuffix(" (None)").partition("|")[::2] for row in rows.splitlines()
-            )
+            rows = _run("squeue", ours, "-h", "--states=all", "--format=%i|%T (%r)").splitlines()
+            states = dict(row.removesuffix(" (None)").partition("|")[::2] for row in rows)
             if workers:
                 self.failures.clear()
             for name, job in jobs.items():
