@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
@@ -58,7 +59,11 @@ def test_the_interval_of_a_marginal_without_differences_depends_on_its_videos() 
 
 
 def test_the_51_marginals_of_v1_are_tested() -> None:
-    columns = [marginal.column for marginal in compare(A, B).marginals]
+    marginals = compare(A, B).marginals
+    for marginal in marginals:
+        difference = marginal.accuracy_b - marginal.accuracy_a
+        assert difference == pytest.approx(marginal.difference.difference.mean)
+    columns = [marginal.column for marginal in marginals]
     assert {column: columns.count(column) for column in columns} == {
         "domain": 6,
         "sub_category": 30,
@@ -180,6 +185,8 @@ def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
     changes = {"name": "own", "mean_of": "domain"}
     with registered(find_benchmark("videomme").model_copy(update=changes)):
         comparison = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
+        bare = [replace(row, facets=Facets()) for row in rows]
+        assert compare(bare, bare).mean_over is None
     assert comparison.mean_over is not None
     assert comparison.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)
     assert comparison.accuracy.difference.mean == -3 / 4

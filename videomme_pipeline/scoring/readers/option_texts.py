@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.answer_words import ARTICLE, WORD_LETTER
+from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, fold
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
@@ -118,7 +118,7 @@ def without_article(text: str, words: Sequence[Word]) -> tuple[str, ...]:
     """The texts of `words` of `text` without a leading article. "A" in "A is closer" is a name."""
     is_article = len(words) > 1 and words[0].text in ARTICLES
     if is_article and text[words[0].start] == "A":
-        is_article = ARTICLE.match(text, words[0].end) is not None
+        is_article = PATTERNS["article"].match(text, words[0].end) is not None
     return tuple(word.text for word in words[is_article:])
 
 
