@@ -14,7 +14,7 @@ import dagster as dg
 from upath import UPath
 
 from videomme_pipeline.assets.dagster_internals.runs import Job
-from videomme_pipeline.assets.keys import OWNERS, group_name, key_in, partition_url
+from videomme_pipeline.assets.keys import group_name, key_in, partition_url
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_within
@@ -77,7 +77,6 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         group_name=group_name(f"{project.runs.prefix}results"),
         kinds={"parquet"},
         tags={"stage": "checkpoints"},
-        owners=list(OWNERS),
         partitions_def=dg.DynamicPartitionsDefinition(name=_partitions_name(project)),
         metadata={"dagster/column_schema": column_schema(Checkpoint)},
         check_specs=[

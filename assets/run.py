@@ -9,10 +9,15 @@ import dagster as dg
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.processes import PARTITION_TAG, run_here, running_runs
 from videomme_pipeline.assets.race import RACE_JOB
-from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key, nightly_partitions
+from videomme_pipeline.assets.stages.nightly import (
+    NIGHTLY_JOB,
+    nightly_asset,
+    nightly_key,
+    nightly_partitions,
+)
 from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
-from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, nightly_job
+from videomme_pipeline.assets.triggers.nightly import nightly_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations

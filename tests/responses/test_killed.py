@@ -1,5 +1,6 @@
 """`kill -9` during an evaluation, and two processes that share one."""
 
+import json
 import random
 import re
 import sqlite3
@@ -7,18 +8,33 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 
+PROGRAM = """\
+import json, os, sys, threading, time
 
-def start(server: ModelServer, journal: Path, videos: int) -> subprocess.Popen[str]:
+def answer(question):
+    time.sleep(0.05)
+    print(json.dumps({"id": question["id"], "text": "A"}))
+
+for line in sys.stdin:
+    question = json.loads(line)
+    with open("asked", "a") as asked:
+        print(os.getpid(), question["question_id"], file=asked)
+    threading.Thread(target=answer, args=[question]).start()
+"""
+
+
+def start(address: object, journal: Path, videos: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.killed_run", server.base_url, journal, str(videos)],
+        [sys.executable, "-m", "tests.support.killed_run", str(address), journal, str(videos)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -55,14 +71,14 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> No
     videos, kills = 100, 12
     journal = tmp_path / "journal"
     with ModelServer(delay_seconds=0.1) as server:
-        uninterrupted, _ = start(server, tmp_path / "uninterrupted", videos).communicate()
+        uninterrupted, _ = start(server.base_url, tmp_path / "uninterrupted", videos).communicate()
     chance = random.Random(5)
     acknowledged: dict[str, str] = {}
     in_flight_at_kills = 0
     with ModelServer(delay_seconds=0.1) as server:
         for _ in range(kills):
             stored_before, asked_before = stored_questions(journal), Counter(server.request_counts)
-            process = start(server, journal, videos)
+            process = start(server.base_url, journal, videos)
             while server.request_count == asked_before.total() and process.poll() is None:
                 time.sleep(0.01)
             time.sleep(chance.uniform(0.0, 0.25))
@@ -79,7 +95,7 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> No
             assert acknowledged.keys() <= stored_questions(journal)
             in_flight_at_kills += len(asked_in_run - stored_questions(journal))
         assert in_flight_at_kills > 0
-        final, _ = start(server, journal, videos).communicate()
+        final, _ = start(server.base_url, journal, videos).communicate()
     table = answers(final)
     assert table == answers(uninterrupted)
     assert len(table) == 3 * videos
@@ -89,7 +105,7 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> No
 
 def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
     with ModelServer(delay_seconds=0.02) as server:
-        process = start(server, tmp_path / "journal", 200)
+        process = start(server.base_url, tmp_path / "journal", 200)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         process.kill()
@@ -100,7 +116,7 @@ def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
             dict(server.request_counts),
             stored_questions(tmp_path / "journal"),
         )
-        process = start(server, tmp_path / "journal", 10)
+        process = start(server.base_url, tmp_path / "journal", 10)
         final, _ = process.communicate()
     acknowledged = answers("".join([*lines, remaining]))
     table = answers(final)
@@ -114,8 +130,58 @@ def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_share_an_evaluation_without_asking_twice(tmp_path: Path) -> None:
     with ModelServer(delay_seconds=0.05) as server:
-        processes = [start(server, tmp_path / "journal", 20) for _ in range(2)]
+        processes = [start(server.base_url, tmp_path / "journal", 20) for _ in range(2)]
         tables = [answers(process.communicate()[0]) for process in processes]
     assert tables[0] == tables[1]
     assert len(tables[0]) == 60
     assert set(server.request_counts.values()) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills_program", [False, True])
+def test_after_a_kill_a_program_is_asked_only_what_was_in_flight(
+    tmp_path: Path, *, kills_program: bool
+) -> None:
+    """The run or its program is killed at ten random moments."""
+    (tmp_path / "agent.py").write_text(PROGRAM)
+    models = tmp_path / "models.yaml"
+    command = json.dumps([sys.executable, "agent.py"])
+    models.write_text(f"agent: {{command: {command}, processes: 2, limits: {{concurrency: 4}}}}\n")
+    chance, journal, record = random.Random(7), tmp_path / "journal", tmp_path / "asked"
+    record.touch()
+    acknowledged: dict[str, str] = {}
+    repeats_allowed = 0
+    process = start(models, journal, 60)
+    for _ in range(10):
+        before = len(asked := record.read_text().splitlines())
+        while len(asked := record.read_text().splitlines()) == before and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 0.3))
+        if kills_program:
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(int(asked[-1].split()[0])).kill()
+            repeats_allowed += 4
+            continue
+        process.kill()
+        output, _ = process.communicate()
+        pids = {int(line.split()[0]) for line in record.read_text().splitlines()}
+        while any(map(psutil.pid_exists, pids)):  # they end with the run
+            time.sleep(0.01)
+        acknowledged |= answers(output)
+        stored = stored_questions(journal)
+        assert acknowledged.keys() <= stored
+        questions = {line.split()[1] for line in record.read_text().splitlines()}
+        in_flight = questions - stored
+        assert len(in_flight) <= 16, "8 are asked, and the answers to 8 wait for their commit"
+        repeats_allowed += len(in_flight)
+        stored_at = len(record.read_text().splitlines())
+        process = start(models, journal, 60)
+        while len(record.read_text().splitlines()) == stored_at and process.poll() is None:
+            time.sleep(0.01)
+        asked_again = {line.split()[1] for line in record.read_text().splitlines()[stored_at:]}
+        assert asked_again.isdisjoint(stored), "a stored question is not asked again"
+    table = answers(process.communicate()[0])
+    assert len(table) == 180
+    assert set(table.values()) == {"A"}
+    count = len(record.read_text().splitlines())
+    assert 180 <= count <= 180 + repeats_allowed

@@ -1,21 +1,30 @@
-"""Collect one evaluation in a process that tests kill. Arguments: URL, journal, videos."""
+"""Collect one evaluation in a process that tests kill. Arguments: URL, journal, videos.
+
+The path of a models.yaml with the program `agent` can stand for the URL.
+"""
 
 import sys
 from pathlib import Path
 
 from tests.support.made_up_requests import videos
-from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.catalog import Catalog, build_model
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.spec import Limits
+from videomme_pipeline.models.spec import Limits, ModelSpec
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 
 
-def main(base_url: str, journal_path: str, count: str) -> None:
-    model = OpenAICompatibleModel(EndpointSpec(name="served", base_url=base_url), api_key="key")
-    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8))
+def main(address: str, journal_path: str, count: str) -> None:
+    spec: ModelSpec
+    if address.endswith(".yaml"):
+        spec = Catalog.read(Path(address)).find("agent")
+    else:
+        limits = Limits(concurrency=8)
+        spec = EndpointSpec(name="served", base_url=address, limits=limits)
+    plan = RequestPlan(evaluation="test", limits=spec.limits)
     with Journal(Path(journal_path)) as journal:
+        model = build_model(spec)
         for response in collect(videos(int(count)), model, journal, plan):
             # This line acknowledges the response: it must survive a kill.
             sys.stdout.write(f"{response.question_id} {response.raw_output}\n")

@@ -1,9 +1,11 @@
 """Commands about the differences of two evaluations: gate, race, power."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -265,6 +267,10 @@ def power(
     questions: Annotated[
         int | None, typer.Option(min=2, help="Number of questions. Default: all of the videos.")
     ] = None,
+    per_video: Annotated[
+        str | None,
+        typer.Option(help="Numbers of questions on a video, in equal shares, such as 1,3,6."),
+    ] = None,
     discordance: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, help="Share of questions that one side answers correctly."),
@@ -292,7 +298,7 @@ def power(
         raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
     benchmark = benchmark or arguments.DEFAULT_BENCHMARK
     rows = None if evaluation is None else _answered(evaluation)
-    size = _size(rows, benchmark, videos, questions)
+    size = _size(rows, benchmark, videos, questions, per_video)
     noise = None if rows is None or discordance is not None else _noise(rows, against)
     if correlation is None:
         correlation = analysis.USUAL_CORRELATION if noise is None else noise.correlation
@@ -304,6 +310,7 @@ def power(
         analysis.PowerAnalysis(
             videos=size[0],
             questions=size[1],
+            cluster_size=size[2],
             discordance=share,
             correlation=correlation,
             alpha=alpha,
@@ -326,28 +333,32 @@ def _size(
     benchmark: str,
     videos: int | None,
     questions: int | None,
-) -> tuple[int, int]:
-    """The numbers of videos and questions: `videos` and `questions`, where they are given.
+    per_video: str | None,
+) -> tuple[int, int, float]:
+    """The numbers of videos and questions, and the mean number on the video of a question.
 
-    The numbers left out are those of the rows, or of the benchmark without rows.
+    The numbers that are not given are those of the rows, or of the benchmark without rows.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.scoring.statistics.power import mean_cluster_size
 
+    declared = find_benchmark(benchmark).size
+    sizes = [declared.questions_per_video] if declared.questions_per_video else []
+    all_videos = declared.videos
     if rows is not None:
-        all_videos: int | None = len({row.video_id for row in rows})
-        asked = len({row.question_id for row in rows})
-        per_video: float | None = asked / all_videos if all_videos else None
-    else:
-        size = find_benchmark(benchmark).size
-        all_videos, per_video = size.videos, size.questions_per_video
-    chosen = videos or all_videos
-    if questions is None and chosen and per_video:
-        questions = round(chosen * per_video)
+        asked = Counter(video for video, _ in {(row.video_id, row.question_id) for row in rows})
+        sizes, all_videos = [*asked.values()], len(asked)
+    if per_video is not None:
+        sizes = [int(number) for number in per_video.split(",") if number.strip().isdecimal()]
+    chosen, mean = videos or all_videos, fmean(sizes or [0])
+    if questions is None and chosen:
+        questions = round(chosen * mean)
     if not chosen or not questions:
         raise ConfigurationError(
             "the number of videos or questions is not known; give --videos and --questions"
         )
-    return chosen, questions
+    unequal = mean_cluster_size(sizes) / mean if mean else 1.0
+    return chosen, questions, unequal * questions / chosen
 
 
 def _noise(rows: "Sequence[ScoredQuestion]", against: str | None) -> "Noise | None":

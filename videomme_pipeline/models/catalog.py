@@ -17,6 +17,7 @@ from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pool import ModelPool
+from videomme_pipeline.models.program.spec import ProgramSpec
 from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
 from videomme_pipeline.processes.secrets import register_key_variables
@@ -28,13 +29,28 @@ def _build_endpoint_model(spec: EndpointSpec, environment: Mapping[str, str]) ->
     return OpenAICompatibleModel(spec, api_key=spec.api_key(environment))
 
 
+def _build_program(spec: ProgramSpec, environment: Mapping[str, str]) -> VideoLLM:
+    from videomme_pipeline.models.program.process import ProgramModel  # noqa: PLC0415
+
+    spec.check_installed()
+    if missing := [name for name in spec.environment if name not in environment]:
+        raise ModelError(
+            f"model {spec.name}: {missing[0]} is not set; set it, or remove it from `environment`"
+        )
+    numbers = range(1, spec.processes + 1)
+    members = {f"{spec.name}, process {n}": ProgramModel(spec, environment, n) for n in numbers}
+    return ModelPool(members) if spec.processes > 1 else next(iter(members.values()))
+
+
 PROVIDERS: Mapping[str, Provider[Any]] = {
     "openai_compatible": Provider(EndpointSpec, _build_endpoint_model),
+    "program": Provider(ProgramSpec, _build_program),
     "random": Provider(RandomSpec, lambda spec, _: Baseline(spec)),
     "constant": Provider(ConstantSpec, lambda spec, _: Baseline(spec)),
     "longest_option": Provider(LongestOptionSpec, lambda spec, _: Baseline(spec)),
 }
-"""The providers of the core by `kind`. An entry without `kind` is `openai_compatible`."""
+"""The providers of the core by `kind`. An entry without `kind` is a `program` if it has a
+`command`, or else `openai_compatible`."""
 
 BUILT_IN: Mapping[str, ModelSpec] = {
     spec.name: spec
@@ -67,12 +83,12 @@ class Catalog:
         models, problems = [], {}
         for name, entry in read_yaml(path).items():
             try:
-                models.append(spec := _parse_entry(str(name), entry, f"{path}: model {name}"))
+                spec = _parse_entry(str(name), entry, f"{path}: model {name}", path.parent)
             except ConfigurationError as error:
                 problems[str(name)] = error
                 continue
-            if isinstance(spec, EndpointSpec):
-                register_key_variables(spec.key_variables)
+            models.append(spec)
+            register_key_variables(spec.key_variables)
         return cls(models=tuple(models), problems=problems)
 
     @property
@@ -102,17 +118,21 @@ class Catalog:
         )
 
 
-def _parse_entry(name: str, entry: Any, where: str) -> ModelSpec:
+def _parse_entry(name: str, entry: Any, where: str, folder: Path) -> ModelSpec:
     if not isinstance(entry, dict):
         raise ConfigurationError(
             f"{where}: expected `key: value` lines, found a {type(entry).__name__}; "
-            "write at least `base_url` and `profile`"
+            "write at least `base_url` and `profile`, or `command`"
         )
     if _built_in(name):
         raise ConfigurationError(f"{where}: that name is built in; choose another one")
-    provider = _provider(str(entry.get("kind", "openai_compatible")), where)
+    default = "program" if "command" in entry else "openai_compatible"
+    provider = _provider(str(entry.get("kind", default)), where)
     spec: ModelSpec = parse_spec({"name": name, **entry}, provider.spec, where)
-    return spec
+    try:
+        return spec.in_folder(folder)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
 
 
 def entry_specs() -> list[type[ModelSpec]]:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar
 
 from pydantic import Field
@@ -91,8 +92,40 @@ class ModelSpec(Spec, ABC):
         """False for a baseline that ignores the frames."""
         return True
 
+    @property
+    def reads_parts(self) -> bool:
+        """True if the model gets question, subtitle lines and clip in addition to the prompt."""
+        return False
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Environment variables with keys of the model. Other child processes do not get them."""
+        return ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The commands of the user's configuration that a run starts."""
+        return ()
+
+    @property
+    def shared_resources(self) -> tuple[str, ...]:
+        """Names, such as URLs, of what `limits.concurrent_runs` runs may use at the same time."""
+        return ()
+
+    def in_folder(self, folder: Path) -> Self:  # noqa: ARG002 - few models have paths
+        """This model with its relative paths in `folder`, the folder of models.yaml.
+
+        Raises:
+            ConfigurationError: if a file of the model cannot be read.
+        """
+        return self
+
+    def working_in(self, folder: Path) -> Self:  # noqa: ARG002 - few models start processes
+        """This model with `folder` for the logs and temporary files of its processes."""
+        return self
+
     def check_installed(self) -> None:
-        """Raise ModelError if a package that the model needs is not installed."""
+        """Raise ModelError if a program or package that the model needs is not installed."""
 
     def with_weights(self, name: str, weights: str) -> Self | None:
         """This model under another name, with other weights. None if it names no weights."""

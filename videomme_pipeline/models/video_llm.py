@@ -1,6 +1,6 @@
 """The protocol of a model that answers questions about videos, with its requests and replies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -10,6 +10,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.subtitles.align import AlignedLine
 
 KNOWN_ENDS = frozenset(
     ("complete", "completed", "content_filter", "end_turn", "eos", "eos_token", "function_call",
@@ -35,17 +36,25 @@ class Generation(Spec):
 class Request:
     """One question to one model. `repeat` is the number of the repeat, from 0.
 
-    `fingerprint` identifies the request in the journal. It is "" if there is no journal.
-    `same_frames` are requests, without their frames, that get the same frames at about this time.
+    `fingerprint` identifies the request in the journal. It is "" if there is no journal. `lines`
+    are the subtitles, for a model that gets more than the prompt. `same_frames` are requests,
+    without their frames, that get the same frames at about this time.
     """
 
     question: Question
     prompt: Prompt
     frames: FrameSet
     generation: Generation
+    lines: Sequence[AlignedLine] = ()
     repeat: int = 0
     fingerprint: str = ""
     same_frames: "tuple[Request, ...]" = ()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of this repeat, or None for the model's default."""
+        seed = self.generation.seed
+        return None if seed is None else seed + self.repeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +87,8 @@ class Usage:
 class Reply:
     """The reply of a model. `collect` records a reply without text as a failure.
 
-    `usage_json` is the `usage` of the response, unchanged; `usage` is read from it.
+    `usage_json` is the `usage` of the response, unchanged; `usage` is read from it. That of a
+    program is an object with its `usage`, `frames_used` and `trace`.
     `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
     response. `warning` describes a suspicious answer, for example one with fewer prompt tokens
     than the frames should cost.
@@ -118,7 +128,7 @@ class FailureKind(StrEnum):
     TOO_LARGE = "too_large"
     """More frames or bytes than the endpoint accepts. The request was not sent."""
     REJECTED = "rejected"
-    """The endpoint reports the request as invalid."""
+    """The endpoint reports the request as invalid, or a program reports an error."""
     DEADLINE = "deadline"
     FRAMES = "frames"
     """The frames of the video could not be read."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes.lifeline import end_with_parent
@@ -28,6 +28,8 @@ with suppress(ImportError):  # only Unix has it, and reading results does not ne
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
+
+_LOG_TAIL_BYTES = 4096
 
 
 class ChildFailedError(VideoMMEError):
@@ -127,7 +129,7 @@ class _Process:
                 )
             is_value, value = self._connection.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
-            raise ChildFailedError(self.exit_report()) from None
+            raise ChildFailedError(exit_report(self._process.wait(), self._log)) from None
         except (KeyboardInterrupt, SystemExit):
             self.end()  # its result must not be taken for that of the next task
             raise
@@ -148,17 +150,17 @@ class _Process:
         self._connection.close()
         self._log.close()
 
-    def exit_report(self) -> str:
-        """Exit status and last output line of the process, in words. Wait until it has ended."""
-        code = self._process.wait()
-        self._log.seek(0)
-        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
-        output = f"; its last output was {last[0]!r}" if last else ""
-        if code == -signal.SIGKILL:
-            return f"its process was killed, most likely because memory ran out{output}"
-        if code < 0:
-            return f"its process crashed ({signal.Signals(-code).name}){output}"
-        return f"its process ended with exit code {code}{output}"
+
+def exit_report(status: int, log: IO[bytes]) -> str:
+    """Exit status and last output line of a process that has ended, in words."""
+    log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
+    last = log.read().decode(errors="replace").strip().splitlines()[-1:]
+    output = f"; its last output was {last[0]!r}" if last else ""
+    if status == -signal.SIGKILL:
+        return f"its process was killed, most likely because memory ran out{output}"
+    if status < 0:
+        return f"its process crashed ({signal.Signals(-status).name}){output}"
+    return f"its process ended with exit code {status}{output}"
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-with suppress(ImportError):  # only Unix has it, and reading results does not need it
+with suppress(ImportError):  # only Unix has them, and reading results does not need them
     import fcntl
+    import resource
 
 
 def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
@@ -31,24 +32,40 @@ def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
         os._exit(0)
 
 
+def log_path(folder: Path, name: str, number: int) -> Path:
+    """The path of the log of process `number` of a model."""
+    stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    return folder / f"{stem}.{number}.log"
+
+
 class ProcessGroup:
     """A program and all processes that it starts, which end with this process.
 
-    Their output goes to `log`.
+    The program runs in `folder`. Its output goes to `log`. If it `has_pipes`, only its errors do,
+    and `pipes` are its standard input and output. Each process may have `max_memory_bytes` of data.
     """
 
-    def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+    def __init__(  # noqa: PLR0913 - the options of a process
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: IO[bytes],
+        *,
+        folder: Path | None = None,
+        has_pipes: bool = False,
+        max_memory_bytes: int | None = None,
     ) -> None:
         self._lifeline: int | None
         lifeline, self._lifeline = os.pipe()
+        options = [str(lifeline), str(max_memory_bytes or 0)]
         self._process = subprocess.Popen(
-            [sys.executable, "-I", str(Path(__file__).resolve()), str(lifeline), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            [sys.executable, "-I", str(Path(__file__).resolve()), *options, *command],
+            stdin=subprocess.PIPE if has_pipes else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if has_pipes else log,
+            stderr=log,
             pass_fds=[lifeline],
             env=dict(environment),
+            cwd=folder,
             start_new_session=True,
         )
         os.close(lifeline)
@@ -58,15 +75,28 @@ class ProcessGroup:
         """The exit status of the program, or None while it runs."""
         return self._process.poll()
 
-    def wait(self) -> int:
-        return self._process.wait()
+    @property
+    def pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """The standard input and output of a program that `has_pipes`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+    def wait(self, max_seconds: float | None = None) -> int | None:
+        """The exit status of the program, or None if it still runs after `max_seconds`."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(max_seconds)
+        return None
+
+    def kill(self) -> None:
+        """Kill all processes of the group, without waiting for their end."""
+        self._signal(signal.SIGKILL)
 
     def stop(self, grace_seconds: float) -> None:
         """End all processes of the group: ask them with SIGTERM, and kill them after a while."""
         self._signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(grace_seconds)
-        self._signal(signal.SIGKILL)
+        self.wait(grace_seconds)
+        self.kill()
         self._process.wait()
         if self._lifeline is not None:
             os.close(self._lifeline)
@@ -78,12 +108,15 @@ class ProcessGroup:
 
 
 def main() -> None:
-    """Become the program of a `ProcessGroup`. Arguments: LIFELINE COMMAND …"""
-    end_with_parent(int(sys.argv[1]), with_group=True)
+    """Become the program of a `ProcessGroup`. Arguments: LIFELINE MAX_MEMORY_BYTES COMMAND …"""
+    lifeline, max_memory_bytes, *command = sys.argv[1:]
+    end_with_parent(int(lifeline), with_group=True)
+    if limit := int(max_memory_bytes):
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     try:
-        os.execvp(sys.argv[2], sys.argv[2:])
+        os.execvp(command[0], command)
     except OSError as error:
-        sys.exit(f"{sys.argv[2]}: {error.strerror}")
+        sys.exit(f"{command[0]}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
@@ -22,7 +23,7 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
-_LONG_TEXTS = ("raw", "reasoning", "error", "judge", "system", "prompt")
+_LONG_TEXTS = ("raw", "reasoning", "trace", "error", "judge", "system", "prompt")
 """The texts of an answer that can be shortened."""
 
 
@@ -34,7 +35,16 @@ class _ServedText:
     repeat: int
     reasoning: str | None
     reported_model: str | None
+    usage_json: str | None = None
     server: str | None = None
+
+    @property
+    def trace(self) -> str | None:
+        """The trace of a program, as text."""
+        trace = orjson.loads(self.usage_json or "{}").get("trace")
+        if trace is None or isinstance(trace, str):
+            return trace
+        return orjson.dumps(trace, option=orjson.OPT_INDENT_2).decode()
 
 
 def read_texts(
@@ -86,6 +96,7 @@ def _answers(evaluation: ScoredEvaluation, *, is_short: bool) -> dict[str, list[
         if response := responses.get((row.question_id, row.repeat)):
             answer |= {
                 "reasoning": response.reasoning,
+                "trace": response.trace,
                 "reported_model": response.reported_model,
                 "server": response.server and str(read_identity(response.server)),
             }

@@ -151,9 +151,10 @@ class Budget:
                 self._highest_cost = max(self._highest_cost or 0.0, dollars)
             elif was_sent and self._highest_cost is None:
                 raise ModelError(
-                    "`max_cost_dollars` is set, but the cost of an answer is unknown: the "
-                    "endpoint reports no usage, or the model has no list price. Set `prices` "
-                    "of the model in models.yaml."
+                    "the cost is limited, but the cost of an answer is unknown: the endpoint "
+                    "reports no usage, or the model has no list price. Set `prices` of the model "
+                    "in models.yaml. The answers of a program need `cost_dollars` (or `is_paid: "
+                    "false` in its entry)."
                 )
             elif was_sent:
                 self.spent_dollars += self._highest_cost or 0.0

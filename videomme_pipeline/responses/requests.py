@@ -21,6 +21,7 @@ from videomme_pipeline.models.video_llm import (
 )
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import Attempt, Response, Served
+from videomme_pipeline.subtitles.align import AlignedLine
 
 FIRST_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
@@ -35,10 +36,12 @@ class VideoRequests:
     `frame_digests` identify the frames in the order in which they are sent. `load_frames` reads
     the frames, in a thread, if a question is not answered yet. `error` is the reason why it will
     fail, so that the answer of a request without frames is not taken for these questions.
+    `lines` are the subtitles for a model that `reads_parts`, and None for other models.
     """
 
     video_id: str
     questions: Sequence[tuple[Question, Prompt]]
+    lines: Sequence[AlignedLine] | None = None
     frame_digests: Sequence[str]
     load_frames: Callable[[], FrameSet]
     error: str | None = None
@@ -92,9 +95,11 @@ def planned_requests(
             prompt=prompt,
             frames=NO_FRAMES,
             generation=plan.generation,
+            lines=video.lines or (),
             repeat=repeat,
             fingerprint=fingerprint(
                 video_part,
+                *_parts(question, video.lines),
                 question.benchmark,
                 question.question_id,
                 question.options,
@@ -107,6 +112,14 @@ def planned_requests(
         for repeat in range(plan.repeats)
         for question, prompt in video.questions
     ]
+
+
+def _parts(question: Question, lines: Sequence[AlignedLine] | None) -> Sequence[object]:
+    """The parts of a question that a model that `reads_parts` gets beside the prompt."""
+    if lines is None:
+        return ()
+    spoken = [(line.start_seconds, line.end_seconds, line.text) for line in lines]
+    return question.question, question.footage.clip, spoken
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
+import orjson
+
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
 from videomme_pipeline.rows import NOT_STORED
@@ -57,7 +59,8 @@ class Response:
     usage: Usage = field(default_factory=Usage)
     """Tokens of the last attempt."""
     usage_json: str | None = None
-    """The `usage` object that the endpoint sent, unchanged."""
+    """The `usage` object that the endpoint sent, unchanged. That of a program is an object with
+    its `usage`, `frames_used` and `trace`."""
     served: Served = field(default_factory=Served)
     """Cost, latency and attempts."""
     failure: FailureKind | None = None
@@ -69,6 +72,12 @@ class Response:
     purpose."""
     server: str | None = None
     """Known facts about the server that answered, as a JSON object, or None."""
+
+    @property
+    def used_frames(self) -> int:
+        """Number of frames that a program reports to have used, or else of those that were sent."""
+        used = orjson.loads(self.usage_json or "{}").get("frames_used")
+        return self.num_frames if used is None else len(used)
 
     @classmethod
     def not_asked(

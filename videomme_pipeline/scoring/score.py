@@ -53,7 +53,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         outcome=outcome,
         is_correct=outcome is Outcome.CORRECT,
         error=response.error,
-        num_frames=response.num_frames,
+        num_frames=response.used_frames,
         reader=reader.value,
         model=response.model,
         sampling=sampling,

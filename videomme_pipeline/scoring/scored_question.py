@@ -21,7 +21,7 @@ class Outcome(StrEnum):
     """The question was not answered."""
 
 
-_AUDIO = "audio_"
+_AUDIO, _CHOSEN = "audio_", "chosen_"
 MIN_ANSWERED_SHARE = 0.9
 """The smallest share of a benchmark's questions with an answer for which its score is compared with
 a published one. The other answers could change it."""
@@ -29,9 +29,13 @@ UNKNOWN_TRACK = "unknown"
 """The track of a results file, because results files do not name it."""
 
 
-def track(*, subtitles: bool, audio: bool = False) -> str:
-    """The name of a track, such as `with_subtitles` or `audio_without_subtitles`."""
-    return f"{_AUDIO if audio else ''}{'with' if subtitles else 'without'}_subtitles"
+def track(*, subtitles: bool, audio: bool = False, chosen: bool = False) -> str:
+    """The name of a track, such as `with_subtitles` or `audio_without_subtitles`.
+
+    A `chosen` list of questions has tracks of its own, beside which no benchmark is shown.
+    """
+    prefix = f"{_CHOSEN if chosen else ''}{_AUDIO if audio else ''}"
+    return f"{prefix}{'with' if subtitles else 'without'}_subtitles"
 
 
 TRACKS = tuple(track(subtitles=s, audio=a) for a in (False, True) for s in (False, True))
@@ -39,12 +43,17 @@ TRACKS = tuple(track(subtitles=s, audio=a) for a in (False, True) for s in (Fals
 
 def is_with_subtitles(name: str) -> bool:
     """True for the tracks with subtitles."""
-    return name.removeprefix(_AUDIO) == "with_subtitles"
+    return name.removeprefix(_CHOSEN).removeprefix(_AUDIO) == "with_subtitles"
 
 
 def is_with_audio(name: str) -> bool:
     """True for the tracks of models that hear the video."""
-    return name.startswith(_AUDIO)
+    return name.removeprefix(_CHOSEN).startswith(_AUDIO)
+
+
+def is_of_chosen(name: str) -> bool:
+    """True for the tracks of chosen lists of questions."""
+    return name.startswith(_CHOSEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +98,7 @@ class ScoredQuestion:
     error: str | None
     """Reason why there is no response, or None."""
     num_frames: int
-    """Number of frames that were sent."""
+    """Number of frames that were sent, or that a program reports to have used."""
     reader: str
     """Name of the reader of answers."""
     model: str
@@ -97,7 +106,7 @@ class ScoredQuestion:
     sampling: str
     """Name of the sampling that chose the frames."""
     track: str
-    """Track: with or without subtitles, and with audio."""
+    """Track: with or without subtitles, with audio, and of a chosen list of questions."""
     finish_reason: str | None = None
     """Reason why the answer ends, as the endpoint reports it, or None."""
     usage: Usage = field(default_factory=Usage)

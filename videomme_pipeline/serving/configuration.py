@@ -12,6 +12,7 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.models.identity import ServerIdentity, release_of
+from videomme_pipeline.processes.lifeline import log_path
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.serving.engines import (
     ENGINES,
@@ -88,7 +89,6 @@ class LocalServers(ServeSpec):
             ModelError: if the engine is not installed, or there are too few GPUs.
         """
         where = f"model {name}: "
-        stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         self._require_program(where)
         gpus = self._gpus_of_replicas(where)
         ports = free_ports(self.replicas)
@@ -102,7 +102,7 @@ class LocalServers(ServeSpec):
                     _GPUS_VARIABLE: visible,
                 },
                 port=port,
-                log=logs / f"{stem}.{number}.log",
+                log=log_path(logs, name, number),
             )
             for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
         ]

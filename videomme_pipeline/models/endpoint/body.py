@@ -165,12 +165,11 @@ def _texts(request: Request) -> Sequence[str]:
 
 def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
     generation, profile = request.generation, spec.endpoint_profile
-    seed = None if generation.seed is None else generation.seed + request.repeat
     optional = {
         "temperature": generation.temperature,
         "top_p": generation.top_p,
         profile.token_limit_parameter: generation.max_tokens,
-        "seed": seed,
+        "seed": request.seed,
         "reasoning_effort": generation.reasoning_effort,
         "service_tier": spec.service_tier,
     }

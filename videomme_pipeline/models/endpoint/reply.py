@@ -62,7 +62,9 @@ class _TokenDetails(Fields):
     reasoning_tokens: Tokens = None
 
 
-class _Usage(Fields):
+class ReportedUsage(Fields):
+    """The `usage` of a completion. Wrong counts are None."""
+
     prompt_tokens: Tokens = None
     completion_tokens: Tokens = None
     prompt_tokens_details: OrNone[_TokenDetails] = None
@@ -79,7 +81,7 @@ class _Completion(Fields):
     model: OrNone[Text] = None
     system_fingerprint: OrNone[Text] = None
     service_tier: OrNone[Text] = None
-    usage: OrNone[_Usage] = None
+    usage: OrNone[ReportedUsage] = None
     timings: OrNone[_Timings] = None
     error: OrNone[ErrorDetail] = None
 
@@ -130,7 +132,7 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
         body=content.decode("utf-8", "replace"),
     )
     if completion.usage is not None:
-        usage = _usage_of(completion.usage, completion.timings)
+        usage = usage_of(completion.usage, completion.timings)
         reply = replace(
             reply,
             usage=usage,
@@ -213,7 +215,8 @@ def _malformed(content: bytes, problem: str) -> ResponseFailure:
     return ResponseFailure(FailureKind.MALFORMED, message, status=200)
 
 
-def _usage_of(usage: _Usage, timings: _Timings | None) -> Usage:
+def usage_of(usage: ReportedUsage, timings: _Timings | None = None) -> Usage:
+    """The token counts of a reported usage."""
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
     cached = None if prompt is None else prompt.cached_tokens
     if cached is None and timings is not None:

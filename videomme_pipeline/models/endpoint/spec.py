@@ -248,10 +248,19 @@ class EndpointSpec(ModelSpec):
 
     @property
     def key_variables(self) -> tuple[str, ...]:
-        """Environment variables with keys of the endpoint. Child processes do not get them."""
         if self.api_key_env is not None:
             return (self.api_key_env,)
         return ("OPENAI_API_KEY",) if self.base_url is None and self.serve is None else ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return () if self.serve is None else self.serve.programs
+
+    @property
+    def shared_resources(self) -> tuple[str, ...]:
+        # Servers that a run starts are locked until the run ends.
+        urls = () if self.serve is not None else (member.endpoint for member in self.members)
+        return tuple(sorted(urls))
 
     @property
     def served_name(self) -> str:

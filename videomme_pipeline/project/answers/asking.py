@@ -50,12 +50,14 @@ def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> list
     prompt_of = {prompt.question_id: prompt for prompt in prompts or inputs.prompts()}
     shown = {part: inputs.shown_or_error(part) for part, _ in inputs.parts}
     model, source = inputs.evaluation.model, None
+    lines = (inputs.lines() or []) if model.reads_parts else None
     if (model.reads_video or model.hears_audio) and any(frames for frames, _ in shown.values()):
         source = inputs.whole_video()
     return [
         VideoRequests(
             video_id=inputs.video_id,
             questions=[(question, prompt_of[question.question_id]) for question in questions],
+            lines=lines and [line for line in lines if line.question_id == part],
             frame_digests=[_digest(inputs, frame) for frame in shown[part][0]],
             load_frames=partial(_load, inputs, source, part),
             error=shown[part][1],
@@ -255,14 +257,10 @@ def _has_unsettled(
 def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
     """Hold the locks of the cost limits and of all endpoints of `spec` within the block.
 
-    All runs take the locks in the same order, so that no two runs block each other. Servers that
-    this run starts are locked until the run ends, so their endpoints need no lock.
+    All runs take the locks in the same order, so that no two runs block each other.
     """
     locks, limits = project.locks, spec.limits
-    urls: list[str] = []
-    if isinstance(spec, EndpointSpec) and not _starts_servers(spec):
-        urls = sorted(member.endpoint for member in spec.members)
-    resources = [endpoint(url, limits.concurrent_runs) for url in urls]
+    resources = [endpoint(name, limits.concurrent_runs) for name in spec.shared_resources]
     if spec.costs_money:
         spending = project.spending
         of_run = [] if spending.max_dollars is None else [cost_limit(f"run {spending.run_id}")]

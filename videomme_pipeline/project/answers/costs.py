@@ -100,6 +100,7 @@ class _Pending:
     ) -> PendingVideo:
         tokens = frame_tokens(video, frames, self._evaluation)
         pending = _pending(texts, requests, tokens, is_certain=is_certain)
+        pending = replace(pending, frames=frames)
         sampling = self._evaluation.sampling
         if self._model is None or video is None or sampling is None or not requests:
             return pending

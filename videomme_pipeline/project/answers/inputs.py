@@ -46,7 +46,7 @@ class Inputs:
 
     @property
     def questions(self) -> Sequence[Question]:
-        return self.benchmark.snapshot.questions[self.video_id]
+        return self.benchmark.snapshot.questions_of(self.evaluation)[self.video_id]
 
     @property
     def parts(self) -> list[tuple[str | None, Sequence[Question]]]:
@@ -82,7 +82,8 @@ class Inputs:
         snapshot, video_id = self.benchmark.snapshot, self.video_id
         reference = snapshot.reference(video_id)
         path = snapshot.source.files(reference).video
-        if not isinstance(path, Path) or reference.footage.clip is not None:
+        has_clip = reference.footage.clip is not None and not self.evaluation.model.reads_parts
+        if not isinstance(path, Path) or has_clip:
             is_remote = isinstance(path, RemoteFile)
             media = "in an object store" if is_remote else "a folder of pictures"
             raise VideoError(

@@ -97,7 +97,7 @@ class ModelServers:
             ModelError: as `start` does, or if the key of the endpoint is not set.
         """
         served = spec if on_progress is None else self.start(spec, on_progress)
-        built = build_model(served)
+        built = build_model(served.working_in(self._store.server_logs))
         if (
             isinstance(spec, EndpointSpec)
             and isinstance(served, EndpointSpec)

@@ -4,7 +4,6 @@ Everybody who can write a configuration file chooses them, so the commands that 
 them.
 """
 
-from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE
 
@@ -17,8 +16,7 @@ def named_programs(project: Project) -> list[str]:
     named = [
         f"models.yaml, {name}: {program}"
         for name, model in sorted(models.items())
-        if isinstance(model, EndpointSpec) and model.serve is not None
-        for program in model.serve.programs
+        for program in model.programs
     ]
     if project.cluster is not None:
         named += [f"{CLUSTER_FILE}: {program}" for program in project.cluster.programs]

@@ -114,6 +114,7 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
             "model": estimate.model,
             "questions": estimate.questions,
             "requests": _range(estimate.requests_low, estimate.requests),
+            "most_frames": f"{estimate.most_frames:,}",
             "prompt_tokens": _known(estimate.prompt_tokens, ","),
             "dollars": _dollars(estimate),
         }
@@ -121,7 +122,8 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
     ]
     if rows:
         console.print()
-        show_rows(console, rows, {"prompt_tokens": "prompt tokens", "dollars": "US dollars"})
+        titles = {"most_frames": "most frames", "prompt_tokens": "prompt tokens"}
+        show_rows(console, rows, titles | {"dollars": "US dollars"})
     for estimate in estimates:
         if estimate.problem:
             console.print(

@@ -5,7 +5,7 @@ beside the score. Each check returns None if it does not apply.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -54,6 +54,12 @@ def release(run: Run, _runs: Runs) -> Finding:
         video for video, _ in {(row.video_id, row.question_id) for row in run.answers}
     )
     counted = f"{by_video.total():,} questions on {len(by_video):,} videos"
+    if "questions" in (run.specification or {}):
+        return Finding(
+            Status.ERROR,
+            f"{counted}: a list of questions that were chosen by their ids",
+            "compare it with other evaluations of the same list, or remove `questions`",
+        )
     if size.questions is None:
         return Finding(
             Status.UNKNOWN,
@@ -98,13 +104,20 @@ def frames(run: Run, _runs: Runs) -> Finding | None:
     plans = [(row, video.planned_frames if video else None) for row, video in videos]
     if not any(row.num_frames or plan for row, plan in plans):
         return None
-    if run.takes_frames_itself:
-        return _took_planned_frames(run)
     other = [
         f"{row.question_id} ({row.num_frames} of {plan})"
         for row, plan in plans
         if plan not in (None, row.num_frames)
     ]
+    if other and run.model.get("kind") == "program":
+        return Finding(
+            Status.WARNING,
+            f"the program reports that it used another number of frames than planned in "
+            f"{len(other):,} of {len(plans):,} answers: {listed(other)}",
+            "state beside the score that the program chose its frames",
+        )
+    if run.takes_frames_itself:
+        return _took_planned_frames(run)
     if other:
         return Finding(
             Status.ERROR,
@@ -125,7 +138,7 @@ def frames(run: Run, _runs: Runs) -> Finding | None:
 
 def _took_planned_frames(run: Run) -> Finding:
     """Check that prompt tokens count the frames. `prompt_tokens` compares their numbers."""
-    itself = "the endpoint took the frames from the videos itself, and"
+    itself = "the model took the frames from the videos itself, and"
     if unproven := _unproven(run, run.answered):
         reason, advice = unproven
         return Finding(Status.UNKNOWN, f"{itself} {reason}", advice)
@@ -233,8 +246,8 @@ def warnings(run: Run, _runs: Runs) -> Finding:
 
 def finish_reasons(run: Run, _runs: Runs) -> Finding | None:
     """Check that the reasons why the answers end are known, here or in the entry of the model."""
-    model = (run.specification or {}).get("model")
-    stated = model.get("finish_reasons") or () if isinstance(model, Mapping) else ()
+    stated = run.model.get("finish_reasons") or ()
+    assert isinstance(stated, Sequence)
     complete = KNOWN_ENDS.union(str(reason).lower() for reason in stated)
     reasons = (row.finish_reason for row in run.answered)
     unknown = Counter(reason for reason in reasons if reason and reason.lower() not in complete)

@@ -56,6 +56,7 @@ function answerBlock(text, repeat, total) {
     ]),
     text.judge ? fold("Response of the judge", modelText(text.judge)) : null,
     text.reasoning ? fold("Reasoning", modelText(text.reasoning)) : null,
+    text.trace ? fold("Trace", modelText(text.trace)) : null,
     text.system ? fold("System message", modelText(text.system)) : null,
     text.prompt ? fold("Prompt as sent", modelText(text.prompt)) : null,
     text.between_frames?.length > 1
