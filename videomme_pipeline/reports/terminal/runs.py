@@ -1,6 +1,6 @@
 """Tables and lines of `videomme run`, `status`, `nightly`, `scores`, `power` and `cache ls`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import filesize
@@ -42,6 +42,24 @@ _MARKS = {"error": ("failed ", "bold red"), "warn": ("warning", "yellow")}
 
 def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
     """Print rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
+    _show_chosen_apart(console, leaderboard, _show_scores)
+
+
+def _show_chosen_apart(
+    console: Console, rows: Sequence[Row], show: Callable[[Console, Sequence[Row]], None]
+) -> None:
+    """Print `rows`, and those of chosen lists of questions in a table of their own."""
+    from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
+
+    chosen = [row for row in rows if is_of_chosen(row["track"])]
+    if len(chosen) < len(rows) or not rows:
+        show(console, [row for row in rows if not is_of_chosen(row["track"])])
+    if chosen:
+        console.print("\nChosen lists of questions (no scores of a benchmark)")
+        show(console, chosen)
+
+
+def _show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
     rows = [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
@@ -73,8 +91,12 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
         show_rows(console, rows, _REPEAT_TITLES)
 
 
-def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def show_across(console: Console, rows: Sequence[Row]) -> None:
     """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
+    _show_chosen_apart(console, rows, _show_across)
+
+
+def _show_across(console: Console, rows: Sequence[Row]) -> None:
     shown = [
         {name: value for name, value in row.items() if name != "scores"}
         | {name: _cell(cell) for name, cell in row["scores"].items()}
