@@ -1,31 +1,24 @@
 """`checkpoints`: the gate of each checkpoint of a training run, in a partition `RUN|STEP`.
 
-A checkpoint is an ordinary evaluation, which the asset refreshes in a run of its own. So nothing
-that is stored is asked again, and a checkpoint whose run was killed continues where it ended.
+A checkpoint is an ordinary evaluation. So nothing that is stored is asked again, and a checkpoint
+whose run was killed continues where it ended.
 """
 
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 from upath import UPath
 
 from videomme_pipeline.assets.dagster_internals.runs import Job
-from videomme_pipeline.assets.keys import OWNERS, group_name, key_in, partition_url
-from videomme_pipeline.assets.processes import (
-    EVALUATIONS_TAG,
-    PARTITION_TAG,
-    end_dead_runs,
-    run_here,
-)
-from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.keys import group_name, key_in, partition_url
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
-from videomme_pipeline.assets.triggers.jobs import QUIET
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_within
+from videomme_pipeline.errors import NotReadyError, VideoMMEError, one_line
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
     CHECKPOINT_JOB,
@@ -46,7 +39,7 @@ from videomme_pipeline.scoring.checkpoint import (
     write_checkpoint,
 )
 from videomme_pipeline.stages.facts import chart_picture
-from videomme_pipeline.stages.plan import failure_groups
+from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
 
 MAX_FAILURES = 3
 """A checkpoint is given up after so many runs whose process died."""
@@ -84,7 +77,6 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         group_name=group_name(f"{project.runs.prefix}results"),
         kinds={"parquet"},
         tags={"stage": "checkpoints"},
-        owners=list(OWNERS),
         partitions_def=dg.DynamicPartitionsDefinition(name=_partitions_name(project)),
         metadata={"dagster/column_schema": column_schema(Checkpoint)},
         check_specs=[
@@ -97,7 +89,10 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         ],
     )
     def checkpoints(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
-        rows = evaluate_checkpoint(project.reopened(), context.instance, context.partition_key)
+        step = context.op_execution_context
+        current = _with_checkpoint(project.reopened(), context.partition_key)
+        _add_partitions(current, context.instance)
+        rows = _evaluate(step, current, context.partition_key)
         problems = [row.reason for row in rows if row.outcome is CheckpointOutcome.NOT_EVALUATED]
         metadata = _metadata(project, rows)  # takes seconds, so nothing is stored before
         write_checkpoint(project.store, rows)
@@ -109,7 +104,7 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
         )
         evaluated = [row.evaluation for row in rows if row.outcome is not CheckpointOutcome.DELETED]
         if evaluated:  # the warehouse and the page show the verdict
-            refresh_project(project.reopened(), context.instance, evaluated)
+            refresh_within(step, current.reopened(), evaluated)
         if problems:
             raise dg.Failure("; ".join(map(str, problems)), allow_retries=False)
 
@@ -122,6 +117,7 @@ def checkpoint_job(project: Project) -> Job:
         CHECKPOINT_JOB,
         selection=dg.AssetSelection.assets(checkpoints_key(project)),
         description="Evaluate a checkpoint and compare it with its reference.",
+        config={"loggers": QUIET},
     )
 
 
@@ -194,7 +190,6 @@ def watch_once(
 
     `seen` is `unfinished` of the look before. The second result has the evaluated checkpoints.
     """
-    end_dead_runs(instance, datetime.now(UTC))
     look = record_finished(project, seen)
     evaluated: list[Checkpoint] = []
     while due := due_checkpoints(project, instance):
@@ -211,51 +206,34 @@ def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> 
         executor=dg.in_process_executor,
     )
     run_here(
-        definitions.resolve_job_def(CHECKPOINT_JOB),
+        project,
         instance,
-        project.runs.code_location,
+        definitions,
+        CHECKPOINT_JOB,
         partition_key=key,
         run_config={"loggers": QUIET},
     )
     return [row for row in read_checkpoints(project.store) if row.key == key]
 
 
-def evaluate_checkpoint(
-    project: Project, instance: dg.DagsterInstance, key: str
-) -> list[Checkpoint]:
-    """Evaluate a checkpoint with each template, and send an alert if a gate fails.
-
-    A checkpoint that is not recorded yet is recorded first, if it is finished.
+def _with_checkpoint(project: Project, key: str) -> Project:
+    """The project in which a checkpoint is recorded, if it is finished.
 
     Raises:
         ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
         NotReadyError: if the checkpoint is not finished, or there is none.
     """
-    if not any(row.key == key for row in read_checkpoints(project.store)):
-        project = _recorded_now(project, key)
-    _add_partitions(project, instance)
-    recorded = read_checkpoints(project.store)
-    rows = [row for row in recorded if row.key == key]
-    baseline = training_run(project.configuration, rows[0].run).baseline
-    names = [*(row.evaluation for row in rows), *filter(None, [baseline])]
-    problems: list[str] = []
-    if UPath(rows[0].folder).exists():
-        not_fresh = refresh_project(project, instance, names).not_fresh
-        asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
-        problems = asking or [group.reason for group in failure_groups(not_fresh)]
-    decided = [_decided(project, row, recorded, problems) for row in rows]
-    _alert(project, decided)
-    _track(project, decided)
-    return decided
 
+    def is_recorded() -> bool:
+        return any(row.key == key for row in read_checkpoints(project.store))
 
-def _recorded_now(project: Project, key: str) -> Project:
-    """The project in which a checkpoint is recorded, after two looks at its files."""
+    if is_recorded():
+        return project
     look = record_finished(project, {})
     if key in look.unfinished:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         look = record_finished(project, look.unfinished)
-    if not any(row.key == key for row in read_checkpoints(project.store)):
+    if not is_recorded():
         run, _, step = key.rpartition("|")
         spec = training_run(project.configuration, run)
         state = f"does not exist: no folder of this step matches {spec.pattern}"
@@ -264,6 +242,26 @@ def _recorded_now(project: Project, key: str) -> Project:
         state = "; ".join([state, *look.problems])
         raise NotReadyError(f"checkpoint {step} of {run} {state}; submit it again once it is there")
     return project.reopened()
+
+
+def _evaluate(context: dg.OpExecutionContext, project: Project, key: str) -> list[Checkpoint]:
+    """Evaluate a checkpoint with each template, and send an alert if a gate fails."""
+    recorded = read_checkpoints(project.store)
+    rows = [row for row in recorded if row.key == key]
+    baseline = training_run(project.configuration, rows[0].run).baseline
+    names = [*(row.evaluation for row in rows), *filter(None, [baseline])]
+    problems: list[str] = []
+    if UPath(rows[0].folder).exists():
+        with project.servers, project.keeping_workers():
+            refresh_within(context, project, names)
+        states = plan_project(project, names)
+        not_fresh = [state for state in states if state.freshness is not Freshness.FRESH]
+        asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
+        problems = asking or [group.reason for group in failure_groups(not_fresh)]
+    decided = [_decided(project, row, recorded, problems) for row in rows]
+    _alert(project, decided)
+    _track(project, decided)
+    return decided
 
 
 def _decided(
@@ -294,7 +292,7 @@ def _alert(project: Project, rows: Sequence[Checkpoint]) -> None:
     if not failed:
         return
     title = f"{rows[0].run}, step {rows[0].step:,}: the gate failed"
-    lines = [f"- {row.template}: {row.reason}" for row in failed]
+    lines = [f"- {row.template}: {one_line(str(row.reason))}" for row in failed]
     body = "\n".join([*lines, "", partition_url(checkpoints_key(project), rows[0].key)])
     try:
         send(Alert(title=title, body=body), project.runs.prefix)

@@ -1,5 +1,6 @@
 """Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -12,7 +13,7 @@ from videomme_pipeline.assets.checkpoints import (
     checkpoints_key,
 )
 from videomme_pipeline.assets.dagster_internals.events import output_without_event
-from videomme_pipeline.assets.keys import OWNERS, asset_key, group_name, key_in
+from videomme_pipeline.assets.keys import asset_key, group_name, key_in
 from videomme_pipeline.assets.partitions import parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job
@@ -23,12 +24,7 @@ from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
 from videomme_pipeline.assets.triggers.automation import results_sensor, when_results_changed
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
-from videomme_pipeline.assets.triggers.nightly import (
-    nightly_job,
-    nightly_schedule,
-    recent_check,
-    recent_sensor,
-)
+from videomme_pipeline.assets.triggers.nightly import nightly_job, nightly_schedule
 from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, run_failures_sensor
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
@@ -40,7 +36,7 @@ from videomme_pipeline.project.nightly.tracked import (
     refused_files,
     tracked_evaluations,
 )
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.project import PAGE_VARIABLE, Project, open_project
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.stages.chain import all_stages, chain
 from videomme_pipeline.stages.plan import upstream_of
@@ -63,8 +59,6 @@ def build_definitions(project: Project) -> dg.Definitions:
                 assets=[*map(nightly_asset, tracked)],
                 jobs=[job],
                 schedules=[nightly_schedule(nightly, job, tracked)],
-                sensors=[recent_sensor(tracked)],
-                asset_checks=[recent_check(tracked)],
             )
         )
     if _has_training_runs(project):
@@ -83,7 +77,7 @@ def build_definitions(project: Project) -> dg.Definitions:
             results_sensor(),
             run_failures_sensor(project.runs.prefix),
             dead_runs_sensor(),
-            up_to_date_sensor(project),
+            up_to_date_sensor(project, tracked),
         ],
         asset_checks=[up_to_date_check(project)],
         resources=run_resources(project),
@@ -117,6 +111,8 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
     if isinstance(stage, BenchmarkStage):
         partitions = partitions_of(stage)
         metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
+    elif stage.name == "report_page" and (page := os.environ.get(PAGE_VARIABLE)):
+        metadata["page"] = dg.MetadataValue.url(page)
 
     @dg.asset(
         key=asset_key(stage),
@@ -124,7 +120,6 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         group_name=group_name(f"{stage.project.runs.prefix}{stage.group}"),
         kinds=set(described.kinds),
         tags={"stage": stage.name, "benchmark": group_name(stage.group)},
-        owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,

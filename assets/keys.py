@@ -11,9 +11,6 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.stages.stage import AnyStage
 
-OWNERS = ("team:evaluation",)
-"""The owners of every asset."""
-
 
 def key_in(project: Project, label: str) -> dg.AssetKey:
     """Dagster's key of an asset of `project`, such as "smoke/frames"."""

@@ -8,7 +8,7 @@ never counts as dead. A launched run whose executor does not start in 15 minutes
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.runs import execute, origin_of
 from videomme_pipeline.processes.identity import ProcessIdentity
+from videomme_pipeline.project.project import Project
 
 PROCESS_TAG = ".dagster/videomme_process"
 """The run tag of the process. The UI hides tags that begin with `.dagster/`."""
@@ -53,15 +54,22 @@ class RunProcess(ProcessIdentity):
 
 
 def run_here(  # noqa: PLR0913 - what Dagster records on a run
-    job: dg.JobDefinition,
+    project: Project,
     instance: dg.DagsterInstance,
-    location: str,
+    definitions: dg.Definitions,
+    job_name: str,
     *,
     run_config: Mapping[str, Any] | None = None,
     partition_key: str | None = None,
     asset_selection: Sequence[dg.AssetKey] | None = None,
 ) -> str:
-    """Run a job in this process, which is recorded on the run, and return the run's id."""
+    """Run a job in this process, after the end of dead runs, and return the run's id.
+
+    The process is recorded on the run.
+    """
+    end_dead_runs(instance, datetime.now(UTC))
+    project.store.remove_left_over()
+    job = definitions.resolve_job_def(job_name)
     run_id = str(uuid4())
     tags = {PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()}
     if partition_key is not None:
@@ -72,7 +80,7 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
         run_config=run_config,
         tags=tags,
         asset_selection=frozenset(asset_selection) if asset_selection else None,
-        remote_job_origin=origin_of(job, location),
+        remote_job_origin=origin_of(job, project.runs.code_location),
     )
     execute(job, run, instance)
     return run_id

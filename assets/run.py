@@ -2,20 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any
 
 import dagster as dg
 
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.processes import PARTITION_TAG, run_here, running_runs
-from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key, nightly_partitions
+from videomme_pipeline.assets.race import RACE_JOB
+from videomme_pipeline.assets.stages.nightly import (
+    NIGHTLY_JOB,
+    nightly_asset,
+    nightly_key,
+    nightly_partitions,
+)
 from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
-from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, nightly_job
-from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.assets.triggers.nightly import nightly_job
+from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
+from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
+from videomme_pipeline.scoring.checkpoint import read_checkpoints
 from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.refresh import RefreshResult, nothing_stale
@@ -62,7 +70,7 @@ def refresh_stale(
             for state in pending
             if stopped_by is None  # runs that ask the same questions stop at the same limit
             and state.freshness is not Freshness.FAILED
-            and any(_builds(run, state) for run in others)
+            and any(builds(run, state) for run in others)
         ]
         # A damaged file is set aside by the stage that reads it, after the stage that builds it.
         lost = {
@@ -99,10 +107,10 @@ def run_nightly(
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
     if not tracked:
-        example = next(iter([*evaluations, *project.configuration.evaluations]), "NAME")
+        names = listed(evaluations or list(project.configuration.evaluations))
         raise ConfigurationError(
             f"{file}: no evaluation is tracked; write the lines `since: {date}` and "
-            f"`evaluations: {{{example}: {{}}}}` into it"
+            f"`evaluations: {{NAME: {{}}}}` into it, with the NAME of an evaluation ({names})"
         )
     for name in evaluations:
         if name not in tracked:
@@ -125,9 +133,10 @@ def run_nightly(
         executor=dg.in_process_executor,
     )
     run_here(
-        definitions.resolve_job_def(NIGHTLY_JOB),
+        project,
         instance,
-        project.runs.code_location,
+        definitions,
+        NIGHTLY_JOB,
         partition_key=date,
         asset_selection=[*map(nightly_key, chosen)],
         run_config={"loggers": QUIET},
@@ -137,20 +146,29 @@ def run_nightly(
     return assessments
 
 
-def _builds(run: dg.DagsterRun, state: PartitionState) -> bool:
+def builds(run: dg.DagsterRun, state: PartitionState) -> bool:
     """True if a run that is not finished brings a partition up to date."""
-    stage = state.stage
-    if run.job_name != REFRESH_JOB:
+    stage, evaluations = state.stage, _evaluations_of(run, state.stage.project)
+    if evaluations is None:
         selected, key = run.asset_selection or frozenset(), run.tags.get(PARTITION_TAG)
         if isinstance(stage, SharedStage):
             return bool(selected)
         is_chosen = key is None or key == partition_key(stage, state.partition)
         return asset_key(stage) in selected and is_chosen
-    config = cast("Mapping[str, list[str] | None]", run.run_config)
-    videos = config.get("videos")
-    if videos is not None and state.partition.video not in videos:
-        return False
     try:
-        return state.partition in stage.partitions(config.get("evaluations") or None)
+        return state.partition in stage.partitions(evaluations)
     except NotReadyError:  # the stage has no questions yet, which the run also builds
         return True
+
+
+def _evaluations_of(run: dg.DagsterRun, project: Project) -> list[str] | None:
+    """The evaluations that a run brings up to date, or None for a run of chosen assets."""
+    config: Mapping[str, Any] = run.run_config
+    if run.job_name == REFRESH_JOB:
+        return config.get("evaluations") or list(project.configuration.files)
+    if run.job_name == RACE_JOB:
+        return [config["baseline"], config["candidate"]]
+    if run.job_name == CHECKPOINT_JOB:
+        recorded, key = read_checkpoints(project.store), run.tags.get(PARTITION_TAG)
+        return [row.evaluation for row in recorded if row.key == key]
+    return None

@@ -1,101 +1,149 @@
-"""Hours, storage, requests and events of large evaluations, computed from unit costs.
+"""The limits of the design: the figures of docs/scaling.md, computed from measured unit costs.
 
-    python -m perf.cluster_model [--json]
+    python -m perf.cluster_model [--quick] [--json] [--page] [--folder FOLDER]
 
-One evaluation with 64 frames and subtitles. Each core works on one video at a time. One process
-plans, reports to Dagster and sends requests, so these do not become faster with more cores. The
-time of the model itself is not included: it depends on its GPUs.
+Measures what one partition costs a plan, the registration with Dagster and its event log (SQLite),
+in the project of `perf.planning`. Memory is that of Python objects. Prints the table with these
+costs. The page has the table with the costs in this file, which `--page` prints without measuring.
 """
 
 import argparse
 import json
+import os
+import shutil
+import time
+import tracemalloc
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-VIDEOS = (900, 100_000)
-WORKERS = (1, 16, 256)
-MAX_PARTITIONS_PER_ASSET = 100_000
-"""The largest number that Dagster recommends."""
-
-# Estimated. All others are measured; docs/performance.md has the sources.
-VIDEO_CORE_SECONDS = 6.4
-"""Hashing, probing and extraction of 64 frames of one video of Video-MME."""
-FRAME_MEGABYTES = 0.04
-
-TASK_SECONDS = 0.0044
-"""The submitting process, per task."""
-TASKS_PER_VIDEO = 3
-REQUESTS_PER_SECOND = 200.0
-"""One process sends so many requests of 64 frames."""
-REPORT_SECONDS = 0.0032
-"""Reporting a partition to Dagster in PostgreSQL."""
-PLAN_SECONDS = 45e-6
-"""Planning a partition in a warm process."""
-
-FRAMES = 64
-QUESTIONS_PER_VIDEO = 3
-PARTITIONED_STAGES = 5
-"""Videos, frames, subtitles, prompts and responses: one partition per video each."""
+EVALUATIONS_AND_VIDEOS = ((100, 1_000), (1, 100_000), (1_000, 1_000), (1, 1_000_000))
+MAX_KEYS = 100_000
+"""The largest number of partitions of an asset that Dagster recommends."""
+SHARDS = 256
+VIDEO_STAGES = 3
+"""Videos, frames (of one sampling) and subtitles have a partition per video."""
+EVALUATION_STAGES = 2
+"""Prompts and responses have a partition per video and evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """Hours of each part, and totals. The parts are done one after the other."""
+class UnitCosts:
+    """CPU seconds and kB for one partition.
 
-    videos: int
-    workers: int
-    extract_hours: float
-    report_hours: float
-    request_hours: float
-    plan_seconds: float
-    storage_gigabytes: float
-    requests: int
-    events: int
-    bottleneck: str
+    `missing` partitions are planned when only questions are stored, `stored` ones when all is.
+    """
 
-    @property
-    def hours(self) -> float:
-        return self.extract_hours + self.report_hours + self.request_hours
+    missing_seconds: float
+    missing_kilobytes: float
+    stored_seconds: float
+    stored_kilobytes: float
+    report_seconds: float
+    event_kilobytes: float
 
 
-def predict(videos: int, workers: int) -> Prediction:
-    """The prediction for one evaluation of so many videos on so many cores."""
-    partitions, requests = videos * PARTITIONED_STAGES, videos * QUESTIONS_PER_VIDEO
-    by_cores = videos * VIDEO_CORE_SECONDS / workers
-    by_tasks = videos * TASKS_PER_VIDEO * TASK_SECONDS if workers > 1 else 0.0
-    seconds = {
-        "cores that extract frames": by_cores,
-        "the process that submits tasks": by_tasks,
-        "events of Dagster": partitions * REPORT_SECONDS,
-        "the process that sends requests": requests / REQUESTS_PER_SECOND,
-    }
-    return Prediction(
-        videos=videos,
-        workers=workers,
-        extract_hours=max(by_cores, by_tasks) / 3600,
-        report_hours=seconds["events of Dagster"] / 3600,
-        request_hours=seconds["the process that sends requests"] / 3600,
-        plan_seconds=partitions * PLAN_SECONDS,
-        storage_gigabytes=videos * FRAMES * FRAME_MEGABYTES / 1000,
-        requests=requests,
-        events=partitions,
-        bottleneck=max(seconds, key=lambda part: seconds[part]),
+RECORDED = UnitCosts(
+    missing_seconds=94e-6,
+    missing_kilobytes=1.4,
+    stored_seconds=75e-6,
+    stored_kilobytes=2.8,
+    report_seconds=1.55e-3,
+    event_kilobytes=3.2,
+)
+"""Measured with 9,006 partitions on two cores that other work used too, so times are high."""
+
+
+def measure(folder: Path | None, *, is_quick: bool) -> UnitCosts:
+    """The costs in a project of 900 videos, or 12, which is built if it does not exist."""
+    from perf import planning  # noqa: PLC0415 - the page needs no Dagster
+
+    videos = planning.QUICK_VIDEOS if is_quick else planning.VIDEOS
+    folder = (folder or planning.DEFAULT_FOLDER / f"planning-{videos}").resolve()
+    planning.prepare(folder, videos)
+    everything, questions = folder / "data", folder / "questions-only"
+    source = everything / "videomme" / "questions"
+    shutil.copytree(source, questions / "videomme" / "questions", dirs_exist_ok=True)
+    missing, stored = planned(folder, questions), planned(folder, everything)
+    with planning.storage("sqlite") as instance:
+        began = time.process_time()
+        reported = planning.run_everything(planning.opened(folder), instance)
+        report_seconds = (time.process_time() - began) / reported
+        files = Path(os.environ["DAGSTER_HOME"]).rglob("*.db*")
+        log_bytes = sum(path.stat().st_size for path in files)
+    return UnitCosts(
+        missing_seconds=missing[0],
+        missing_kilobytes=missing[1],
+        stored_seconds=stored[0],
+        stored_kilobytes=stored[1],
+        report_seconds=report_seconds,
+        event_kilobytes=log_bytes / reported / 1000,
     )
 
 
+def planned(folder: Path, data: Path) -> tuple[float, float]:
+    """The least CPU seconds and the peak kB of a plan in a newly opened project, per partition."""
+    from videomme_pipeline.project.project import open_project  # noqa: PLC0415
+    from videomme_pipeline.stages.plan import plan_project  # noqa: PLC0415
+
+    seconds = []
+    for _ in range(3):
+        began = time.process_time()
+        partitions = len(plan_project(open_project(folder / "configuration", str(data))))
+        seconds.append(time.process_time() - began)
+    tracemalloc.start()
+    plan_project(open_project(folder / "configuration", str(data)))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return min(seconds) / partitions, peak_bytes / partitions / 1000
+
+
+def figures(costs: UnitCosts, evaluations: int, keys: int) -> dict[str, str]:
+    """The cells of one column: so many evaluations, each with so many keys."""
+    partitions = keys * (VIDEO_STAGES + EVALUATION_STAGES * evaluations)
+    minutes, gigabytes = partitions / 60, partitions / 1e6
+    return {
+        "keys of the largest asset": f"{keys * evaluations:,}",
+        "plan, nothing built": f"{shown(minutes * costs.missing_seconds)} min, "
+        f"{shown(gigabytes * costs.missing_kilobytes)} GB",
+        "plan, everything built": f"{shown(minutes * costs.stored_seconds)} min, "
+        f"{shown(gigabytes * costs.stored_kilobytes)} GB",
+        "registration with Dagster": f"{shown(minutes * costs.report_seconds)} min",
+        "event log": f"{shown(gigabytes * costs.event_kilobytes)} GB",
+    }
+
+
+def shown(value: float) -> str:
+    return f"{value:,.1f}" if value >= 0.1 else "< 0.1"
+
+
+def page(costs: UnitCosts) -> str:
+    """The table of the page. Beyond the limit, the second figure is that of shards as keys."""
+    columns = []
+    for evaluations, videos in EVALUATIONS_AND_VIDEOS:
+        column = figures(costs, evaluations, videos)
+        if evaluations * videos > MAX_KEYS:
+            sharded = figures(costs, evaluations, SHARDS)
+            column = {name: f"{text} → {sharded[name]}" for name, text in column.items()}
+        columns.append(column)
+    heads = [f"{e:,} × {v:,}" for e, v in EVALUATIONS_AND_VIDEOS]
+    lines = [["evaluations × videos", *heads], ["---", *("---:" for _ in heads)]]
+    lines += [[name, *(column[name] for column in columns)] for name in columns[0]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    """Print the table; `--json` prints the costs as one object, as the last line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="only 12 videos, not 900")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--page", action="store_true", help="print the table of docs/scaling.md")
+    parser.add_argument("--folder", type=Path, help="where the project is built and kept")
     arguments = parser.parse_args()
-    predictions = [predict(videos, workers) for videos in VIDEOS for workers in WORKERS]
-    for predicted in predictions:
-        print(
-            f"{predicted.videos:,} videos on {predicted.workers} cores: {predicted.hours:.2f} hours"
-        )
-        for name, value in asdict(predicted).items():
-            shown = f"{value:,.2f}" if isinstance(value, float) else value
-            print(f"    {name:20} {shown}")
+    costs = RECORDED if arguments.page else measure(arguments.folder, is_quick=arguments.quick)
+    print(page(costs))
     if arguments.json:
-        print(json.dumps([asdict(predicted) for predicted in predictions]))
+        print(json.dumps(asdict(costs)))
 
 
 if __name__ == "__main__":

@@ -319,6 +319,12 @@ def test_generated_pages_show_the_code(name: str) -> None:
     assert written == GENERATED[name](), "run `python -m tests.support.reference_pages`"
 
 
+def test_the_limits_of_several_machines_are_computed() -> None:
+    command = [sys.executable, "-m", "perf.cluster_model", "--page"]
+    table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert table in (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+
+
 def test_every_helper_of_tests_is_in_their_readme() -> None:
     folder = ROOT / "tests" / "support"
     named = set(re.findall(r"`(\w+\.py)", (folder / "README.md").read_text()))

@@ -4,8 +4,6 @@ The public `execute_in_process` records no code location on a run. The UI leaves
 its timeline and of the pages of their jobs.
 """
 
-from contextlib import suppress
-
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -29,6 +27,12 @@ def origin_of(job: dg.JobDefinition, location: str) -> RemoteJobOrigin:
 
 
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
-    """Work on a run of `job` in this process. An error is raised, except `dg.Failure`."""
-    with suppress(dg.Failure):
+    """Work on a run of `job` in this process. An error is raised, except `dg.Failure`.
+
+    The error that a failure was raised from is raised.
+    """
+    try:
         execute_run(InMemoryJob(job), run, instance, raise_on_error=True)
+    except dg.Failure as failure:
+        if failure.__cause__ is not None:
+            raise failure.__cause__ from None

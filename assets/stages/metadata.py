@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.rows import arrow_schema, describe_columns
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture
 
@@ -43,7 +44,7 @@ def metadata_of(facts: Facts) -> dict[str, Any]:
     return {name: _value(fact) for name, fact in facts.items() if fact is not None}
 
 
-def _value(fact: object) -> object:  # noqa: PLR0911 - one for each kind of fact
+def _value(fact: object) -> object:
     match fact:
         case Markdown():
             return dg.MetadataValue.md(str(fact))
@@ -55,19 +56,17 @@ def _value(fact: object) -> object:  # noqa: PLR0911 - one for each kind of fact
             return table_of(fact)
         case Mapping():
             return dg.MetadataValue.json(dict(fact))
-        case str() if fact.startswith("file://"):
-            return dg.MetadataValue.url(fact)
         case _:
             return fact
 
 
 def _picture(picture: Picture) -> dg.MarkdownMetadataValue:
     """A picture inside Markdown, or a note if it is too large for the event log."""
-    size = len(picture.data)
+    size, title = len(picture.data), in_markdown(picture.title)
     if size > MAX_PICTURE_BYTES:
-        return dg.MetadataValue.md(f"{picture.title}: {size:,} bytes, too large to show here")
+        return dg.MetadataValue.md(f"{title}: {size:,} bytes, too large to show here")
     encoded = base64.b64encode(picture.data).decode()
-    return dg.MetadataValue.md(f"![{picture.title}](data:{picture.media_type};base64,{encoded})")
+    return dg.MetadataValue.md(f"![{title}](data:{picture.media_type};base64,{encoded})")
 
 
 def table_of(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue:

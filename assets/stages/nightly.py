@@ -3,15 +3,23 @@
 Each tracked evaluation has its own asset with one partition per day and its own checks. The plots
 of the Dagster UI show its accuracy over time. The asset graph shows only the last part of a key, so
 a group of their own names these assets.
+
+Dagster shows a check with partitions as failed while any partition is, and a stored nightly run is
+never repeated. So only the check `newest`, which has no partitions, is an error: it passes again
+after a good run. The checks with partitions are warnings.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from statistics import fmean, median
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from statistics import fmean
 from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from videomme_pipeline.assets.keys import OWNERS, group_name, key_in, partition_url
+from videomme_pipeline.assets.keys import group_name, key_in, partition_url
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.step import SERVERS, within_step
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -19,18 +27,24 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
+from videomme_pipeline.project.project import PAGE_VARIABLE
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.stages.facts import Markdown
+from videomme_pipeline.storage.names import is_part, record_of
+from videomme_pipeline.storage.tables import read_rows
 
+NIGHTLY_JOB = "nightly"
+RECENT = "recent"
+_NEWEST = "newest"
+ALERT_SENT = "alert_sent"
+"""Metadata key of the failure of a nightly run about which an alert was sent."""
 _LISTED_QUESTIONS = 50
-_SEVERITIES = {
-    Severity.ERROR: dg.AssetCheckSeverity.ERROR,
-    Severity.WARN: dg.AssetCheckSeverity.WARN,
-}
+_SHARES = ("current", "before", "limit")
+"""Measures of a finding that its summary has in percent."""
 _EVIDENCE = "The test raises an alarm when `evidence` reaches `alarm_at`."
 _DESCRIPTIONS = {
     NightlyCheck.ACCURACY: f"The accuracy is not lower than before. {_EVIDENCE}",
@@ -77,11 +91,11 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=key,
-        description=f"Nightly runs of {evaluation.name}, one partition per day.",
+        description=f"Nightly runs of {evaluation.name}, one partition per day. A stored run "
+        "is never repeated.",
         group_name=group_name(f"{tracked.project.runs.prefix}{tracked.benchmark.name}_nightly"),
-        kinds={"nightly", "parquet"},
+        kinds={"parquet"},
         tags={"stage": "nightly_runs", "benchmark": group_name(tracked.benchmark.name)},
-        owners=list(OWNERS),
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
         required_resource_keys={SERVERS},
@@ -98,10 +112,20 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
                 check.value,
                 asset=key,
                 description=_DESCRIPTIONS[check],
-                blocking=False,
                 partitions_def=partitions,
             )
             for check in checks
+        ]
+        + [
+            dg.AssetCheckSpec(
+                _NEWEST, asset=key, description="The newest nightly run passed every check."
+            ),
+            dg.AssetCheckSpec(
+                RECENT,
+                asset=key,
+                description="The schedule is off, or started the newest complete nightly run at "
+                f"most {tracked.nightly.fresh_within_hours:g} hours ago.",
+            ),
         ],
     )
     def nightly_run(
@@ -109,93 +133,179 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
-        tracked.reference()  # raises an error before any request is sent
+        reference = tracked.reference()  # raises an error before any request is sent
         with within_step(tracked.project, context, needs_machine=False):
             tracked.repeat_reference(date)
             rows = tracked.observe(date)
         assessment = tracked.assess(date)
         version = fingerprint(evaluation.fingerprint, date, len(rows))
         write_findings(tracked.project.store, tracked.benchmark.name, assessment, version)
-        alert = nightly_alert(assessment, partition_url(key, date))
-        if alert is not None:
+        sent = {}
+        if alert := nightly_alert(assessment, partition_url(key, date)):
             try:
                 send(alert, tracked.project.runs.prefix)
+                sent = {ALERT_SENT: True}
             except VideoMMEError as error:
                 context.log.warning(str(error))
         findings = {finding.check: finding for finding in assessment.findings}
         failed = findings.get(NightlyCheck.FAILED)
         if failed and not failed.passed:
             context.log.warning(failed.summary)
+        is_dead = all(row.outcome is Outcome.FAILED for row in rows)
+        if is_dead:  # no other check has anything to compare
+            findings = {NightlyCheck.FAILED: failed} if failed else {}
         yield dg.MaterializeResult(
             asset_key=key,
-            metadata=_metadata(rows, assessment),
+            metadata=_metadata(rows, reference.rows, assessment),
             data_version=dg.DataVersion(version),
             check_results=[
-                _check_result(key, check.value, findings.get(check)) for check in checks
+                *(
+                    _check_result(key, date, check, findings.get(check), is_dead)
+                    for check in checks
+                ),
+                _newest_result(key, tracked),
+                assess_age(tracked, context.instance, datetime.now(UTC)),
             ],
         )
-        if all(row.outcome is Outcome.FAILED for row in rows):
-            raise dg.Failure(f"{evaluation.name}: {rows[0].error}", allow_retries=False)
+        if is_dead:
+            reason = f"{evaluation.name}: {rows[0].error}"
+            raise dg.Failure(reason, metadata=sent, allow_retries=False)
 
     return nightly_run
 
 
-def _check_result(
-    key: dg.AssetKey, name: str, finding: NightlyFinding | None
+def assess_age(
+    tracked: TrackedEvaluation, instance: dg.DagsterInstance, now: datetime
 ) -> dg.AssetCheckResult:
-    if finding is None:
-        return dg.AssetCheckResult(
-            passed=True,
-            asset_key=key,
-            check_name=name,
-            description="does not apply to this benchmark",
-        )
+    """The result of the check `recent` at `now`. Before the first run, `since` counts as its date.
+
+    A backfill of an old date is a new materialization, so Dagster's freshness policies would pass.
+    """
+    nightly = tracked.nightly
+    stored = tracked.project.store.observation_files(
+        tracked.benchmark.name, tracked.evaluation.name
+    )
+    dates = (record_of(file) for file in reversed(stored) if not is_part(file))
+    newest = next(dates, None)
+    day = nightly.since if newest is None else date.fromisoformat(newest)
+    assert day is not None, "`since` is required if anything is tracked"
+    started = _started(instance, tracked.project.runs.code_location, default=nightly.schedule)
+    state = "" if started else f"The schedule `{NIGHTLY_JOB}` is off. "
+    begin = max(started or now, _tick_of(day, nightly))
     return dg.AssetCheckResult(
-        passed=finding.passed,
-        asset_key=key,
-        check_name=name,
-        severity=_SEVERITIES[finding.severity],
-        description=finding.summary,
-        metadata=rounded(finding.measures) | {"rule_version": RULE_VERSION},
+        passed=now - begin <= timedelta(hours=nightly.fresh_within_hours),
+        asset_key=nightly_key(tracked),
+        check_name=RECENT,
+        description=f"{state}The newest complete nightly run is {newest or 'not there yet'}.",
     )
 
 
-def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[str, Any]:
+def _tick_of(day: date, nightly: NightlySpec) -> datetime:
+    """The first tick of the schedule on a day, or after it if there is none on this day."""
+    begin = datetime.combine(day, time(), ZoneInfo(nightly.timezone))
+    ticks = dg.TimeWindowPartitionsDefinition(
+        start=begin, cron_schedule=nightly.cron, timezone=nightly.timezone, fmt="%Y-%m-%d %H:%M"
+    )
+    window = ticks.get_next_partition_window(begin, respect_bounds=False)
+    return begin if window is None else window.start
+
+
+def _started(instance: dg.DagsterInstance, location: str, *, default: bool) -> datetime | None:
+    """The time when a user turned the schedule of a code location on, or None if it is off.
+
+    A schedule that is on by default started long ago.
+    """
+    for state in instance.all_instigator_state():
+        origin = state.origin.repository_origin.code_location_origin
+        is_ours = state.instigator_name == NIGHTLY_JOB and origin.location_name == location
+        if is_ours and state.status.value != "DECLARED_IN_CODE":
+            started = getattr(state.instigator_data, "start_timestamp", None) or 0.0
+            return datetime.fromtimestamp(started, UTC) if state.is_running else None
+    return datetime.fromtimestamp(0, UTC) if default else None
+
+
+def _check_result(
+    key: dg.AssetKey, date: str, check: NightlyCheck, finding: NightlyFinding | None, is_dead: bool
+) -> dg.AssetCheckResult:
+    summary = "no question was answered" if is_dead else "does not apply to this benchmark"
+    measures = {n: v for n, v in (finding.measures if finding else {}).items() if n not in _SHARES}
+    return dg.AssetCheckResult(
+        passed=not is_dead if finding is None else finding.passed,
+        asset_key=key,
+        check_name=check.value,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{date}: {finding.summary if finding else summary}",
+        metadata=rounded(measures) | {"rule_version": RULE_VERSION},
+    )
+
+
+def _newest_result(key: dg.AssetKey, tracked: TrackedEvaluation) -> dg.AssetCheckResult:
+    """The state of the newest nightly run, which may be a later one than the run of this step."""
+    names = tracked.benchmark.name, tracked.evaluation.name
+    newest = tracked.project.store.variant_files("findings", *names)[-1]
+    findings = read_rows(newest, NightlyFinding)
+    failed = [finding for finding in findings if not finding.passed]
+    is_error = any(finding.severity is Severity.ERROR for finding in failed)
+    summaries = (f"{finding.check.value}: {finding.summary}" for finding in failed)
+    return dg.AssetCheckResult(
+        passed=not failed,
+        asset_key=key,
+        check_name=_NEWEST,
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        description=f"{newest.stem}: {'; '.join(summaries) or 'every check passed'}",
+    )
+
+
+def _metadata(
+    rows: Sequence[ObservedQuestion], reference: Sequence[ScoredQuestion], assessment: Assessment
+) -> dict[str, Any]:
     """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
-    findings = (
-        f"- **{finding.check.value}** {'passed' if finding.passed else 'FAILED'}: "
-        f"{in_markdown(finding.summary)}"
-        for finding in assessment.findings
-    )
     compared, previous = assessment.against_reference, assessment.against_previous_run
+    failed = [
+        f"- **{finding.check.value}**: {in_markdown(finding.summary)}"
+        for finding in assessment.findings
+        if not finding.passed
+    ]
     answered = outcomes.count(Outcome.FAILED) < len(rows)
     metadata: dict[str, Any] = {
+        "failed_checks": Markdown("\n".join(failed) or "none"),
+        "alarms": len(failed),
+        "accuracy_percent": 100 * fmean(row.is_correct for row in rows) if answered else None,
         "questions": len(rows),
         "videos": len({row.video_id for row in rows}),
         "unreadable": outcomes.count(Outcome.UNREADABLE),
         "failed": outcomes.count(Outcome.FAILED),
-        "findings": Markdown("\n".join(findings)),
-        "accuracy": fmean(row.is_correct for row in rows) if answered else None,
-        "detectable_drop": assessment.detectable_drop,
-        "difference_to_previous_run": previous and previous.accuracy.difference.mean,
-        "latency_seconds": _aggregate(rows, "latency_seconds", median),
-        "cost_dollars": _aggregate(rows, "cost_dollars", sum),
+        "detectable_drop_points": _points(assessment.detectable_drop),
+        "difference_to_previous_run_points": _points(
+            previous.accuracy.difference.mean if previous else None
+        ),
     }
     if compared:
         group_score = compared.group_score
         metadata |= {
-            "difference_to_reference": compared.accuracy.difference.mean,
-            "flip_rate": compared.flip_rate.mean,
-            "group_score_difference": group_score and group_score.difference.mean,
-            "lost": ", ".join(compared.lost[:_LISTED_QUESTIONS]) or None,
+            "difference_to_reference_points": _points(compared.accuracy.difference.mean),
+            "flip_rate_percent": _points(compared.flip_rate.mean),
+            "group_score_difference_points": group_score and group_score.difference.mean,
+            "lost": _table_of_lost(compared.lost, rows, reference),
         }
     return metadata_of(rounded(metadata))
 
 
-def _aggregate(
-    rows: Sequence[ObservedQuestion], column: str, function: Callable[[Sequence[float]], float]
-) -> float | None:
-    """`function` of the reported values of a column, or None if there are none."""
-    values = [value for row in rows if (value := getattr(row.served, column)) is not None]
-    return function(values) if values else None
+def _points(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _table_of_lost(
+    lost: Sequence[str], rows: Sequence[ScoredQuestion], reference: Sequence[ScoredQuestion]
+) -> Markdown | None:
+    """The lost questions, linked to the results page, with their letters before and now."""
+    page = os.environ.get(PAGE_VARIABLE)
+    before = {row.question_id: row.extracted_answer for row in reference if row.is_correct}
+    now = {row.question_id: row for row in rows if not row.is_correct}
+    lines = ["| question | before | now | correct |", "|---|---|---|---|"]
+    for name in lost[:_LISTED_QUESTIONS]:
+        link = f"[{in_markdown(name)}]({page}#question?id={quote(name)})" if page else name
+        letter, correct = now[name].extracted_answer or "none", now[name].answer
+        lines.append(f"| {link} | {before[name]} | {letter} | {correct} |")
+    return Markdown("\n".join(lines)) if lost else None

@@ -5,9 +5,8 @@ assets. Each step is one stage of every benchmark. It plans when it starts, so i
 earlier steps built.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -15,11 +14,11 @@ import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals.checks import evaluation_of_newest
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, end_dead_runs, run_here
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
-from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
@@ -28,6 +27,7 @@ from videomme_pipeline.stages.stage import AnyStage, SharedStage
 
 REFRESH_JOB = "refresh_stale"
 REPORT_JOB = "report_stored"
+_NAMES_SHOWN = 20
 AFTER = {"after": dg.In(dg.Nothing)}
 """The input of an op that begins after another one."""
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
@@ -44,11 +44,6 @@ class RefreshRequest(dg.Config):
         default=None,
         ge=0,
         description="US dollars that the whole run may spend on models. Empty means no limit.",
-    )
-    videos: list[str] | None = Field(
-        default=None,
-        description="Ids of the videos to ask about. Scores and results are then not built. Empty "
-        "means all videos, and scores and results.",
     )
 
 
@@ -79,20 +74,21 @@ def refresh_job(project: Project) -> dg.JobDefinition:
 def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
     """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
     fields = RefreshRequest.to_fields_dict()
-    description = fields["evaluations"].description
-    name = one_of(list(project.configuration.evaluations))
-    return {**fields, "evaluations": dg.Field([name], default_value=[], description=description)}
+    kind, names = one_of(project.configuration.evaluations)
+    description = f"{fields['evaluations'].description} {names}"
+    return {**fields, "evaluations": dg.Field([kind], default_value=[], description=description)}
 
 
 @cache
 def _enum(names: tuple[str, ...]) -> dg.Enum:
     # Dagster has one type per name in a process.
-    return dg.Enum(f"EvaluationName_{fingerprint(names)}", list(map(dg.EnumValue, names)))
+    return dg.Enum(f"Evaluation_{fingerprint(names)[:4]}", list(map(dg.EnumValue, names)))
 
 
-def one_of(names: Sequence[str]) -> Any:
-    """The type of a field that accepts only the names of evaluations."""
-    return _enum(tuple(names)) if names else str
+def one_of(names: Iterable[str]) -> tuple[Any, str]:
+    """The type of a field that accepts only the names of evaluations, and a text with the names."""
+    kind = _enum(tuple(names)) if names else str
+    return kind, f"One of {listed([*names], _NAMES_SHOWN)}."
 
 
 def refresh_here(
@@ -100,23 +96,32 @@ def refresh_here(
     instance: dg.DagsterInstance,
     evaluations: Sequence[str],
     max_cost_dollars: float | None = None,
-    videos: Sequence[str] | None = None,
 ) -> str:
-    """Run the job in this process, after the end of dead runs, and return the run's id."""
-    end_dead_runs(instance, datetime.now(UTC))
-    project.store.remove_left_over()
+    """Run the job in this process, and return the run's id."""
     definitions = dg.Definitions(
         jobs=[refresh_job(project)],
         resources=run_resources(project),
         executor=dg.in_process_executor,
     )
-    config = {
-        "evaluations": list(evaluations),
-        "max_cost_dollars": max_cost_dollars,
-        "videos": None if videos is None else list(videos),
-    }
-    job = definitions.resolve_job_def(REFRESH_JOB)
-    return run_here(job, instance, project.runs.code_location, run_config=config)
+    config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
+    return run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
+
+
+def refresh_within(
+    context: dg.OpExecutionContext,
+    project: Project,
+    evaluations: Sequence[str],
+    max_cost_dollars: float | None = None,
+    videos: Sequence[str] | None = None,
+) -> None:
+    """Build the stale partitions of evaluations inside of another job's step, upstream first.
+
+    With `videos`, only these are asked about, and no scores and results are built. The caller
+    starts and stops the servers and workers of `project`.
+    """
+    request = RefreshRequest(evaluations=list(evaluations), max_cost_dollars=max_cost_dollars)
+    for stages in steps(project).values():
+        _build(context, stages, request, videos)
 
 
 def _short(evaluations: Sequence[str], project: Project) -> str:
@@ -128,7 +133,6 @@ def _short(evaluations: Sequence[str], project: Project) -> str:
 
 def _refresh_op(name: str, stages: Sequence[AnyStage], *, is_first: bool) -> dg.OpDefinition:
     """The step that builds the stale partitions of some stages."""
-    project, asks_models = stages[0].project, stages[0].asks_models
     labels = ", ".join(stage.label for stage in stages)
 
     @dg.op(
@@ -140,18 +144,28 @@ def _refresh_op(name: str, stages: Sequence[AnyStage], *, is_first: bool) -> dg.
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         if is_first:
-            tags = {EVALUATIONS_TAG: _short(config.evaluations, project)}
+            tags = {EVALUATIONS_TAG: _short(config.evaluations, stages[0].project)}
             context.instance.add_run_tags(context.run.run_id, tags)
-        with within_step(
-            project,
-            context,
-            needs_machine=not asks_models,
-            max_dollars=config.max_cost_dollars,
-        ):
-            for stage in stages:
-                _refresh(context, stage, _requested(context, stage, config))
+        _build(context, stages, config)
 
     return refresh_stage
+
+
+def _build(
+    context: dg.OpExecutionContext,
+    stages: Sequence[AnyStage],
+    request: RefreshRequest,
+    videos: Sequence[str] | None = None,
+) -> None:
+    """Build the stale partitions of stages with the same name."""
+    with within_step(
+        stages[0].project,
+        context,
+        needs_machine=not stages[0].asks_models,
+        max_dollars=request.max_cost_dollars,
+    ):
+        for stage in stages:
+            _refresh(context, stage, _requested(context, stage, request, videos))
 
 
 def _answers_op(project: Project) -> dg.OpDefinition:
@@ -174,21 +188,26 @@ def _answers_op(project: Project) -> dg.OpDefinition:
 
 
 def _requested(
-    context: dg.OpExecutionContext, stage: AnyStage, config: RefreshRequest
+    context: dg.OpExecutionContext,
+    stage: AnyStage,
+    request: RefreshRequest,
+    videos: Sequence[str] | None = None,
 ) -> Sequence[Partition]:
     """The partitions of a stage that a request needs, from the current files."""
     stage.invalidate()
-    if config.videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
+    if videos is not None and (stage.is_cited or isinstance(stage, SharedStage)):
         return []  # some of the videos have no score
     try:
         # Samplings without an evaluation are built only if they are chosen as partitions.
-        partitions = stage.partitions(config.evaluations or list(stage.project.configuration.files))
+        partitions = stage.partitions(
+            request.evaluations or list(stage.project.configuration.files)
+        )
     except NotReadyError as error:
         context.log.warning(str(error))
         return []
-    if config.videos is None:
+    if videos is None:
         return partitions
-    return [p for p in partitions if p.video is None or p.video in config.videos]
+    return [p for p in partitions if p.video is None or p.video in videos]
 
 
 def _refresh(
@@ -223,6 +242,7 @@ def report_job(project: Project) -> dg.JobDefinition:
     @dg.job(
         name=REPORT_JOB,
         description="Show in Dagster what is stored. Builds nothing and asks no model.",
+        config={"loggers": QUIET},
     )
     def report() -> None:
         report_partitions()

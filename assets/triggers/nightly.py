@@ -1,29 +1,14 @@
-"""The job and the schedule of nightly runs, and the check `recent` of their age.
+"""The job and the schedule of nightly runs."""
 
-The check passes if the newest complete run is not too old, by its date. A backfill of an old date
-is a new materialization, so Dagster's freshness policies would pass.
-"""
-
-from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from collections.abc import Sequence
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import (
-    evaluation_of_newest,
-    newest_evaluation,
-)
 from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG
-from videomme_pipeline.assets.stages.nightly import nightly_key
+from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, nightly_key
+from videomme_pipeline.assets.triggers.jobs import QUIET
 from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
-from videomme_pipeline.storage.names import is_part, record_of
-
-NIGHTLY_JOB = "nightly"
-RECENT = "recent"
-_NEWEST = "newest"
-"""Metadata key of the date of the newest complete nightly run."""
 
 
 def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
@@ -32,6 +17,7 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
         NIGHTLY_JOB,
         selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
         description="Ask the tracked evaluations again and compare them with their references.",
+        config={"loggers": QUIET},
     )
 
 
@@ -45,7 +31,11 @@ def nightly_schedule(
         job=job,
         cron_schedule=nightly.cron,
         execution_timezone=nightly.timezone,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=(
+            dg.DefaultScheduleStatus.RUNNING
+            if nightly.schedule
+            else dg.DefaultScheduleStatus.STOPPED
+        ),
         description="Start a nightly run at the time in nightly.yaml.",
     )
     def start_nightly_run(
@@ -63,79 +53,3 @@ def nightly_schedule(
         )
 
     return start_nightly_run
-
-
-def recent_check(tracked: Sequence[TrackedEvaluation]) -> dg.AssetChecksDefinition:
-    """The check of every tracked evaluation, in one step."""
-    by_key = {nightly_key(evaluation): evaluation for evaluation in tracked}
-
-    @dg.multi_asset_check(
-        name=RECENT,
-        specs=[
-            dg.AssetCheckSpec(
-                RECENT,
-                asset=key,
-                description="The newest complete nightly run began its date at most "
-                f"{evaluation.nightly.fresh_within_hours:g} hours ago.",
-            )
-            for key, evaluation in by_key.items()
-        ],
-        can_subset=True,
-    )
-    def recent(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        for check in context.selected_asset_check_keys:
-            yield assess_age(by_key[check.asset_key], datetime.now(UTC))
-
-    return recent
-
-
-def recent_sensor(tracked: Sequence[TrackedEvaluation]) -> dg.SensorDefinition:
-    """Reports the results of the check that have changed."""
-
-    @dg.sensor(
-        name=RECENT,
-        minimum_interval_seconds=600,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Show in the check `recent` which nightly runs are overdue.",
-    )
-    def report_age(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        results = [assess_age(evaluation, datetime.now(UTC)) for evaluation in tracked]
-        changed = [result for result in results if not _is_shown(context.instance, result)]
-        if not changed:
-            return dg.SkipReason("every check shows the newest nightly run")
-        return dg.SensorResult(
-            asset_events=[evaluation_of_newest(r, context.instance) for r in changed]
-        )
-
-    return report_age
-
-
-def assess_age(tracked: TrackedEvaluation, now: datetime) -> dg.AssetCheckResult:
-    """The result of the check at `now`. Before the first run, `since` counts as its date."""
-    nightly = tracked.nightly
-    stored = tracked.project.store.observation_files(
-        tracked.benchmark.name, tracked.evaluation.name
-    )
-    dates = (record_of(file) for file in reversed(stored) if not is_part(file))
-    newest = next(dates, None)
-    day = nightly.since if newest is None else date.fromisoformat(newest)
-    assert day is not None, "`since` is required if anything is tracked"
-    begin = datetime.combine(day, time(), ZoneInfo(nightly.timezone))
-    limit = timedelta(hours=nightly.fresh_within_hours)
-    return dg.AssetCheckResult(
-        passed=now - begin <= limit,
-        asset_key=nightly_key(tracked),
-        check_name=RECENT,
-        description=f"The newest complete nightly run is {newest or 'not there yet'}.",
-        metadata={_NEWEST: newest or "none"},
-    )
-
-
-def _is_shown(instance: dg.DagsterInstance, result: dg.AssetCheckResult) -> bool:
-    """True if the newest stored result of the check is the same, about the same materialization."""
-    assert result.asset_key is not None
-    shown = newest_evaluation(dg.AssetCheckKey(result.asset_key, RECENT), instance)
-    if shown is None:
-        return False
-    is_newest = shown.metadata[_NEWEST] == result.metadata[_NEWEST]
-    return shown.passed == result.passed and is_newest

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, end_dead_runs
+from videomme_pipeline.assets.stages.nightly import ALERT_SENT
 from videomme_pipeline.errors import listed
 from videomme_pipeline.project.nightly.alerts import Alert, send, ui_address
 
@@ -23,7 +24,9 @@ def run_failures_sensor(prefix: str) -> dg.SensorDefinition:
         description="Send an alert to VIDEOMME_ALERT_URLS when a run fails.",
     )
     def run_failures(context: dg.RunFailureSensorContext) -> None:
-        send(failure_alert(context, prefix), prefix)
+        failures = context.get_step_failure_events()
+        if not failures or not all(map(_is_alert_sent, failures)):
+            send(failure_alert(context, prefix), prefix)
 
     return run_failures
 
@@ -36,6 +39,11 @@ def failure_alert(context: dg.RunFailureSensorContext, prefix: str) -> Alert:
     reasons = "\n".join(steps) or _interruption(context)
     body = f"{reasons}\n\n{_ADVICE}\n{ui_address()}/runs/{run.run_id}"
     return Alert(title=f"{_work_of(run, prefix)} failed", body=body)
+
+
+def _is_alert_sent(failure: dg.DagsterEvent) -> bool:
+    data = failure.step_failure_data.user_failure_data
+    return data is not None and ALERT_SENT in data.metadata
 
 
 def _work_of(run: dg.DagsterRun, prefix: str) -> str:

@@ -7,6 +7,7 @@ when a user executes it. A sensor reports its result again whenever that changes
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from urllib.parse import quote
 
@@ -20,10 +21,11 @@ from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.reporter import ShownVersions
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
+from videomme_pipeline.assets.stages.nightly import RECENT, assess_age
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import ui_address
-from videomme_pipeline.project.nightly.tracked import refused_files
+from videomme_pipeline.project.nightly.tracked import TrackedEvaluation, refused_files
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.stages.chain import all_stages
 from videomme_pipeline.stages.explain import Cause, Explanation
@@ -58,8 +60,10 @@ def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
     return up_to_date
 
 
-def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
-    """Reports the results of the check that have changed."""
+def up_to_date_sensor(
+    project: Project, tracked: Sequence[TrackedEvaluation] = ()
+) -> dg.SensorDefinition:
+    """Reports the results of the check that have changed, and those of the check `recent`."""
     keys = [asset_key(stage) for stage in all_stages(project)]
 
     @dg.sensor(
@@ -67,20 +71,24 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
         job_name=REPORT_JOB,
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Show in the check `up_to_date` which partitions a refresh would build.",
+        description="Show what a refresh would build, and which nightly runs are overdue.",
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         plans = _Plans(project.reopened())
-        changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
+        changed = [
+            plans.result(key)
+            for key in keys
+            if not _shows(context.instance, key, plans.plan_of(key))
+        ]
+        ages = [assess_age(entry, context.instance, datetime.now(UTC)) for entry in tracked]
+        changed += [age for age in ages if not _shows_age(context.instance, age)]
         not_shown = plans.not_shown(context.instance)
         if not changed and not not_shown:
             return dg.SkipReason("every check shows the current plan")
         requests = [dg.RunRequest(run_key=not_shown, job_name=REPORT_JOB)] if not_shown else []
         return dg.SensorResult(
             run_requests=requests,
-            asset_events=[
-                evaluation_of_newest(plans.result(key), context.instance) for key in changed
-            ],
+            asset_events=[evaluation_of_newest(result, context.instance) for result in changed],
         )
 
     return report_plan
@@ -185,3 +193,9 @@ def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:
     """True if the newest result of the check has this plan and the newest materialization."""
     shown = newest_evaluation(dg.AssetCheckKey(key, UP_TO_DATE), instance)
     return shown is not None and shown.metadata[_PLAN].value == plan
+
+
+def _shows_age(instance: dg.DagsterInstance, age: dg.AssetCheckResult) -> bool:
+    assert age.asset_key is not None
+    shown = newest_evaluation(dg.AssetCheckKey(age.asset_key, RECENT), instance)
+    return shown is not None and (shown.passed, shown.description) == (age.passed, age.description)

@@ -18,7 +18,6 @@ from videomme_pipeline.assets import checkpoints
 from videomme_pipeline.assets.checkpoints import (
     MAX_FAILURES,
     checkpoint_sensor,
-    evaluate_checkpoint,
     run_checkpoint,
     watch_once,
 )
@@ -303,13 +302,13 @@ def test_a_submitted_checkpoint_is_recorded_if_it_is_finished(
     monkeypatch.setitem(sys.modules, "wandb", None)
     project = write_training(tracker="wandb")
     with pytest.raises(NotReadyError, match="checkpoint 100 of tiny does not exist"):
-        evaluate_checkpoint(project, instance, "tiny|100")
+        run_checkpoint(project, instance, "tiny|100")
     folder = write(training, 100)
     (folder / MARKER).unlink()
     with pytest.raises(NotReadyError, match=r"trainer_state\.json is missing"):
-        evaluate_checkpoint(project, instance, "tiny|100")
+        run_checkpoint(project, instance, "tiny|100")
     (folder / MARKER).touch()
-    (row,) = evaluate_checkpoint(project, instance, "tiny|100")
+    (row,) = run_checkpoint(project, instance, "tiny|100")
     assert row.outcome is CheckpointOutcome.PASSED
     assert "wandb: step 100 of tiny is not logged" in caplog.text
 

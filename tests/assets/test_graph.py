@@ -53,7 +53,6 @@ def snapshot(definitions: dg.Definitions) -> dict[str, Any]:
                 "partitions": partition_names(node.partitions_def),
                 "group": node.group_name,
                 "kinds": sorted(node.kinds),
-                "owners": list(node.owners),
                 "has_description": bool(node.description),
                 "has_column_schema": "dagster/column_schema" in node.metadata,
                 "checks": sorted(key.name for key in node.check_keys),
@@ -81,7 +80,7 @@ def test_the_graph_equals_the_snapshot(definitions: dg.Definitions) -> None:
     )
 
 
-def test_every_asset_has_a_description_kinds_owners_and_a_group(
+def test_every_asset_has_a_description_kinds_and_a_group(
     definitions: dg.Definitions,
 ) -> None:
     graph = definitions.resolve_asset_graph()
@@ -90,7 +89,6 @@ def test_every_asset_has_a_description_kinds_owners_and_a_group(
         assert node.description, key
         assert node.description.endswith("."), key
         assert node.kinds, key
-        assert node.owners, key
         benchmark = key.path[0]
         assert node.group_name in {benchmark, f"{benchmark}_nightly", "results"}, key
 

@@ -13,12 +13,13 @@ import yaml
 from tests.support.made_up_endpoint import serve
 from tests.support.projects import WriteProject
 from tests.support.published_data import v1_rows
-from videomme_pipeline.assets.race import RaceLimits, RaceLook, plan_race, race_job, run_race
+from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here, race_job
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.recorded_look import read_race
+from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.statistics.gate import Verdict
 from videomme_pipeline.scoring.statistics.race import Stop
+from videomme_pipeline.storage.tables import read_files
 
 VIDEOS = [f"{number:03d}" for number in range(1, 43)]
 ANSWERS = {row["question_id"]: row["answer"] for row in v1_rows()}
@@ -65,10 +66,13 @@ def write_race(root: Path, write_project: WriteProject) -> WriteRace:
     return write
 
 
-def raced(project: Project, instance: dg.DagsterInstance, **settings: Any) -> list[RaceLook]:
-    plan = plan_race(project, instance, "good", "bad", seed=0)
-    looks = list(run_race(project, instance, plan, RaceLimits(**settings)))
-    last = read_race(project.store, "good", "bad")[-1]
+def raced(
+    project: Project, instance: dg.DagsterInstance, candidate: str = "bad", **settings: Any
+) -> list[RaceLook]:
+    looks: list[RaceLook] = []
+    config = RaceConfig(baseline="good", candidate=candidate, **settings)
+    race_here(project, instance, config, looks.append)
+    last = read_files(project.store.race_files(), RecordedLook)[-1]
     assert (last.videos, last.stop) == (looks[-1].look.videos, looks[-1].stop)
     return looks
 
@@ -84,6 +88,7 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     for endpoint in (good, bad):
         assert endpoint.asked.total() == looks[-1].gate.questions == 3 * looks[-1].look.videos
         assert set(endpoint.asked.values()) == {1}
+    assert len(instance.get_runs()) == 1, "a race is one run"
     assert raced(project, instance) == looks
     assert good.asked.total() + bad.asked.total() == 2 * looks[-1].gate.questions
     assert not project.store.names("videomme", "scores").texts
@@ -96,8 +101,7 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     job = race_job(write_race(good=good, bad=bad))
 
     def config(baseline: str) -> dict[str, Any]:
-        race = {"baseline": baseline, "candidate": "bad"}
-        return {"ops": {"ask_until_decided": {"config": race}}}
+        return {"baseline": baseline, "candidate": "bad"}
 
     result = job.execute_in_process(config("good"), instance=instance)
     assert result.success
@@ -105,6 +109,9 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     metadata = output.step_output_data.metadata
     assert metadata["verdict"].value == "worse"
     assert metadata["questions"].value == good.asked.total() == bad.asked.total()
+    assert job.config_mapping is not None
+    form: Any = job.config_mapping.config_schema.as_field().config_type
+    assert form.fields["baseline"].description.endswith("One of bad, good.")
     with pytest.raises(dg.DagsterInvalidConfigError, match="goood"):
         job.execute_in_process(config("goood"), instance=instance)
 
@@ -150,7 +157,7 @@ def test_evaluations_that_cannot_be_compared_are_refused_before_a_request(
         ("goood", "did you mean `good`"),
     ]:
         with pytest.raises(ConfigurationError, match=reason):
-            plan_race(project, instance, "good", name, 0)
+            raced(project, instance, name)
     assert not good.asked
 
 

@@ -1,4 +1,4 @@
-"""Error messages of runs from the command line."""
+"""Runs from the command line: their error messages, and what they leave to other runs."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ import yaml
 
 from tests.support.projects import WriteProject
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.run import run_nightly
+from videomme_pipeline.assets.processes import PARTITION_TAG
+from videomme_pipeline.assets.run import builds, run_nightly
 from videomme_pipeline.errors import ConfigurationError, NotReadyError
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.stages.plan import plan_project
 
 TRACKED = {"since": "2026-11-01", "evaluations": {"few": {}}}
 
@@ -57,3 +59,29 @@ def test_the_error_for_a_missing_reference_names_the_command_that_builds_it(
         NotReadyError, match=r"few: its reference, .* does not exist; run .* run few"
     ):
         run_nightly(write_project(), instance, ["few"], "2026-11-02")
+
+
+@pytest.mark.parametrize(
+    ("run", "variants"),
+    [
+        (dg.DagsterRun("refresh_stale", run_config={"evaluations": ["blind"]}), {"blind"}),
+        (
+            dg.DagsterRun("race", run_config={"baseline": "few", "candidate": "blind"}),
+            {"few", "blind", "uniform_n-4"},
+        ),
+        (dg.DagsterRun("checkpoint", tags={PARTITION_TAG: "unknown|1"}), set()),
+        (
+            dg.DagsterRun(
+                "__ASSET_JOB",
+                asset_selection=frozenset({dg.AssetKey(["videomme", "prompts"])}),
+                tags={PARTITION_TAG: "more|002"},
+            ),
+            {"more"},
+        ),
+    ],
+)
+def test_a_run_builds_what_its_evaluations_need(
+    project: Project, run: dg.DagsterRun, variants: set[str]
+) -> None:
+    built = [state for state in plan_project(project) if builds(run, state)]
+    assert {state.partition.variant for state in built} - {None} == variants

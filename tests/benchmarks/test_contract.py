@@ -120,7 +120,9 @@ def test_subtitles_in_the_annotations_are_those_of_the_video(tmp_path: Path) -> 
     (folder / "annotations.json").unlink()  # a source reads it once
     for video in videos_of(source.questions()):
         path = source.subtitle(video)
-        assert path is not None
+        assert isinstance(path, Path)
+        path.write_text("[]")
+        assert source.subtitle(video) == path, "a damaged copy is written again"
         cues = read_subtitles(path).cues
         assert [(cue.start_seconds, cue.end_seconds, cue.text) for cue in cues] == [
             (segment["start"], segment["end"], segment["text"]) for segment in SEGMENTS

@@ -339,3 +339,11 @@ def test_a_changed_declaration_replaces_the_benchmark(tmp_path: Path) -> None:
     after = opened(tmp_path).open_source()
     assert find_benchmark("my-set").headline == "mean_over_question_type"
     assert after.version != before.version
+
+
+def test_a_column_of_ids_is_kept_if_some_repeat_so_that_doctor_names_them(tmp_path: Path) -> None:
+    rows = ["id,video,question,a,b,answer"]
+    rows += [f"{number},a.mp4,Which?,x,y,A" for number in (1, 2, 2)]
+    (tmp_path / "q.csv").write_text("\n".join(rows))
+    (tmp_path / "a.mp4").touch()
+    assert "question_id: id" in inspect_folder(tmp_path, "own")

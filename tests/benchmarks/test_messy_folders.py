@@ -96,7 +96,8 @@ READABLE = {
         files={"q.csv": b"\xef\xbb\xbf" + csv(";", blank=2).encode(), "a.mp4": b"\0"}, answers="AB"
     ),
     "Excel as Unicode text": Folder(
-        files={"q.CSV": csv("\t").encode("utf-16"), "a.mp4": b"\0"}, answers="AB"
+        files={"q.txt": csv("\t").encode("utf-16"), "readme.txt": b"Hello", "a.mp4": b"\0"},
+        answers="AB",
     ),
     "answer in another case": Folder(
         files={"q.json": table("a.mp4", answer="  neither  OF both "), "a.mp4": b"\0"},

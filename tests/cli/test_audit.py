@@ -117,6 +117,22 @@ def test_a_row_of_another_benchmark_is_named_as_in_the_score() -> None:
     assert facts[left_out]["check"] == "left_out"
 
 
+def test_all_questions_of_one_duration_are_complete() -> None:
+    long = [
+        row
+        | {"video_id": f"{n // 3:03d}", "question_id": f"{n // 3:03d}-{n % 3}", "duration": "long"}
+        for n, row in enumerate(rows(*"ABDC" * 225))
+    ]
+    Path("long.json").write_text(json.dumps(long))
+    Path("part.json").write_text(json.dumps(long[:850]))
+    findings = videomme("audit", "long.json", "part.json", "--json").json["findings"]
+    facts = {f["run"]: f for f in findings if f["check"] == "missing_questions"}
+    assert facts["long.json"]["status"] == "note"
+    assert facts["long.json"]["summary"].startswith("900 of 900 long questions of videomme")
+    assert facts["part.json"]["status"] == "error"
+    assert facts["part.json"]["summary"].startswith("850 of 900 long questions of videomme")
+
+
 def test_a_copy_is_an_error_at_any_size() -> None:
     texts = [f"The answer is {letter}." for letter in "ABCDABCC"]
     Path("a.json").write_text(json.dumps(rows(*texts)))
@@ -124,8 +140,8 @@ def test_a_copy_is_an_error_at_any_size() -> None:
     Path("other.json").write_text(json.dumps(rows(*texts[:-1], "The answer is B.")))
     findings = videomme("audit", "a.json", "copy.json", "other.json", "--json").json["findings"]
     facts = {f["run"]: f["summary"] for f in findings if f["check"] == "sameness"}
-    assert facts["a.json"] == "copy.json has the same text in all 8 responses"
-    assert facts["copy.json"] == "a.json has the same text in all 8 responses"
+    assert facts["a.json"] == "the same text in all 8 responses: copy.json"
+    assert "copy.json" not in facts, "one group of equal runs is one finding"
     assert facts["other.json"].startswith("not checked: 8 answers are too few (342 are needed)")
 
 

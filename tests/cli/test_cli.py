@@ -712,8 +712,8 @@ def test_a_folder_without_configuration_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
-    for arguments in (["run"], ["nightly"], ["checkpoint", "watch"], ["status"], ["doctor"]):
-        message = videomme(*arguments).failed_with
+    for command in ("run", "nightly", "checkpoint watch", "status", "doctor", "ui"):
+        message = videomme(*command.split()).failed_with
         assert "benchmarks.yaml: no such file; run this in the project's folder" in message
     assert list(tmp_path.iterdir()) == []
 

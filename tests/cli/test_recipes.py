@@ -61,8 +61,9 @@ def test_a_published_number_is_reproduced_by_its_answers() -> None:
 
 def test_other_answers_are_not_consistent() -> None:
     Path("a.json").write_text(json.dumps(rows((500, 450, 400))))
-    document = videomme("recipe", "run", "streamforest", "--from", "a.json", "--json").json
-    assert [row["is_consistent"] for row in document["values"]] == [False] * 4
+    ended = videomme("recipe", "run", "streamforest", "--from", "a.json", "--json")
+    assert ended.status == 3
+    assert [row["is_consistent"] for row in ended.json["values"]] == [False] * 4
     shown = videomme("recipe", "run", "streamforest", "--from", "a.json").out
     assert "here 50.0" in shown
     assert "-11.9 points, not consistent" in shown
@@ -90,16 +91,22 @@ def test_the_denominator_is_that_of_the_recipe() -> None:
 def test_contradictory_sources_name_each_other() -> None:
     Path("a.json").write_text(json.dumps(rows((700, 600, 600))))
     shown = videomme("recipe", "run", "llava-video-72b", "--from", "a.json").out
-    assert "Another source says: llava-video-72b-measured: 68.6 without_subtitles" in shown
+    assert (
+        "Another source says: llava-video-72b-measured: 68.6 without_subtitles (accuracy)" in shown
+    )
 
 
 def test_recipes_are_listed_and_shown() -> None:
     listed = videomme("recipe", "list").out.splitlines()
-    assert listed[0].split("\t") == ["recipe", "model", "track", "published", "grade", "frames"]
+    columns = ["recipe", "model", "track", "metric", "published", "grade", "compared", "frames"]
+    assert listed[0].split("\t") == columns
     assert len(listed) > 25
-    shown = videomme("recipe", "show", "qwen3-vl-8b-script")
-    assert yaml.safe_load(shown.out)["not_published"] == ["engine", "denominator"]
-    assert yaml.safe_load(shown.out)["settings"]["extra_body"] == "top_k 20, presence_penalty 1.5"
+    shown = yaml.safe_load(videomme("recipe", "show", "qwen3-vl-8b-script").out)
+    assert shown["not_published"] == []
+    assert shown["compared"] == "2026-11-28"
+    assert yaml.safe_load(videomme("recipe", "show", "gpt-4o").out)["compared"] == (
+        "not compared again"
+    )
     assert videomme("recipe", "show", "gpt-4o", "--json").json["published"] == {
         "without_subtitles": {"overall": 71.9}
     }

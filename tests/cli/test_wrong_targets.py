@@ -30,3 +30,11 @@ def test_a_second_ui_on_the_same_port_ends_with_one_sentence(root: Path) -> None
     assert ended.status == 1
     assert f"127.0.0.1:{port} cannot be used (Address already in use)" in ended.err
     assert not (root / "home").exists(), "nothing was started"
+
+
+def test_a_ui_without_a_project_ends_with_one_sentence(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "or write a new project here with `videomme init`" in videomme("ui").failed_with
+    assert not (root / "home").exists(), "nothing was started"

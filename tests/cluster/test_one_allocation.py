@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,13 +24,14 @@ from tests.support.users import needs_users, python_of_all_users
 REQUESTS = 15
 """Two evaluations of nine questions, of which three are the same on both tracks."""
 
+SCRIPT = ROOT / "deploy" / "evaluate.sbatch"
+
 pytestmark = [
     pytest.mark.slow,
     needs_users,
-    pytest.mark.skipif(
-        not CAN_RUN or find_postgres() is None, reason="needs Slurm, munge, root and PostgreSQL"
-    ),
+    pytest.mark.skipif(find_postgres() is None, reason="needs PostgreSQL"),
 ]
+needs_slurm = pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
 
 
 @pytest.fixture
@@ -40,8 +43,9 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
+@needs_slurm
 def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
-    root, cluster = folder / "project", folder / "slurm"
+    root, cluster = folder / 'it\'s a "project"', folder / "slurm"
     cluster.mkdir()
     with (
         ModelServer(delay_seconds=0.5, answer=lambda _: "The answer is B.") as server,
@@ -74,7 +78,7 @@ def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
             ).stdout.strip()  # fmt: skip
 
         script = root / "evaluate.sbatch"
-        shutil.copy(ROOT / "deploy" / "evaluate.sbatch", script)
+        shutil.copy(SCRIPT, script)
         script.chmod(0o755)
         job = submit("sbatch", "--parsable", "--output=log.txt", str(script), "run")
         try:
@@ -91,3 +95,38 @@ def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
         scores = list((root / "data" / "videomme" / "scores").glob("*.parquet"))
         assert sorted(pq.read_metadata(path).num_rows for path in scores) == [9, 9]
         assert REQUESTS <= server.request_count <= REQUESTS + CONCURRENCY
+
+
+def test_a_job_waits_for_a_server_whose_machine_was_cut_off(folder: Path) -> None:
+    root = folder / 'it\'s a "project"'
+    root.mkdir()
+    program = root / "videomme"
+    program.write_text('#!/bin/sh\necho "$1" >> started && [ "$1" != first ] || exec sleep 600\n')
+    program.chmod(0o755)
+    shutil.copy(SCRIPT, root / "job")
+    shutil.chown(root, USER)
+    path = f"{find_postgres()}:{os.environ['PATH']}"
+
+    def start(name: str) -> psutil.Popen:
+        return psutil.Popen(
+            ["bash", "job", name], cwd=root, user=USER, group=USER,
+            env={"PATH": path, "USER": USER, "VIDEOMME": str(program)},
+        )  # fmt: skip
+
+    def started() -> list[str]:
+        log = root / "started"
+        return log.read_text().split() if log.exists() else []
+
+    first = start("first")
+    wait_until(lambda: started() == ["first"])
+    run = first.children()
+    server = psutil.Process(int((root / "postgres" / "postmaster.pid").read_text().split()[0]))
+    for process in (first, *run):
+        process.kill()
+    second = start("second")
+    wait_until(lambda: [child for child in second.children() if child.name() == "flock"])
+    assert started() == ["first"]
+    server.send_signal(signal.SIGQUIT)
+    assert second.wait(60) == 0
+    assert started() == ["first", "second"]
+    assert not (root / "postgres" / "postmaster.pid").exists()

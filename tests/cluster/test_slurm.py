@@ -16,11 +16,11 @@ from tests.support.child_tasks import double, log_and_wait
 from tests.support.dagster_ui import wait_until
 from tests.support.slurm import CAN_RUN, jobs, slurm
 from videomme_pipeline.cluster import dask as dask_module
-from videomme_pipeline.cluster.dask import LOGS, DaskSpec
-from videomme_pipeline.cluster.tasks import versions
+from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.processes.tasks import Workers, run_tasks
+from videomme_pipeline.processes.versions import versions
 from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [
@@ -58,10 +58,7 @@ def slurm_workers(folder: Path, count: int = 2, **arguments: Any) -> Iterator[Wo
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dask_module, "REPLACE_SECONDS", 0)
+def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_path: Path) -> None:
     with slurm_workers(tmp_path / "shared") as workers:
         assert jobs() == []
         values = run_tasks(double, range(20), workers=workers, limits=MINUTE)
@@ -78,7 +75,7 @@ def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(
         assert 30 <= len((tmp_path / "log").read_text().split()) <= 31
         assert len(jobs(ended=True)) == 3
     wait_until(lambda: jobs() == [], seconds=30)
-    assert list((tmp_path / LOGS).glob("*.err"))
+    assert list((tmp_path / "logs").glob("*.err"))
 
 
 @pytest.mark.usefixtures("_slurm")
@@ -96,7 +93,7 @@ class Stopped:
 
     def __init__(self, folder: Path, max_wait_minutes: int = 10, **arguments: Any) -> None:
         self.messages: list[str] = []
-        self.logs = folder / LOGS
+        self.logs = folder / "logs"
         (folder / "shared").mkdir(parents=True)
         spec = slurm_spec(2, max_wait_minutes, **arguments)
         began = time.monotonic()
@@ -113,10 +110,12 @@ class Stopped:
 def test_jobs_that_fail_at_once_end_the_run_with_their_reason_and_logs(tmp_path: Path) -> None:
     prologue = ["echo the module python/9 is unknown >&2", "exit 3"]
     stopped = Stopped(tmp_path, job_script_prologue=prologue)
-    failure = r"job \d+: failed \(NonZeroExitCode\), its log ends with: .*python/9 is unknown"
+    failure = (
+        r"job \d+ FAILED \(NonZeroExitCode\), its log in .*/logs ends with: .*python/9 is unknown"
+    )
     assert re.search(failure, stopped.error)
     assert any(re.search(failure, message) for message in stopped.messages)
-    assert f"all logs are in {stopped.logs}" in stopped.error
+    assert f"log in {stopped.logs} ends" in stopped.error
     assert list(stopped.logs.glob("*.err"))
 
 
@@ -137,9 +136,17 @@ def test_a_job_that_slurm_rejects_ends_the_run_before_it_starts(
 
 
 @pytest.mark.usefixtures("_slurm")
-def test_slurm_names_a_folder_that_job_scripts_cannot_contain(tmp_path: Path) -> None:
-    error = Stopped(tmp_path / "a folder").error
-    assert re.search(r"rejects the job \(Invalid directive .*folder/logs/videomme", error)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a folder", "Invalid directive .*folder/logs/videomme"),
+        ("o'neil", "sbatch: fatal: .*Unmatched `'` in .*o'neil/logs/videomme"),
+    ],
+)
+def test_slurm_names_a_folder_that_job_scripts_cannot_contain(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    assert re.search(rf"rejects the job \({reason}", Stopped(tmp_path / name).error)
 
 
 @pytest.mark.usefixtures("_slurm")
@@ -154,8 +161,8 @@ def test_a_run_says_why_jobs_wait_and_ends_after_a_limit(tmp_path: Path) -> None
     command = ["sbatch", "--cpus-per-task=2", "--wrap=sleep 300", f"--output={tmp_path}/busy"]
     subprocess.run(command, check=True, capture_output=True)
     stopped = Stopped(tmp_path, max_wait_minutes=1)
-    assert "pending (Resources)" in stopped.messages[-1]
-    assert "no worker for 1 minute (Slurm jobs: " in stopped.error
+    assert "PENDING (Resources)" in stopped.messages[-1]
+    assert re.search(r"no worker for 6\d s \(Slurm jobs: 1 PENDING", stopped.error)
 
 
 @pytest.mark.usefixtures("_slurm")
@@ -170,7 +177,7 @@ def test_a_job_of_another_version_ends_the_run_with_the_reason(
 def test_a_scheduler_that_jobs_cannot_reach_is_in_their_logs(tmp_path: Path) -> None:
     options = {"contact_address": "tls://127.0.0.1:9"}
     stopped = Stopped(tmp_path, scheduler_options=options, death_timeout=2)
-    assert re.search(r"job \d+: failed .*log ends with: .*Timed out starting", stopped.error)
+    assert re.search(r"job \d+ FAILED .* ends with: .*Timed out starting", stopped.error)
 
 
 def environments_of_jobs() -> list[dict[str, str]]:

@@ -2,7 +2,10 @@
 
 import json
 import re
+import shutil
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from av.video.frame import PictureType
+from filelock import FileLock
 from scipy.stats import binomtest
 
 from tests.support.paths import ROOT
@@ -282,7 +286,8 @@ def test_complete_files_are_kept_and_damaged_ones_written_again(
 ) -> None:
     video = make_video("012", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"vsmoke-0012.mp4", "vsmoke-0012.srt", "012.mp4", "012.jsonl"}
+    files = {"vsmoke-0012.mp4", "vsmoke-0012.srt", "012.mp4", "012.jsonl"}
+    assert names == files | {".vsmoke-0012.lock"}
     data, written_at = video.read_bytes(), video.stat().st_mtime_ns
     make_video("012", tmp_path)
     assert video.stat().st_mtime_ns == written_at, "a complete file is kept"
@@ -294,6 +299,17 @@ def test_complete_files_are_kept_and_damaged_ones_written_again(
     assert (tmp_path / "012.mp4").read_bytes() == data
     assert (tmp_path / "vsmoke-0012.srt").read_text() == srt(SCRIPTS["012"])
     assert caplog.messages[0].startswith(f"{video}: not the video of this version")
+
+
+def test_a_video_that_another_machine_draws_is_not_drawn_again(tmp_path: Path) -> None:
+    drawn, shared = make_video("012", tmp_path / "elsewhere"), tmp_path / "shared"
+    shared.mkdir()
+    with ThreadPoolExecutor(1) as thread:
+        with FileLock(shared / ".vsmoke-0012.lock"):
+            making = thread.submit(make_video, "012", shared)
+            time.sleep(0.5)  # it may have begun to wait
+            written_at = Path(shutil.copy(drawn, shared)).stat().st_mtime_ns
+        assert making.result().stat().st_mtime_ns == written_at
 
 
 @pytest.mark.slow

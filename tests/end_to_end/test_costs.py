@@ -103,7 +103,7 @@ def test_questions_that_cannot_fit_into_the_context_are_not_sent_and_listed(
         dry = videomme("run", "served", "--dry-run")
         assert server.request_count == 0
     assert "at most 1 frames of this size fit" in failed.err
-    assert "3 of 3 requests do not fit into the context of served" in dry.out
+    assert "3 of 3 requests cannot be answered" in dry.out
     assert {row.failure for row in responses(project)} == {FailureKind.TOO_LARGE}
 
 

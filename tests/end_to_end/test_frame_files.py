@@ -126,7 +126,7 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
             ((decoded_seconds,),) = connection.execute(
                 "select sum(decode_cpu_seconds) from decode_times"
             ).fetchall()
-        assert checks["frames"] == "6 requests had the planned 1 to 3 frames"
+        assert checks["frames"] == "6 requests were sent with the planned 1 to 3 frames"
         assert usage[0] == 2
         assert usage[2] == pytest.approx(decoded_seconds / 6)
         assert usage[2] > 0

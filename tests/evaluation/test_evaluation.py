@@ -56,6 +56,14 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ({"sampling": {"frames": 4}}, "no strategy `None`"),
         ({"subtitles": "windw-500"}, "subtitle alignment 'windw-500': no such alignment"),
         ({"prompt": "contrct_v1"}, "no such template; choose official_v1, official_v1_zh"),
+        (
+            {"pre_prompt": "Q: "},
+            "`pre_prompt` of lmms-eval changes nothing in prompt `contract_v1`",
+        ),
+        (
+            {"prompt": "lmms_eval", "post_prompt": "Answer:", "subtitles": "full"},
+            "with subtitles and for questions in groups, lmms-eval does not use `post_prompt`",
+        ),
         ({"prompt": "own.txt"}, "prompt template 'own.txt': no such template"),
         ({"reader": "carful"}, "`reader` is 'carful': did you mean `careful`?"),
         ({"repeats": 0}, "`repeats` is 0: expected at least 1"),

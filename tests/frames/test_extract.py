@@ -124,6 +124,18 @@ def test_unusable_videos_are_reported_and_the_others_continue(tmp_path: Path, st
     assert all(result.frame_sets == () for name, result in results.items() if name != "good")
 
 
+def test_too_many_frames_are_named_before_they_are_decoded(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extract_module, "MAX_FRAMES", 59)
+    samplings = tuple(map(parse_sampling, ("uniform_n-all", "uniform_n-4")))
+    result = extract_module.extract_here(
+        job(write_video(tmp_path / "a.mp4"), *samplings), store=store
+    )
+    assert "uniform_n-all takes 60 frames, more than 59; choose a number" in str(result.error)
+    assert len(result.frame_sets) == 1, "other samplings of the video are built"
+
+
 def test_use_what_decodes_records_the_missing_frames(tmp_path: Path, store: Store) -> None:
     path = write_video(tmp_path / "a.mp4", frames=120, gop=24)
     damage(path, 0.5, length=1500)

@@ -216,6 +216,12 @@ def test_fps_based_respects_its_limits_and_takes_no_later_frame(
     assert np.all(clock.seconds[list(choice.frames)] <= np.array(choice.requested_seconds) + 1e-5)
 
 
+def test_uniform_n_takes_all_frames_of_a_short_clip() -> None:
+    sampling = parse_sampling("uniform_n-all")
+    assert sampling.name == "uniform_n-all"
+    assert sampling.choose(steady(50, 25)).frames == tuple(range(50))
+
+
 def test_keyframe_takes_all_or_some_of_the_keyframes() -> None:
     clock = steady(300, 30, gop=30)
     assert Keyframe().choose(clock).frames == tuple(range(0, 300, 30))

@@ -109,6 +109,14 @@ async def test_pictures_pass_and_the_cost_is_that_of_the_proxy(
     assert reply.cost_dollars == pytest.approx(expected)
 
 
+async def test_a_text_is_counted_through_the_proxy(proxy: str, backend: ModelServer) -> None:
+    values: dict[str, Any] = {"count_texts": True, "tokens_per_frame": backend.tokens_per_image}
+    reply = await ask(spec(proxy, **values), request(frames=3))
+    assert reply.usage.prompt_tokens is not None
+    assert reply.usage.text_tokens == reply.usage.prompt_tokens - 3 * backend.tokens_per_image
+    assert reply.warning is None
+
+
 async def test_a_wrong_name_or_key_ends_the_run(proxy: str) -> None:
     with pytest.raises(ModelError, match="has no model 'another'"):
         await ask(spec(proxy, model="another"), request())

@@ -147,7 +147,12 @@ async def ask(model: OpenAICompatibleModel, *requests: Request) -> list[Reply]:
 async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
     model = OpenAICompatibleModel(
         EndpointSpec.model_validate(
-            {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp", "limits": {}}
+            {
+                "name": "smollm2",
+                "base_url": llama_cpp,
+                "profile": "llama_cpp",
+                "tokens_per_frame": TOKENS_PER_PICTURE,
+            }
         )
     )
     with_one, with_four = (with_real_pictures(request(frames=n, max_tokens=8)) for n in (1, 4))
@@ -156,6 +161,9 @@ async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
     tokens = [reply.usage.prompt_tokens or 0 for reply in replies]
     assert tokens[1] - tokens[0] >= 3 * TOKENS_PER_PICTURE
     assert all(reply.warning is None for reply in replies)
+    texts = {reply.usage.text_tokens for reply in replies}
+    assert len(texts) == 1
+    assert 4 * TOKENS_PER_PICTURE <= tokens[1] - (texts.pop() or 0) < 5 * TOKENS_PER_PICTURE
 
 
 async def test_llama_cpp_answers_with_a_letter_when_constrained(llama_cpp: str) -> None:

@@ -44,6 +44,7 @@ from videomme_pipeline.models.video_llm import (
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
+from videomme_pipeline.serving.replicas import free_ports
 from videomme_pipeline.videos.container import index_packets
 
 pytestmark = pytest.mark.slow
@@ -268,6 +269,15 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
     sound = replace(with_frames(1).frames, sound=b"RIFF")
     many_words = replace(request().prompt, text="long " * 9_000)
     frames = "choose fewer or smaller frames"
+    short = write_video(elsewhere / "one.mp4", frames=1, fps=FPS, width=SIZE[0], height=SIZE[1])
+    causes = {"failed to apply": "fps_based-1", "division by zero": "qwen2_vl-1"}
+    as_file = {"frames_as": "video_file"}
+    one_frame = [
+        Provocation(
+            text, "at least two frames", with_video(short, sampling), as_file, ends_run=False
+        )
+        for text, sampling in causes.items()
+    ]
     # All pictures of a video share the limits of Qwen3-VL. Qwen2.5-VL has a larger cache.
     of_qwen3_vl = Provocation(
         "exceeds the pre-allocated encoder cache size",
@@ -277,7 +287,7 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
         ends_run=False,
     )
     return [
-        *([of_qwen3_vl] if side == SQUARES["qwen3_vl"] else []),
+        *([of_qwen3_vl] if side == SQUARES["qwen3_vl"] else one_frame),
         Provocation(
             "cannot be greater than max_model_len",
             "lower `max_tokens`",
@@ -380,7 +390,7 @@ async def provoke(served: VllmServer, provoked: Provocation) -> None:
         await model.close()
     assert re.search(provoked.hint, str(raised.value), re.DOTALL), str(raised.value)
     if isinstance(raised.value, ResponseFailure):
-        assert raised.value.kind is FailureKind.TOO_LARGE
+        assert raised.value.kind in (FailureKind.TOO_LARGE, FailureKind.REJECTED)
 
 
 async def test_errors_of_the_table(served: VllmServer, video: Path, tmp_path: Path) -> None:
@@ -400,9 +410,8 @@ async def test_errors_of_a_server_without_options(
 def test_every_text_of_vllm_in_the_table_is_provoked(video: Path, tmp_path: Path) -> None:
     table = (ROOT / "videomme_pipeline/models/endpoint/known_errors.yaml").read_text("utf-8")
     marked = {text.strip('"') for text in re.findall(r"- (.*?)  # vLLM .*0\.32", table)}
-    cases = provocations(tmp_path, tmp_path, video, 32) + provocations_of_distrustful(
-        video, tmp_path
-    )
+    cases = [case for side in (28, 32) for case in provocations(tmp_path, tmp_path, video, side)]
+    cases += provocations_of_distrustful(video, tmp_path)
     assert marked == {provoked.text for provoked in cases}
 
 
@@ -431,6 +440,7 @@ async def test_sound_arrives_beside_the_frames(hearing: VllmServer) -> None:
         heard = replace(silent.frames, sound=sound_of(seconds))
         reply = await hearing.ask(replace(silent, frames=heard), audio=True)
         counts.append(reply.usage.prompt_tokens or 0)
+        assert text_and_frames(reply)[1] == pictures
         assert reply.warning is None
     one_second, two, four = counts
     assert (two - one_second, four - two) == (TOKENS_PER_SECOND, 2 * TOKENS_PER_SECOND)
@@ -448,27 +458,36 @@ def sound_of(seconds: int) -> bytes:
     return sink.getvalue()
 
 
-@pytest.fixture
-def two_replicas(tmp_path: Path) -> Iterator[VllmServer]:
-    yield from start(tmp_path, "qwen3_vl", replicas=2)
+@pytest.fixture(scope="module")
+def two_replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
+    yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", replicas=2)
 
 
-def test_a_replica_that_is_killed_in_the_middle_of_a_run_loses_no_answer(
-    two_replicas: VllmServer, tmp_path: Path
+@pytest.mark.parametrize("frames_as", ["images", "frame_sequence", "video_file"])
+def test_servers_that_are_killed_in_the_middle_of_a_run_lose_no_answer(
+    two_replicas: VllmServer, video: Path, tmp_path: Path, frames_as: str
 ) -> None:
-    model = build_model(two_replicas.spec(base_url=two_replicas.urls), {})
+    """Both are killed, and are started again. A third endpoint of the model is never up."""
+    (port,) = free_ports(1)
+    urls = [*two_replicas.urls, f"http://127.0.0.1:{port}/v1"]
+    model = build_model(two_replicas.spec(base_url=urls, frames_as=frames_as), {})
     plan = RequestPlan(
         evaluation="test",
         generation=Generation(max_tokens=4, constrain_answer=True),
         limits=Limits(concurrency=4),
     )
-    requests = videos(20, frames=4, load=lambda _: with_frames(4).frames)
+    frames = with_video(video, "qwen3_vl-1-max-4").frames
+    if frames_as != "video_file":
+        frames = with_frames(4).frames
+    requests = videos(20, frames=4, load=lambda _: frames)
     responses = []
     with Journal(tmp_path / "journal") as journal:
         for response in collect(requests, model, journal, plan):
             responses.append(response)
             if len(responses) == 10:
-                server_at(two_replicas.urls[0]).kill()
+                for url in two_replicas.urls:
+                    server_at(url).kill()
     assert len(responses) == len({response.question_id for response in responses}) == 60
     assert [response.error for response in responses if response.error] == []
     assert {response.warning for response in responses} == {None}
+    assert None not in {response.usage.text_tokens for response in responses}

@@ -115,8 +115,8 @@ def keys_by_model(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
         yield spec.name, keys_of(build_model(spec, {}).identity)
         if isinstance(spec, EndpointSpec):
             yield f"{spec.name} at a later server", keys_of(spec.with_server("0123").identity)
-    versions = {"ocr": "rapidocr 3.4.3, onnxruntime 1.23.2", "engine": "xllamacpp 0.2.9"}
-    yield "embedded", keys_of(embedded_identity() | versions)
+    packages = {"ocr": "rapidocr 3.4.3, onnxruntime 1.23.2", "engine": "xllamacpp 0.2.9"}
+    yield "embedded", keys_of({**embedded_identity(), **packages, "version": 1})
 
 
 def keys_by_setting(identity: Mapping[str, object]) -> Iterator[tuple[str, list[str]]]:

@@ -25,6 +25,7 @@ from videomme_pipeline.prompts.render import (
     load_template,
     parse_template,
     render,
+    with_prompts,
 )
 from videomme_pipeline.prompts.sandbox import VARIABLES
 from videomme_pipeline.rows import from_table, to_table
@@ -117,6 +118,8 @@ PUBLISHED = [
     ("vlmevalkit", V2, "vlmevalkit-v2"),
     ("official_v2", V2, "official_v2"),
     ("official_v2_think", V2, "official_v2_think"),
+    ("qwen3_vl", V1, "qwen3_vl"),
+    ("videollama3", V1, "videollama3"),
 ]
 
 
@@ -140,6 +143,25 @@ def test_prompts_without_frames_do_not_mention_frames(
     assert prompt.text == golden(f"{file}.without-frames")
     assert "frames" not in prompt.text
     assert prompt.num_frames == 0
+
+
+@pytest.mark.parametrize("track", ["without", "with", "video-without"])
+def test_lmms_eval_has_its_own_texts_before_and_after_the_question(track: str) -> None:
+    """A text is shown as written, also one that looks like Jinja."""
+    template = parse_template("lmms_eval_qwen3_vl")
+    texts = ("Frage {{ ä }}: ", "Answer: {% x %}")
+    expected = golden(f"lmms_eval_qwen3_vl.{track}").replace("Question: ", texts[0])
+    expected = expected.replace("Answer with the option letter only.", texts[1])
+    assert rendered(with_prompts(template, *texts), V1, TRACKS[track]).text == expected
+
+
+def test_only_given_texts_of_lmms_eval_are_replaced() -> None:
+    template = parse_template("lmms_eval")
+    assert with_prompts(template, None, None) == template
+    prompt = rendered(with_prompts(template, None, "Answer:"), V1, None).text
+    assert prompt.endswith("\nD. None of them.\nAnswer:")
+    with pytest.raises(ConfigurationError, match="`pre_prompt` of lmms-eval changes nothing"):
+        with_prompts(template, "Question: ", None)
 
 
 def test_the_lines_of_longvideobench_have_no_times() -> None:

@@ -1,5 +1,7 @@
 """The recipes: every file is complete, and names what this project can build."""
 
+import re
+
 import pytest
 
 from tests.support.scored_rows import scored
@@ -9,16 +11,16 @@ from videomme_pipeline.evaluation.evaluation import NONE
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import TemplateName
-from videomme_pipeline.recipes.recipe import OVERALL, find_recipe, recipe_names, recipes_of
+from videomme_pipeline.recipes.recipe import TOTALS, find_recipe, recipe_names, recipes_of
 from videomme_pipeline.recipes.reproduction import reproduce
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.subtitles.align import parse_alignment
 
 
-def test_there_are_recipes_of_three_benchmarks() -> None:
-    assert len(recipe_names()) >= 25
+def test_there_are_recipes_of_four_benchmarks() -> None:
+    assert len(recipe_names()) >= 45
     names = {find_recipe(name).benchmark for name in recipe_names()}
-    assert names == {"videomme", "mlvu_dev", "lvbench"}
+    assert names == {"videomme", "videomme_v2", "mlvu_dev", "lvbench"}
     assert sum(len(recipes_of(name)) for name in names) == len(recipe_names())
 
 
@@ -31,8 +33,9 @@ def test_a_recipe_names_what_exists(name: str) -> None:
     if file.subtitles != NONE:
         parse_alignment(file.subtitles)
     assert file.prompt in set(TemplateName)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d|not compared again", recipe.compared)
     facet = find_benchmark(recipe.benchmark).shown_facets[0]
-    parts = {OVERALL, *map(str, facet.values or ())}
+    parts = {*TOTALS, *map(str, facet.values or ())}
     for values in recipe.published.values():
         assert values.keys() <= parts
         assert all(0 < value < 100 for value in values.values())
@@ -46,14 +49,18 @@ def test_an_evaluation_keeps_what_it_can_and_names_the_rest() -> None:
         "benchmark": "videomme",
         "model": "my-model",
         "sampling": "qwen_vl-2-min-4-max-512.patches-32-min-3584-max-401408-total-19267584",
-        "prompt": "official_v1",
+        "prompt": "qwen3_vl",
         "reader": "official_v1",
         "generation": {"temperature": 0.7, "top_p": 0.8, "max_tokens": 32_768},
     }
     assert recipe.not_proven(is_evaluated=True) == [
         "weights: Qwen/Qwen3-VL-8B-Instruct",
-        "reader: a judge model, then a random letter",
-        "extra_body: top_k 20, presence_penalty 1.5",
+        "engine: vLLM (offline) with the seed 3407, which no request has",
+        "subtitles: the cues that begin before and end after the time of a frame, each once, "
+        "joined by spaces",
+        "reader: a letter that is a word by itself, or the text of one option, else "
+        "gpt-3.5-turbo-0125, else a random letter",
+        "extra_body: top_k 20, presence_penalty 1.5, repetition_penalty 1.0",
     ]
     names = [text.partition(":")[0] for text in recipe.not_proven(is_evaluated=False)]
     assert {"frames", "pixels", "sampling", "generation", "reader"} <= set(names)
@@ -62,6 +69,17 @@ def test_an_evaluation_keeps_what_it_can_and_names_the_rest() -> None:
 def test_a_setting_that_nobody_published_is_named() -> None:
     names = ["prompt", "generation", "reader", "denominator"]
     assert find_recipe("qwen2-vl-7b").not_published == names
+
+
+def test_a_number_of_videomme_v2_names_its_metric() -> None:
+    recipes = recipes_of("videomme_v2")
+    assert 8 <= len(recipes) <= 10
+    assert recipes["gpt-5-v2"].totals("without_subtitles") == {
+        "group score": 26.4,
+        "accuracy": 44.7,
+    }
+    assert recipes["internvideo3-8b-v2"].totals("unknown") == {"accuracy": 27.6}
+    assert all("frames" in recipe.settings for recipe in recipes.values() if recipe.grade == "B")
 
 
 def test_frames_without_a_sampling_are_not_asked() -> None:

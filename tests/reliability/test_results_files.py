@@ -17,13 +17,19 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.support.cli import videomme
 from tests.support.hostile_names import HOSTILE, is_safe
 from tests.support.small_files import cell, workbook
+from videomme_pipeline.assets.stages.metadata import MAX_PICTURE_BYTES, metadata_of
 from videomme_pipeline.benchmarks.columns import read_rows
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.formats import files
+from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, nightly_alert, send
+from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding
+from videomme_pipeline.scoring.nightly.policy import NightlyCheck, Severity
+from videomme_pipeline.stages.facts import Picture
 
 ROWS = [
     {
@@ -176,6 +182,51 @@ def test_no_name_in_a_file_is_a_command_a_row_or_an_escape_sequence(
             assert "<script>" not in text.replace("\\<", "")
     if (github / "junit.xml").exists():
         ElementTree.parse(github / "junit.xml")
+
+
+def test_an_alert_is_plain_text_with_one_line_per_finding(
+    sink: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, alerts = sink
+    monkeypatch.setenv(URLS_VARIABLE, url)
+    findings = [
+        NightlyFinding(
+            check=NightlyCheck.ACCURACY,
+            severity=Severity.ERROR,
+            passed=False,
+            is_new=True,
+            summary=f"{name} is lower",
+        )
+        for name in HOSTILE
+    ]
+    for name in HOSTILE:
+        assessment = Assessment(
+            evaluation=name,
+            date="2026-11-02",
+            findings=tuple(findings),
+            against_reference=None,
+            against_previous_run=None,
+            detectable_drop=None,
+        )
+        alert = nightly_alert(assessment, "http://localhost:3000")
+        assert alert is not None
+        send(alert)
+    assert len(alerts) == len(HOSTILE)
+    for received in alerts:
+        assert is_safe(received["title"])
+        lines = received["message"].split("\n")
+        assert len(lines) == len(HOSTILE) + 2
+        assert all(map(is_safe, lines))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_dagster_ui_shows_titles_of_pictures_as_they_are(name: str) -> None:
+    pictures = [Picture(bytes(size), "image/png", name) for size in (1, MAX_PICTURE_BYTES + 1)]
+    shown, left_out = metadata_of({str(n): picture for n, picture in enumerate(pictures)}).values()
+    (image,) = MarkdownIt().parseInline(shown.md_str)[0].children or []
+    assert (image.type, image.attrs["src"]) == ("image", "data:image/png;base64,AA==")
+    parts = MarkdownIt().parseInline(left_out.md_str)[0].children or []
+    assert {part.type for part in parts} <= {"text", "text_special"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -30,6 +30,7 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
     with ModelServer(delay_seconds=0.5) as server:
         write_served_project(tmp_path, server)
         with running_ui(tmp_path) as ui:
+            assert "no page yet" in ui.results_page()
             terminated = ui.launch_run("refresh_stale", {"evaluations": ["served"]})
             wait_until(lambda: server.answered.total() >= 3)
             ui.terminate(terminated)
@@ -49,12 +50,15 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
             assert ui.backfill_status(backfill) == "COMPLETED_SUCCESS"
             # The sensor may have started a run that builds the results.
             wait_until(lambda: FINISHED.issuperset(runs_of(tmp_path).values()))
+            assert "<html" in ui.results_page()
         # Only what was in flight when the first run was terminated is asked again.
         assert server.request_count - len(server.request_counts) <= CONCURRENCY
     statuses = runs_of(tmp_path)
     assert statuses.pop(terminated) is CANCELED
     assert set(statuses.values()) == {SUCCESS}
-    assert "locked" not in (tmp_path / "ui.log").read_text(encoding="utf-8")
+    log = (tmp_path / "ui.log").read_text(encoding="utf-8")
+    assert "locked" not in log
+    assert "DEBUG" not in log
 
 
 def code_server(ui: psutil.Process, words: list[str]) -> psutil.Process:

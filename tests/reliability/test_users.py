@@ -51,6 +51,7 @@ def test_a_folder_of_another_user_is_one_sentence(root: Path) -> None:
         assert "cannot write (Permission denied)" in error
         assert "`chmod -R g+rwXs`" in error
         assert "`umask 002`" in error
+        assert ("name a file elsewhere with --output" in error) == (command == ["report"])
     assert run_as("second", root, "status", umask="022").status == 0
 
 

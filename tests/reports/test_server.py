@@ -123,6 +123,17 @@ def test_only_known_urls_are_served(server: PageServer) -> None:
     assert get(server, "/", "POST").status == 405
 
 
+def test_a_stored_page_is_served_as_it_is_now(tmp_path: Path) -> None:
+    with running_page(Store.at(tmp_path)) as server:
+        server.show_stored(tmp_path / "index.html")
+        missing = get(server, "/")
+        assert (missing.status, missing.content) == (404, b"no page yet; build it: videomme run")
+        for text in ("first", "second"):
+            (tmp_path / "index.html").write_text(text)
+            assert get(server, "/").content == text.encode()
+        assert get(server, "/", Host="example.org").status == 421
+
+
 def test_other_host_names_are_refused(server: PageServer) -> None:
     for host in ("example.com", "127.0.0.1", f"example.com:{server.port}"):
         answer = get(server, "/", Host=host)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.agreement import counts, labelled_responses, letter_read
+from tests.support.agreement import counts, labelled_responses, letter_read, letters_read
 from tests.support.paths import ROOT
 from tests.support.subtitle_files import sampled_frames, srt_file
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
@@ -101,6 +101,15 @@ def test_the_docs_show_the_detectable_effects(questions: int, videos: int) -> No
 def test_the_docs_show_the_accuracy_with_options(reader: ReaderName) -> None:
     shares = _shares(reader, _rows("option_forms.jsonl"))
     assert f"| `{reader}` | {' | '.join(shares)} |\n" in ACCURACY.replace("**", "")
+
+
+@pytest.mark.parametrize("reader", ReaderName)
+def test_the_docs_show_the_accuracy_on_responses_about_videos(reader: ReaderName) -> None:
+    rows = _rows("video_responses.jsonl")
+    disputed = [row for row in rows if len({*letters_read(row).values()}) > 1]
+    cells = [*_shares(reader, rows), _shares(reader, disputed)[0]]
+    assert f"of {len(disputed)} disagreements |" in ACCURACY
+    assert f"| `{reader}` | {' | '.join(cells)} |\n" in ACCURACY.replace("**", "")
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

@@ -86,6 +86,37 @@ def test_the_version_is_that_of_the_package_of_the_program() -> None:
     assert installed_version(other, script) is None
 
 
+def test_a_program_that_starts_vllm_elsewhere_is_asked_for_its_version(tmp_path: Path) -> None:
+    def command_of(printed: str) -> list[str]:
+        wrapper = tmp_path / "start.sh"
+        wrapper.write_text(f"#!/bin/sh\n{printed}\n")
+        wrapper.chmod(0o755)
+        serve = LocalServers(
+            engine=EngineName.VLLM, weights="org/m", command=(str(wrapper), "serve")
+        )
+        return serve.command_line("org/m", "mine", 8000)
+
+    assert "--trust-request-mm-kwargs" in command_of("echo vllm 0.32.0+cpu")
+    assert "--trust-request-mm-kwargs" not in command_of("echo 0.30.2")
+    assert "--trust-request-mm-kwargs" not in command_of("echo no such option >&2; exit 2")
+
+
+def test_the_family_of_a_managed_model_is_that_of_its_weights(tmp_path: Path) -> None:
+    def tokens(weights: str, **values: object) -> int | None:
+        serve = {"engine": "vllm", "weights": weights}
+        entry = EndpointSpec.model_validate({"name": "mine", "serve": serve, **values})
+        return entry.frame_tokens((448, 252))
+
+    tuned = tmp_path / "step-500"
+    tuned.mkdir()
+    (tuned / "config.json").write_text('{"model_type": "qwen2_5_vl"}')
+    assert tokens(str(tuned)) == tokens("Qwen/Qwen2.5-VL-7B-Instruct") == 16 * 9 + 2
+    assert tokens(str(tuned), family="qwen3_vl") == 14 * 8 + 2
+    assert tokens("org/unknown") is None
+    with pytest.raises(ValueError, match="did you mean"):
+        tokens("org/unknown", family="qwen2_5_v")
+
+
 def test_an_entry_has_the_profile_of_its_engine() -> None:
     for engine in {member.value for member in EngineName} & {member.value for member in Profile}:
         serve = {"engine": engine, "weights": "org/m"}

@@ -20,7 +20,6 @@ from tests.support.commands import Command, run
 from tests.support.dagster_ui import wait_until
 from tests.support.paths import ROOT
 from tests.support.projects import SERVED, Copy, write_project_in
-from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.warehouse.database import connect, query
@@ -140,7 +139,7 @@ def test_a_run_asks_an_engine_on_its_gpu_and_leaves_nothing_there(
     for row in rows:
         tokens[row["evaluation"]].append(row["prompt_tokens"])
     assert len(tokens["four"]) == 9
-    of_four = frame_tokens(Profile.TRANSFORMERS, MODEL, SIZE, frames=4)
+    of_four = frame_tokens(MODEL, SIZE, frames=4)
     assert {more - few for few, more in zip(*tokens.values(), strict=True)} == {of_four}
 
 

@@ -194,6 +194,12 @@ def test_lmms_eval_has_the_recorded_text_or_the_recorded_error(case: str, mode: 
     else:
         lines = align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(recording, mode))
         assert "\n".join(texts(lines)) == output["subtitle_text"]
+        # `frame_num` of lmms-eval, with other frames sent.
+        policy = parse_alignment(f"lmms_eval-{'all' if mode == '-1' else mode}")
+        sent = frames_at([], recording["fps"], recording["frame_count"])
+        lines = align(policy, cues, sent)
+        assert "\n".join(texts(lines)) == output["subtitle_text"]
+        assert {line.frame for line in lines} <= {None}
 
 
 @pytest.mark.parametrize("policy", ["official", "vlmevalkit", "lmms_eval", "lmms_eval_full"])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from tests.support.commands import VIDEOMME, environment_of
@@ -41,6 +41,13 @@ mutation($params: LaunchBackfillParams!) {
 BACKFILL_STATUS = """
 query($id: String!) {
   result: partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } }
+}
+"""
+METADATA_OF_PAGE = """
+query {
+  result: assetNodeOrError(assetKey: {path: ["report_page"]}) {
+    ... on AssetNode { metadataEntries { ... on UrlMetadataEntry { label url } } }
+  }
 }
 """
 
@@ -76,6 +83,16 @@ class DagsterUI:
 
     def backfill_status(self, backfill_id: str) -> str:
         return str(self._ask(BACKFILL_STATUS, id=backfill_id)["status"])
+
+    def results_page(self) -> str:
+        """The page that the asset `report_page` links to, or the reason why there is none."""
+        metadata = self._ask(METADATA_OF_PAGE)["metadataEntries"]
+        (address,) = [entry["url"] for entry in metadata if entry.get("label") == "page"]
+        try:
+            with urlopen(address, timeout=10) as response:
+                return str(response.read().decode())
+        except HTTPError as error:
+            return error.read().decode()
 
     def is_up(self) -> bool:
         try:

@@ -46,7 +46,7 @@ def answer(asked: Question, repeat: int = 0, **facts: Any) -> Answer:
         "extracted_answer": asked.answer,
         "outcome": Outcome.CORRECT,
         "num_frames": 8,
-        "usage": Usage(prompt_tokens=8_100),
+        "usage": Usage(prompt_tokens=8_100, text_tokens=100),
         "track": "with_subtitles",
         "judge_error": None,
         "warning": None,

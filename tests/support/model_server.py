@@ -214,11 +214,6 @@ class ModelServer:
                 continue
             length = int(headers.get("content-length", "0"))
             raw = await self._read(reader, length)
-            if head.startswith(b"POST /tokenize "):
-                count = self._text_tokens(_question_of(orjson.loads(raw)))
-                writer.write(_response(200, orjson.dumps({"count": count})))
-                await writer.drain()
-                continue
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             try:

@@ -16,7 +16,7 @@ def own_copy(folder: Path) -> BenchmarkSettings:
     (folder / "subtitle").mkdir()
     (folder / "test-00000-of-00001.parquet").write_bytes(parquet_bytes(rows))
     for row in rows[:9:3]:
-        (folder / "data" / f"{row['videoID']}.mp4").touch()
+        (folder / "data" / f"{row['videoID']}.mp4").write_bytes(b"\0")
     return BenchmarkSettings.model_validate(
         {"accept_license": True, "source": "folder", "folder": folder, "limit": 4}
     )
@@ -46,6 +46,19 @@ def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
     assert f"missing: 004 ({v1_rows()[9]['videoID']})" in findings["videos"].summary
     assert findings["subtitles"].status is Status.WARNING
     assert "0 of 4 videos" in findings["subtitles"].summary
+
+
+def test_the_header_of_a_video_shows_if_it_was_cut_off(tmp_path: Path) -> None:
+    spec = own_copy(tmp_path).model_copy(update={"limit": 3})
+    first, second, _ = (tmp_path / "data" / f"{row['videoID']}.mp4" for row in v1_rows()[:9:3])
+    first.write_bytes(b"\0\0\0\x10ftypisom\0\0\0\0" + b"\0\0\x10\0mdat")
+    second.write_bytes(b"<html>")
+    finding = by_check(check(spec, tmp_path / "media"))["videos"]
+    assert finding.status is Status.ERROR
+    assert "1 of 3 under" in finding.summary
+    assert f"{first.name}: an mp4 without its table of contents" in finding.summary
+    assert "24 of at least 4,112 bytes are there" in finding.summary
+    assert f"{second.name}: not a video but an HTML page" in finding.summary
 
 
 def test_the_finding_names_files_that_are_not_read(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def _read(path: Path) -> list[Cells]:
     data = path.read_bytes()
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
-    if suffix in (".csv", ".tsv"):
+    if suffix in (".csv", ".tsv", ".txt"):
         header = text.partition("\n")[0]
         return _delimited(text, "\t" if suffix == ".tsv" else max(",;\t", key=header.count))
     if suffix == ".jsonl":

@@ -223,8 +223,9 @@ class DeclaredSource(Source):
         footage, folder = video.footage, self.declaration.subtitles
         if segments := self._segments.get(video.video_id):
             path = self.folder / "segments" / f"{fingerprint(segments)}.json"
-            if not path.exists():
-                publish(UPath(path), json.dumps(segments).encode())
+            content = json.dumps(segments).encode()
+            if not path.exists() or path.read_bytes() != content:  # missing, or damaged
+                publish(UPath(path), content)
             return path
         if footage.subtitle_file is not None:
             return first_file(root / footage.subtitle_file for root in self.roots())

@@ -115,6 +115,10 @@ class Facet(FacetFacts):
     def show(self, value: FacetValue) -> str:
         return self.value_title.replace("{}", str(value))
 
+    def part(self, value: FacetValue) -> str:
+        """Key of a value as in the published results: `short`, `level_1`, `relevance`."""
+        return self.show(value).lower().replace(" ", "_")
+
 
 NEEDS_VIDEO = Facet(
     column="needs_video",

@@ -29,6 +29,8 @@ from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
 
 MAX_FACET_VALUES = 40
 """A column with more values does not group questions."""
+_TABLES = (*SUFFIXES, ".txt")
+"""Endings of files that may have questions. "Unicode text" of Excel ends in `.txt`."""
 _MAX_FILES = 100_000
 _LOOKED_AT_ROWS = 1_000
 
@@ -58,7 +60,7 @@ def inspect_folder(
     """
     files = [path for path in islice(sorted(folder.rglob("*")), _MAX_FILES) if path.is_file()]
     stems = {file.stem for file in _videos(files)}  # files with these names have subtitles
-    tables = [path for path in files if path.suffix.lower() in SUFFIXES and path.stem not in stems]
+    tables = [path for path in files if path.suffix.lower() in _TABLES and path.stem not in stems]
     problems: list[str] = []
     declarations: dict[str, str] = {}
     for path in tables if annotations is None else [annotations]:
@@ -74,7 +76,7 @@ def inspect_folder(
             f"choose one, for example with `--annotations {next(iter(declarations))}`"
         )
     if not declarations:
-        reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
+        reasons = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(_TABLES)}"
         raise AnnotationError(
             f"{folder}: no annotations with a video, a question and an answer in it ({reasons})"
         )
@@ -124,7 +126,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "question": _named(names, "question"),
         "options": _options(names),
         "answer": _named(names, "answer"),
-        "question_id": _unique(rows, _named(names, "question_id")),
+        "question_id": _ids(rows, _named(names, "question_id")),
         "clip_start": _seconds(sample, _named(names, "clip_start")),
         "clip_end": _seconds(sample, _named(names, "clip_end")),
         "subtitle_file": subtitles,
@@ -230,9 +232,10 @@ def _options(names: Sequence[str]) -> str | list[str] | None:
     return columns if len(columns) > 1 else None
 
 
-def _unique(rows: Rows, column: str | None) -> str | None:
-    values = [text_in(row.get(column)) for row in rows] if column else []
-    return column if column and None not in values and len(set(values)) == len(rows) else None
+def _ids(rows: Rows, column: str | None) -> str | None:
+    """`column` if most rows have an id of their own there. `doctor` names the others."""
+    values = {text_in(row.get(column)) for row in rows} if column else set()
+    return column if None not in values and 2 * len(values) > len(rows) else None
 
 
 def _seconds(rows: Rows, column: str | None) -> str | None:

@@ -101,6 +101,9 @@ MaxCost = Annotated[
         metavar="USD", min=0.0, help="Ask no more once this is spent. The next run resumes."
     ),
 ]
+ShowAll = Annotated[
+    bool, typer.Option("--all", help="Show evaluations whose file was deleted, too.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 

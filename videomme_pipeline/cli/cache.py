@@ -11,7 +11,7 @@ import typer
 from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import open_project, own_store
 from videomme_pipeline.cli.output import note, print_json, show
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.reports.terminal.runs import show_shelves
 
 if TYPE_CHECKING:
@@ -93,7 +93,10 @@ def cache_gc(
 @commands.command("verify", epilog="Example: videomme cache verify ~/backup")
 def cache_verify(
     url: Annotated[
-        str, typer.Argument(help="A folder, or an fsspec URL such as s3://bucket/folder.")
+        str,
+        typer.Argument(
+            metavar="URL", help="A folder, or an fsspec URL such as s3://bucket/folder."
+        ),
     ],
 ) -> None:
     """Verify all bytes of the tables of a store. Damaged tables are set aside."""
@@ -103,6 +106,8 @@ def cache_verify(
     intact, problems = verify(Store.at(url, title="store").tables())
     for problem in problems:
         note(problem)
+    if not intact and not problems:
+        raise StorageError(f"{url}: no table is stored there; check the address")
     note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")
     if problems:
         raise typer.Exit(1)
@@ -112,7 +117,10 @@ def cache_verify(
 def cache_journal(
     source: Annotated[
         str,
-        typer.Argument(help="An SQLite file, or postgresql+psycopg2://user:password@host/name."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="An SQLite file, or postgresql+psycopg2://user:password@host/name.",
+        ),
     ],
 ) -> None:
     """Copy another journal into the journal of this project, and verify both.
@@ -130,7 +138,9 @@ def cache_journal(
 
 @frames.command("show", epilog="Example: videomme frames show clip.mp4 --sampling uniform_n-16")
 def frames_show(
-    video: Annotated[str, typer.Argument(help="A file, or the id of a video of any benchmark.")],
+    video: Annotated[
+        str, typer.Argument(metavar="VIDEO", help="A file, or the id of a video of any benchmark.")
+    ],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
     benchmark: arguments.BenchmarkName = None,
     output: arguments.Output = None,

@@ -1,9 +1,11 @@
 """Commands about the differences of two evaluations: gate, race, power."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,7 +25,6 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError, printabl
 from videomme_pipeline.reports.terminal.runs import show_power
 
 if TYPE_CHECKING:
-    from videomme_pipeline.assets.race import RaceLimits, RaceLook
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
     from videomme_pipeline.scoring.statistics.power import Noise
@@ -227,41 +228,25 @@ def race(
     try:
         rule = arguments.choice(FailIf, fail_if, "rule for --fail-if")
         note(PLANNING)
-        from videomme_pipeline.assets.race import RaceLimits
+        from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here
 
-        limits = RaceLimits(
+        config = RaceConfig(
+            baseline=baseline,
+            candidate=candidate,
+            seed=seed,
             margin=margin,
             max_cost_dollars=max_cost,
             max_questions=max_questions,
             max_failed=max_failed,
         )
-        looks = _race(baseline, candidate, seed, limits)
+        looks: list[RaceLook] = []
+        with open_for_plan([baseline, candidate]) as project, instance_for(project) as instance:
+            race_here(project, instance, config, looks.append)
     except VideoMMEError as error:
         raise not_evaluated(error, baseline, candidate, junit) from error
     last = looks[-1]
     details = {"stop": last.stop, "looks": looks} if as_json else None
     raise report("Race", last.gate, rule, junit, details, allow_undecided=allow_undecided)
-
-
-def _race(baseline: str, candidate: str, seed: int, limits: "RaceLimits") -> "list[RaceLook]":
-    """Run a race, and show what it can detect, each look, and why it stopped."""
-    from videomme_pipeline.assets.race import plan_race, run_race
-    from videomme_pipeline.reports.gate import detected_differences, sentence
-
-    looks: list[RaceLook] = []
-    with open_for_plan([baseline, candidate]) as project, instance_for(project) as instance:
-        plan = plan_race(project, instance, baseline, candidate, seed)
-        note(
-            f"{len(plan.asked[-1]):,} questions about {len(plan.order):,} videos, compared after "
-            f"{', '.join(f'{look.videos:,}' for look in plan.looks)} videos. "
-            f"{detected_differences(plan.detectable, 'races of similar models')}"
-        )
-        for result in run_race(project, instance, plan, limits):
-            looks.append(result)
-            done = f"{result.look.videos:,} of {len(plan.order):,} videos"
-            note(f"After {done}: {sentence(result.gate.checks[0])}")
-        note(f"Stopped after {done}: {result.stop}.")
-    return looks
 
 
 @commands.command(epilog="Example: videomme power --benchmark videomme --videos 90")
@@ -281,6 +266,10 @@ def power(
     ] = None,
     questions: Annotated[
         int | None, typer.Option(min=2, help="Number of questions. Default: all of the videos.")
+    ] = None,
+    per_video: Annotated[
+        str | None,
+        typer.Option(help="Numbers of questions on a video, in equal shares, such as 1,3,6."),
     ] = None,
     discordance: Annotated[
         float | None,
@@ -309,7 +298,7 @@ def power(
         raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
     benchmark = benchmark or arguments.DEFAULT_BENCHMARK
     rows = None if evaluation is None else _answered(evaluation)
-    size = _size(rows, benchmark, videos, questions)
+    size = _size(rows, benchmark, videos, questions, per_video)
     noise = None if rows is None or discordance is not None else _noise(rows, against)
     if correlation is None:
         correlation = analysis.USUAL_CORRELATION if noise is None else noise.correlation
@@ -321,6 +310,7 @@ def power(
         analysis.PowerAnalysis(
             videos=size[0],
             questions=size[1],
+            cluster_size=size[2],
             discordance=share,
             correlation=correlation,
             alpha=alpha,
@@ -343,28 +333,32 @@ def _size(
     benchmark: str,
     videos: int | None,
     questions: int | None,
-) -> tuple[int, int]:
-    """The numbers of videos and questions: `videos` and `questions`, where they are given.
+    per_video: str | None,
+) -> tuple[int, int, float]:
+    """The numbers of videos and questions, and the mean number on the video of a question.
 
-    The numbers left out are those of the rows, or of the benchmark without rows.
+    The numbers that are not given are those of the rows, or of the benchmark without rows.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.scoring.statistics.power import mean_cluster_size
 
+    declared = find_benchmark(benchmark).size
+    sizes = [declared.questions_per_video] if declared.questions_per_video else []
+    all_videos = declared.videos
     if rows is not None:
-        all_videos: int | None = len({row.video_id for row in rows})
-        asked = len({row.question_id for row in rows})
-        per_video: float | None = asked / all_videos if all_videos else None
-    else:
-        size = find_benchmark(benchmark).size
-        all_videos, per_video = size.videos, size.questions_per_video
-    chosen = videos or all_videos
-    if questions is None and chosen and per_video:
-        questions = round(chosen * per_video)
+        asked = Counter(video for video, _ in {(row.video_id, row.question_id) for row in rows})
+        sizes, all_videos = [*asked.values()], len(asked)
+    if per_video is not None:
+        sizes = [int(number) for number in per_video.split(",") if number.strip().isdecimal()]
+    chosen, mean = videos or all_videos, fmean(sizes or [0])
+    if questions is None and chosen:
+        questions = round(chosen * mean)
     if not chosen or not questions:
         raise ConfigurationError(
             "the number of videos or questions is not known; give --videos and --questions"
         )
-    return chosen, questions
+    unequal = mean_cluster_size(sizes) / mean if mean else 1.0
+    return chosen, questions, unequal * questions / chosen
 
 
 def _noise(rows: "Sequence[ScoredQuestion]", against: str | None) -> "Noise | None":

@@ -48,12 +48,15 @@ def recipe_list(
             "recipe": name,
             "model": recipe.title,
             "track": track,
-            "published": f"{values['overall']:.1f}",
+            "metric": metric,
+            "published": f"{value:.1f}",
             "grade": recipe.grade,
+            "compared": recipe.compared,
             "frames": recipe.settings.get("frames"),
         }
         for name, recipe in recipes.items()
-        for track, values in recipe.published.items()
+        for track in recipe.published
+        for metric, value in recipe.totals(track).items()
     ]
     show_rows(out, rows)
 
@@ -75,7 +78,7 @@ def recipe_show(name: RecipeName, as_json: arguments.AsJson = False) -> None:
 def _facts(recipe: "Recipe") -> dict[str, Any]:
     """The facts in the file of a recipe, and the settings that nobody published."""
     stated = recipe.model_dump(mode="json", exclude_defaults=True)
-    return stated | {"not_published": recipe.not_published}
+    return stated | {"compared": recipe.compared, "not_published": recipe.not_published}
 
 
 @commands.command("run", epilog="Example: videomme recipe run qwen2.5-vl-7b --from results.json")
@@ -99,8 +102,8 @@ def recipe_run(
 
     With --from, a results file is scored. With --model, the evaluation of the recipe
     is written, unless it exists, and run. Lists the settings that the answers do not
-    confirm, and those that no source states. Exits with status 3 if too few questions have an
-    answer for a verdict.
+    confirm, and those that no source states. Exits with status 3 if the total is not
+    consistent, or if too few questions have an answer for a verdict.
     """
     from videomme_pipeline.recipes.recipe import find_recipe
     from videomme_pipeline.recipes.reproduction import reproduce
@@ -126,7 +129,7 @@ def recipe_run(
         print_json(result)
     else:
         write("\n".join(result.lines()) + "\n")
-    if result.undecided is not None:
+    if not result.is_consistent:
         raise typer.Exit(UNDECIDED)
 
 

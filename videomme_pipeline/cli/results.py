@@ -17,7 +17,7 @@ from videomme_pipeline.cli.stored_scores import (
     show_score_tables,
     shown_scores,
 )
-from videomme_pipeline.errors import ConfigurationError, ScoringError
+from videomme_pipeline.errors import ConfigurationError, ScoringError, StorageError
 
 if TYPE_CHECKING:
     from videomme_pipeline.formats.hugging_face import EvaluationResults
@@ -37,6 +37,7 @@ def report(
         bool, typer.Option("--serve", help="Serve the page with frames and videos until Ctrl-C.")
     ] = False,
     port: Annotated[int, typer.Option(help="Port of --serve; 0 chooses a free one.")] = 8700,
+    show_all: arguments.ShowAll = False,
 ) -> None:
     """Write or serve a results page that works offline.
 
@@ -51,7 +52,7 @@ def report(
             f"--serve and --{'share' if share else 'output'} exclude each other: a served page has "
             "frames and videos, and is not written; leave out one of the two"
         )
-    store = open_project().store
+    store = _opened_store(show_all=show_all)
     for evaluation in evaluations or ():
         shown_scores(Results(store), evaluation)
     if serve:
@@ -67,7 +68,12 @@ def report(
         return
     arguments.check_output(output)
     target = output or store.report("share.html" if share else "report.html")
-    path = write_page(store, target, evaluations=evaluations or None, share=share)
+    try:
+        path = write_page(store, target, evaluations=evaluations or None, share=share)
+    except StorageError as error:
+        if output is None:
+            raise StorageError(f"{error}. Or name a file elsewhere with --output") from error
+        raise
     note(f"Wrote {path.resolve()}")
 
 
@@ -76,10 +82,11 @@ def scores(
     benchmarks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BENCHMARK]...",
+            metavar="BENCHMARK",
             help="One benchmark shows its evaluations. Default: all benchmarks, side by side.",
         ),
     ] = None,
+    show_all: arguments.ShowAll = False,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show stored scores. Nothing is built.
@@ -94,7 +101,7 @@ def scores(
     from videomme_pipeline.storage.tables import stored_settings
     from videomme_pipeline.warehouse.database import connect, query
 
-    store = open_project().store
+    store = _opened_store(show_all=show_all)
     with connect(store) as connection:
         stored = query(connection, "select * from across_benchmarks order by all")
     results = Results(store)
@@ -245,6 +252,11 @@ def _propose(
             create_pr=True,
         )
     note(f"Opened {opened.pr_url}")
+
+
+def _opened_store(*, show_all: bool) -> "Store":
+    store = open_project().store
+    return store.with_deleted() if show_all else store
 
 
 def _scored(store: "Store", evaluation: str) -> "EvaluationResults":

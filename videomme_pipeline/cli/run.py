@@ -210,9 +210,13 @@ def sweep(
 @commands.command(epilog="Example: videomme nightly smoke-embedded")
 def nightly(
     evaluations: arguments.EvaluationNames = None,
-    date: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="Date of the nightly run, YYYY-MM-DD. Default: today."),
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--date",
+            metavar="DATE",
+            help="Date of the nightly run, YYYY-MM-DD. Can be repeated. Default: today.",
+        ),
     ] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
@@ -228,8 +232,9 @@ def nightly(
 
     with open_for_plan(evaluations) as project, instance_for(project) as instance:
         timezone = read_nightly(project.configuration).timezone
-        run_date = date or nightly_date(datetime.now(UTC), timezone)
-        reports = run_nightly(project, instance, evaluations or [], run_date)
+        reports = []
+        for date in dates or [nightly_date(datetime.now(UTC), timezone)]:
+            reports += run_nightly(project, instance, evaluations or [], date)
     show(reports, runs.show_nightly_runs, as_json=as_json)
     if any(f.severity == "error" for report in reports for f in report.findings if not f.passed):
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
     from videomme_pipeline.models.spec import ModelSpec
     from videomme_pipeline.project.project import Project
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
 SCHEMA_FOLDER = ".schemas"
+_WORKSPACE = "workspace.yaml"
 _END_SECONDS = 30.0
 _LOOK_SECONDS = 10.0
 """Time between two looks at the code server of the UI."""
@@ -39,7 +42,10 @@ _MISSED_LOOKS = 2
 def init(
     name: Annotated[
         str | None,
-        typer.Argument(help="New evaluation, or folder of a new benchmark. Default: a project."),
+        typer.Argument(
+            metavar="NAME",
+            help="New evaluation, or folder of a new benchmark. Default: a project.",
+        ),
     ] = None,
     named_benchmark: Annotated[
         str | None,
@@ -265,26 +271,41 @@ def ui(
 ) -> None:
     """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything.
 
+    The results page is served, too, for this machine only, at the next port if it is
+    free. The asset report_page links to it.
+
     Exits with status 1 if the process with the code of the project ends, because
     Dagster would show the UI and run no schedule and no sensor then.
     """
-    note(f"Starting the Dagster UI at http://{host}:{port} …")
+    from videomme_pipeline.project.project import PAGE_VARIABLE, configuration_folder, is_project
+
+    try:
+        project = open_project()
+    except ConfigurationError:
+        if not is_project(configuration_folder()):
+            raise
+        project = None  # the UI itself shows the error
+    if not Path(_WORKSPACE).exists():
+        raise ConfigurationError(f"{_WORKSPACE}: no such file; write it with `videomme init`")
     _require_free_port(host, port)
-    with suppress(ConfigurationError):  # the UI itself shows the error
-        name_programs(open_project())
+    note(f"Starting the Dagster UI at http://{host}:{port} …")
+    # Links lead to this machine unless the public addresses are set.
+    environment = {"VIDEOMME_UI": f"http://{host}:{port}"}
+    if project is not None:
+        name_programs(project)
+        environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
     from videomme_pipeline.assets.instance import open_instance
     from videomme_pipeline.assets.processes import end_dead_runs
 
     with open_instance() as instance:
         end_dead_runs(instance, datetime.now(UTC))
-    command = [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", "-p", str(port)]
+    command = [sys.executable, "-m", "dagster", "dev", "-w", _WORKSPACE, "-p", str(port)]
     command += ["-h", host]
     command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
     warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))
-    # Links in alerts lead to this UI unless its public address is set.
-    environment = {"VIDEOMME_UI": f"http://{host}:{port}"} | os.environ
+    environment |= os.environ
     # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
     with interruptible_children():
         process = subprocess.Popen(
@@ -307,6 +328,24 @@ def ui(
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _serve_page(store: "Store", port: int) -> str:
+    """Serve the stored results page while this process lives, on `port` if it is free.
+
+    Returns the page's URL.
+    """
+    import asyncio
+
+    from videomme_pipeline.reports.server import PageServer
+
+    try:
+        server = PageServer(store, port)
+    except ConfigurationError:
+        server = PageServer(store, 0)
+    server.show_stored(store.report())
+    threading.Thread(target=asyncio.run, args=[server.serve()], daemon=True).start()
+    return server.url
 
 
 def _status_of_ui(process: "subprocess.Popen[bytes]") -> int:

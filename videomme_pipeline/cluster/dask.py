@@ -5,43 +5,38 @@ Dask is imported only when a run connects, because every command reads `cluster.
 
 import inspect
 import logging
-import math
 import shlex
-import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
+from unittest.mock import patch
 from uuid import uuid4
 
 from pydantic import Field, model_validator
 
-from videomme_pipeline.cluster.slurm import SlurmJobs, check_script, export_directive
-from videomme_pipeline.cluster.tasks import problem_with, run_on_worker, versions
+from videomme_pipeline.cluster.slurm import MAX_FAILURES, Jobs, is_on_slurm
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
-from videomme_pipeline.processes.tasks import Submit, Workers
+from videomme_pipeline.processes.children import Child, TaskLimits
+from videomme_pipeline.processes.secrets import child_environment
+from videomme_pipeline.processes.tasks import LOOK_SECONDS, Submit, TaskOutcome, run_in
+from videomme_pipeline.processes.versions import check_versions, versions
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE, ClusterSpec
 
-if TYPE_CHECKING:
-    from distributed import Client
-    from distributed.deploy import Cluster
-
-LOGS = "logs"
-"""The folder of the logs of jobs, beside the folder of the run."""
-REPLACE_SECONDS = 30.0
-"""Seconds between two replacements while others work, because jobs may fail again and again."""
-_JOBS_SECONDS = 5.0
-"""Seconds between looks at the jobs of a cluster."""
-_LOOK_SECONDS = 1.0
-_POLL_SECONDS = 0.2
-"""Seconds between looks while there is no worker."""
-_MESSAGE_SECONDS = 3.0
+JOBS_SECONDS = 10.0
+"""Seconds between looks at the jobs of a cluster, and between replacements of ended ones."""
+_DASK_ERRORS = (AttributeError, ImportError, OSError, RuntimeError, TypeError, ValueError)
+_own = threading.local()
+"""On a worker, `child` is the child process of a thread, which is kept for its next task."""
 
 
 class DaskSpec(ClusterSpec):
@@ -73,105 +68,81 @@ class DaskSpec(ClusterSpec):
         return (f"{self.cluster} with {self.arguments}",) if self.cluster else ()
 
     @contextmanager
-    def connect(self, folder: Path, on_message: Callable[[str], None]) -> Iterator[Workers]:
-        _import_dask()
-        from distributed import Client, Security  # noqa: PLC0415
-
+    def connect(self, folder: Path, on_message: Callable[[str], None]) -> Iterator["DaskWorkers"]:
+        with needs_extra("cluster", f"`kind: dask` in {CLUSTER_FILE}"), patch("signal.signal"):
+            # dask-jobqueue lets SIGINT end the process, which only the main thread can do.
+            import dask_jobqueue  # noqa: F401, PLC0415
+            from distributed import Client, Security  # noqa: PLC0415
         for name in ("distributed", "distributed.client", "distributed.scheduler", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # this module says what fails
+        logs = folder.parent / "logs"
         with ExitStack() as stack:
-            cluster = security = None
-            if self.cluster:
-                cluster = stack.enter_context(self._started(folder))
-            with self._explaining():
-                if self.tls and not cluster:
-                    security = Security(require_encryption=True, **self.tls)
+            try:
+                security = Security(require_encryption=True, **self.tls) if self.tls else None
+                cluster = self.cluster and stack.enter_context(self._new_cluster(logs))
                 client = Client(cluster or self.scheduler, security=security, set_as_default=False)
+            except _DASK_ERRORS as error:
+                reason = str(error).partition("\n")[0]
+                raise ClusterError(
+                    f"cluster: {self.cluster or self.scheduler} cannot be used ({reason}); start "
+                    f"it, or correct {CLUSTER_FILE}"
+                ) from error
             stack.enter_context(client)
-            jobs = SlurmJobs(cluster, folder.parent / LOGS) if _is_on_slurm(cluster) else None
-            yield DaskWorkers(self, client, cluster, jobs, on_message)
+            jobs = Jobs(cluster, logs)
+            jobs.check()
+            yield DaskWorkers(self, client, jobs, on_message)
 
     def check_jobs(self) -> str | None:
         if not self.cluster or not self.cluster.startswith("dask_jobqueue."):
             return self.cluster and f"runs start {self.cluster}"  # it may start something at once
-        _import_dask()
-        local = self.model_copy(update={"arguments": self.arguments | {"security": None}})
-        with TemporaryDirectory() as folder, local._started(Path(folder, "run")) as cluster:
-            answer = check_script(cluster.job_script()) if _is_on_slurm(cluster) else ""
-            return f"runs start {self.cluster}; {answer}".removesuffix("; ")
+        # The files of certificates would be removed after their folder.
+        spec = self.model_copy(update={"arguments": self.arguments | {"security": None}})
+        with TemporaryDirectory() as folder, spec.connect(Path(folder, "run"), ignore) as workers:
+            return f"runs start {self.cluster}; {workers.jobs.check()}".removesuffix("; ")
 
-    @contextmanager
-    def _started(self, folder: Path) -> Iterator["Cluster"]:
-        """A new cluster without workers. Raise ClusterError if Slurm would reject its jobs."""
-        with self._explaining():
-            module, _, name = str(self.cluster).rpartition(".")
-            factory = getattr(import_module(module), name)
-            cluster = factory(**self._arguments(factory, folder))
-        with cluster:
-            if _is_on_slurm(cluster):
-                check_script(cluster.job_script())
-            yield cluster
-
-    def _arguments(self, factory: Any, folder: Path) -> dict[str, Any]:
-        """The arguments of the class, of which users need not set all."""
-        from dask_jobqueue import JobQueueCluster, SLURMCluster  # noqa: PLC0415
-
-        defaults: dict[str, Any] = {}
+    def _new_cluster(self, logs: Path) -> Any:
+        """A cluster without workers. Users need not set all arguments of its class."""
+        module, _, name = str(self.cluster).rpartition(".")
+        factory = getattr(import_module(module), name)
+        arguments: dict[str, Any] = {}
         if "security" in inspect.signature(factory).parameters:
-            defaults["security"] = True  # else everybody who reaches a port could run code
-        if not (inspect.isclass(factory) and issubclass(factory, JobQueueCluster)):
-            return defaults | self.arguments
-        extra = self.arguments.get("job_extra_directives", [])
-        directives = [export_directive(), *extra] if issubclass(factory, SLURMCluster) else extra
-        return {
-            **defaults,
-            "job_name": f"videomme-{uuid4().hex[:8]}",
-            "log_directory": str(folder.parent / LOGS),
-            "nanny": False,
-            "processes": 1,
-            "python": f"exec {shlex.quote(sys.executable)}",  # it gets the signals of jobs
-            "scheduler_options": {"dashboard_address": ":0"},
-            "shared_temp_directory": str(folder.parent),
-            **self.arguments,
-            "job_extra_directives": directives,
-        }
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Raise a ClusterError for an error of Dask in the block."""
-        try:
-            yield
-        except (AttributeError, ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).partition("\n")[0]
-            raise ClusterError(
-                f"cluster: {self.cluster or self.scheduler} cannot be used ({reason}); start it, "
-                f"or correct {CLUSTER_FILE}"
-            ) from error
+            arguments["security"] = True  # else everybody who reaches a port could run code
+        if hasattr(factory, "job_cls"):  # of dask-jobqueue
+            arguments |= {
+                "job_name": f"videomme-{uuid4().hex[:8]}",
+                "log_directory": str(logs),
+                "nanny": False,
+                "processes": 1,
+                "python": f"exec {shlex.quote(sys.executable)}",  # it gets the signals of jobs
+                "scheduler_options": {"dashboard_address": ":0"},
+                "shared_temp_directory": str(logs.parent),
+            }
+        arguments |= self.arguments
+        if is_on_slurm(factory):
+            extra = arguments.get("job_extra_directives", [])
+            names = filter(str.isidentifier, sorted(child_environment()))  # jobs get no keys
+            arguments["job_extra_directives"] = [f"--export={','.join(names)}", *extra]
+        return factory(**arguments)
 
 
 @dataclass(eq=False)
 class DaskWorkers:
-    """The workers of a scheduler. `cluster` and its Slurm `jobs` belong to this run."""
+    """The workers of a scheduler. The jobs belong to this run."""
 
     spec: DaskSpec
-    client: "Client"
-    cluster: "Cluster | None"
-    jobs: SlurmJobs | None
+    client: Any
+    jobs: Jobs
     on_message: Callable[[str], None]
     _threads: Mapping[str, int] = field(default_factory=dict)
     """The number of tasks at the same time of each worker, by its address."""
     _problems: dict[str, str | None] = field(default_factory=dict)
     """Why a worker cannot run tasks, by its address."""
-    _looked_at: float = -math.inf
-    _looked_at_jobs: float = -math.inf
-    _scaled_at: float = -math.inf
-    _alone_since: float = math.inf
-    _is_announced: bool = False
+    _looked_at_jobs: float = 0.0
+    _alone_since: float = 0.0
 
     @property
     def room(self) -> int:
-        if time.monotonic() - self._looked_at > _LOOK_SECONDS:
-            self._check()
+        self._look()
         return 2 * max(1, sum(self._threads.values()))  # so that each worker has its next task
 
     @property
@@ -182,17 +153,15 @@ class DaskWorkers:
     def description(self) -> str:
         return f"{self.nodes} {'worker' if self.nodes == 1 else 'workers'}"
 
-    def problems(self) -> Mapping[str, str | None]:
-        self._look()
-        return self._problems
-
     @contextmanager
     def executor(self) -> Iterator[Submit]:
         self._alone_since = time.monotonic()
-        self._check()
+        self._look()
+        if not self.nodes:
+            self.on_message(f"cluster: {self.client.scheduler.address} has no worker yet")
         while not self.nodes:  # Dask ends a worker that cannot import the function of a task
-            time.sleep(_POLL_SECONDS)
-            self._check()
+            time.sleep(LOOK_SECONDS / 5)
+            self._look()
         executor = self.client.get_executor(pure=False)
         try:
             yield lambda function, task, limits: executor.submit(
@@ -202,78 +171,64 @@ class DaskWorkers:
             if self.client.status == "running":
                 executor.shutdown(wait=False)  # waiting has no end without workers
 
-    def _check(self) -> None:
-        """Look at the workers, and replace lost ones.
-
-        Raises:
-            ClusterError: if no worker can be expected, or a worker cannot run tasks.
-        """
-        self._looked_at = now = time.monotonic()
-        self._look()
-        for problem in filter(None, self._problems.values()):
-            raise ClusterError(f"cluster: {problem}")
-        if now - self._looked_at_jobs > _JOBS_SECONDS:
-            self._looked_at_jobs = now
-            if self.jobs is not None:
-                self.jobs.look(self.nodes, self.on_message)
-            if self.spec.scale and (not self.nodes or now - self._scaled_at > REPLACE_SECONDS):
-                self._scaled_at = now
-                assert self.cluster is not None, "a scheduler has no `scale`"
-                self.cluster.scale(**self.spec.scale)
+    def _look(self) -> None:
+        """Look at workers and jobs, and replace lost ones. Raises ClusterError without hope."""
+        for address, problem in self.problems().items():
+            if problem:
+                raise ClusterError(f"cluster: worker {address}: {problem}")
+        now = time.monotonic()
         if self.nodes:
             self._alone_since = now
-        states = self.jobs.states if self.jobs is not None else ""
-        alone_seconds, limit = now - self._alone_since, self.spec.max_wait_minutes
-        if alone_seconds > _MESSAGE_SECONDS and not states and not self._is_announced:
-            self._is_announced = True
-            self.on_message(f"cluster: {self.client.scheduler.address} has no worker yet")
-        if alone_seconds > 60 * limit:
-            jobs = f" (Slurm jobs: {states})" if states else ""
+        if now - self._looked_at_jobs > JOBS_SECONDS:
+            self._looked_at_jobs = now
+            self.jobs.look(self.nodes, self.on_message)
+            if self.spec.scale:
+                self.jobs.cluster.scale(**self.spec.scale)
+        seconds, limit = now - self._alone_since, 60 * self.spec.max_wait_minutes
+        if not self.nodes and (seconds > limit or len(self.jobs.failures) >= MAX_FAILURES):
             raise ClusterError(
-                f"cluster: no worker for {limit:g} {'minute' if limit == 1 else 'minutes'}{jobs}; "
-                f"raise `max_wait_minutes` in {CLUSTER_FILE}, or run again later"
+                f"cluster: no worker for {seconds:.0f} s ({self.jobs.summary}); start workers, "
+                f"correct {CLUSTER_FILE}, or raise `max_wait_minutes` in it"
             )
 
-    def _look(self) -> None:
+    def problems(self) -> Mapping[str, str | None]:
         """Look which workers there are, and compare the versions of new ones."""
-        workers: Mapping[str, Any] | None = None
-        if self.client.status == "running":
-            with suppress(OSError):
-                workers = self.client.scheduler_info(n_workers=-1).get("workers")
-        if workers is None:
+        try:
+            self._threads = self.client.nthreads()
+            if new := [address for address in self._threads if address not in self._problems]:
+                answers = self.client.run(
+                    check_versions, versions(), workers=new, on_error="return"
+                )
+                self._problems |= {
+                    address: answer and str(answer)
+                    for address, answer in answers.items()
+                    if not isinstance(answer, OSError)  # the worker has just ended
+                }
+        except OSError as error:
             raise ClusterError(
                 "cluster: the scheduler has ended or cannot be reached any more; run again: "
                 "everything that is already stored is kept"
-            )
-        self._threads = {address: worker["nthreads"] for address, worker in workers.items()}
-        self._problems = {a: problem for a, problem in self._problems.items() if a in workers}
-        if new := [address for address in workers if address not in self._problems]:
-            answers = self.client.run(problem_with, versions(), workers=new, on_error="return")
-            self._problems |= {
-                address: answer and f"worker {address}: {answer}"
-                for address, answer in answers.items()
-                if not isinstance(answer, OSError)  # the worker has just ended
-            }
+            ) from error
+        self._problems = {a: problem for a, problem in self._problems.items() if a in self._threads}
+        return self._problems
 
 
-def _import_dask() -> None:
-    """Import Dask, also outside of the main thread, and keep the handlers of signals.
+def run_on_worker(
+    function: Callable[[Any], Any], task: Any, limits: TaskLimits, required: Mapping[str, str]
+) -> TaskOutcome:
+    """Run a task in a child process, which, unlike a thread, can be ended. Raises ClusterError."""
+    from distributed.worker import WORKER_ANY_RUNNING, get_worker  # noqa: PLC0415 - slow to import
 
-    On import, dask-jobqueue lets SIGINT end the process, which only the main thread can set.
-
-    Raises:
-        MissingExtraError: if Dask is not installed.
-    """
-    set_handler = signal.signal
-    try:
-        signal.signal = lambda *_: None
-        with needs_extra("cluster", f"`kind: dask` in {CLUSTER_FILE}"):
-            import_module("dask_jobqueue")
-    finally:
-        signal.signal = set_handler
-
-
-def _is_on_slurm(cluster: object) -> bool:
-    from dask_jobqueue import SLURMCluster  # noqa: PLC0415
-
-    return isinstance(cluster, SLURMCluster)
+    check_versions(required)
+    worker = get_worker()
+    key = worker.get_current_task()
+    child = _own.child = getattr(_own, "child", None) or Child()
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(run_in, child, function, task, limits)
+        while not wait([future], LOOK_SECONDS).done:
+            state = worker.state.tasks.get(key)
+            is_wanted = state is not None and state.state == "executing"
+            if not is_wanted or worker.status not in WORKER_ANY_RUNNING:
+                child.kill()
+                _own.child = None
+    return future.result()

@@ -27,12 +27,14 @@ from videomme_pipeline.prompts.render import (
     TemplateName,
     load_template,
     parse_template,
+    with_prompts,
 )
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.subtitles.align import parse_alignment
 
 Reference = Annotated[str, Field(max_length=500)]
 """The name of something, or the path of a file."""
+PromptPart = Annotated[str, Field(max_length=10_000)]
 
 
 class EvaluationFile(VideoSelection):
@@ -48,6 +50,10 @@ class EvaluationFile(VideoSelection):
     """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
     prompt: Reference = "contract_v1"
     """A named template, or the path of your own template beside the evaluation file."""
+    pre_prompt: PromptPart | None = None
+    """lmms-eval's text before the question. For the prompt `lmms_eval_qwen3_vl`."""
+    post_prompt: PromptPart | None = None
+    """lmms-eval's last lines of the prompt. For its prompts, `lmms_eval` without subtitles."""
     frame_times: FrameTimes | None = None
     """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's processor
     writes it for a video. For frames that are sent as images."""
@@ -90,9 +96,11 @@ def parse_evaluation(
             if file.sampling == NONE
             else configured_sampling(file.sampling, path.parent.parent),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
-            template=_template(file.prompt, path.parent, file.benchmark).model_copy(
-                update={"frame_times": file.frame_times}
-            ),
+            template=with_prompts(
+                _template(file.prompt, path.parent, file.benchmark),
+                file.pre_prompt,
+                file.post_prompt,
+            ).model_copy(update={"frame_times": file.frame_times}),
             reader=file.reader,
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
             generation=file.generation,
@@ -105,6 +113,12 @@ def parse_evaluation(
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+    is_fixed = evaluation.alignment or find_benchmark(evaluation.benchmark).grouping
+    if is_fixed and file.prompt == TemplateName.LMMS_EVAL and file.post_prompt is not None:
+        raise ConfigurationError(
+            f"{path}: with subtitles and for questions in groups, lmms-eval does not use "
+            f"`post_prompt`; remove it, or use the prompt {TemplateName.LMMS_EVAL_QWEN3_VL}"
+        )
     for problem in _problems(evaluation):
         raise ConfigurationError(f"{path}: {problem}")
     return evaluation

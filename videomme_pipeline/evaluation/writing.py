@@ -26,6 +26,8 @@ _FIRST = Path(__file__).with_name("first.yaml")
 _TEMPLATE = Path(__file__).parents[1] / "assets"
 """The configuration of the demo. A new project gets copies of its files."""
 _EVALUATIONS = "evaluations"
+_ABOUT_THE_DEMO = ("nightly.yaml", "samplings.yaml")
+"""Files that a project without the demo gets as comments."""
 _BASELINE = "longest-option"
 _PROFILES = {
     "vllm": Profile.VLLM,
@@ -48,8 +50,8 @@ def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path
     """Write the files of a new project that do not exist, and return their paths.
 
     `configuration` gets the YAML files with comments, and one evaluation that needs no model. With
-    `demo`, it gets the demo's evaluations instead. `folder` gets workspace.yaml for Dagster, and
-    .gitignore.
+    `demo`, it gets the demo's evaluations instead, and what nightly.yaml and samplings.yaml say
+    about them. `folder` gets workspace.yaml for Dagster, and .gitignore.
 
     Raises:
         StorageError: if a file cannot be written.
@@ -59,6 +61,9 @@ def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path
     first = sorted((_TEMPLATE / _EVALUATIONS).glob("smoke*.yaml")) if demo else [_FIRST]
     contents |= {f"{_EVALUATIONS}/{path.name}": path for path in first}
     files = {configuration / name: path.read_text("utf-8") for name, path in contents.items()}
+    for name in () if demo else _ABOUT_THE_DEMO:
+        path = configuration / name
+        files[path] = re.sub(r"^(?=[^#\n])", "# ", files[path], flags=re.MULTILINE)
     files |= {folder / "workspace.yaml": _WORKSPACE, folder / ".gitignore": _IGNORED}
     missing = {path: text for path, text in files.items() if not path.exists()}
     for path, text in missing.items():

@@ -101,11 +101,10 @@ def read_results(
         questions.append((question, row))
         if differs:
             differing.append(f"row {number} ({question.question_id}): {differs}")
-    if differing:
-        notes.append(
-            f"{len(differing):,} rows differ from the dataset, whose questions and answers count; "
-            f"do not publish this score: {listed(differing)}"
-        )
+    differences = (
+        f"{len(differing):,} rows differ from the dataset, whose questions and answers count; "
+        f"do not publish this score: {listed(differing)}",
+    )[: len(differing)]
     notes += left_out[:_MAX_NOTES]
     if len(left_out) > _MAX_NOTES:
         notes.append(f"rows left out in addition: {len(left_out) - _MAX_NOTES:,}")
@@ -118,9 +117,11 @@ def read_results(
     answers = answers_of(questions, path.stem, is_table=contents.is_table)
     return replace(
         answers,
-        notes=(*notes, *answers.notes),
+        notes=(*differences, *notes, *answers.notes),
         remarks=(*contents.remarks, *answers.remarks),
-        stored=replace(answers.stored, left_out=(*notes, *contents.remarks)),
+        stored=replace(
+            answers.stored, left_out=(*notes, *contents.remarks), differences=differences
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from videomme_pipeline.formats.dataset_rows import Annotations
 from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_annotations, read_results
 from videomme_pipeline.judge.judge import AskJudge, JudgeSummary, judge_rows, summarize_judge
+from videomme_pipeline.scoring.findings.reader_scores import ReaderScores, scores_by_reader
 from videomme_pipeline.scoring.findings.run import Run
 from videomme_pipeline.scoring.readers.careful import is_error_text
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
@@ -62,9 +63,9 @@ class ScoreOptions:
 class ScoreReport:
     """All results of a results file. Breakdowns have the names of the warehouse's views.
 
-    Only v2 has `rating` and `group_breakdowns`. `notes` are the reasons not to publish the score:
-    failures, an incomplete set of questions, rows that were left out. `remarks` are none: they say
-    how the file was read.
+    Only v2 has `rating`, `group_breakdowns` and the scores `by_reader`. `notes` are the reasons not
+    to publish the score: failures, an incomplete set of questions, rows that were left out.
+    `remarks` are none: they say how the file was read.
     """
 
     options: ScoreOptions
@@ -76,6 +77,7 @@ class ScoreReport:
     unscored_groups: tuple[UnscoredGroup, ...]
     notes: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    by_reader: tuple[ReaderScores, ...] = ()
 
 
 def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = None) -> ScoreReport:
@@ -91,12 +93,23 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     rows = [row for _, row in scored]
     if ask_judge is not None and options.judge is not None:
         rows = judge_rows(scored, options.judge, ask_judge)
-    return replace(score_rows(rows, options, imported.notes), remarks=imported.remarks)
+    run = _run(path, options, imported, scored)
+    by_reader = scores_by_reader(run) if run.benchmark.grouping else ()
+    report = score_rows(rows, options, imported.notes)
+    return replace(report, remarks=imported.remarks, by_reader=tuple(by_reader))
 
 
 def audited_file(path: Path, options: ScoreOptions) -> Run:
     """The run whose results are in `path`. Raises ScoringError as `score_file` does."""
-    imported, scored = _score_answers(path, options)
+    return _run(path, options, *_score_answers(path, options))
+
+
+def _run(
+    path: Path,
+    options: ScoreOptions,
+    imported: Answers,
+    scored: Sequence[tuple[Question, ScoredQuestion]],
+) -> Run:
     return Run(
         name=str(path),
         benchmark=find_benchmark(options.benchmark),

@@ -34,7 +34,7 @@ from videomme_pipeline.frames.cache import (
     read_stored,
 )
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
-from videomme_pipeline.frames.sampling import Choice, OnDamage, Sampling
+from videomme_pipeline.frames.sampling import MAX_FRAMES, Choice, OnDamage, Sampling
 from videomme_pipeline.processes.children import TaskLimits
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers, run_tasks
 from videomme_pipeline.storage.layout import Store
@@ -133,7 +133,15 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
             selections = [_select(local, index, name) for name in local.frame_sets]
         except VideoError as error:
             return FrameResult(job=job, error=error)
-        result = _publish(store, local, index, selections, _pictures(local, index, selections))
+        usable = [selection for selection in selections if selection.choice.count <= MAX_FRAMES]
+        result = _publish(store, local, index, usable, _pictures(local, index, usable))
+    for selection in selections:
+        if selection not in usable:
+            problem = (
+                f"{selection.sampling.name} takes {selection.choice.count:,} frames, more than "
+                f"{MAX_FRAMES:,}; choose a number of frames instead of `all`"
+            )
+            result = replace(result, error=result.error or VideoError(job.video_id, problem))
     return replace(result, job=job, cpu_seconds=time.process_time() - started)
 
 

@@ -208,25 +208,28 @@ class Strategy(Spec):
 
 
 class UniformN(Strategy):
-    """`frames` frames spaced evenly over the video, by frame number.
+    """`frames` frames spaced evenly over the video, by frame number, or all frames.
 
     The default placement, `midpoint`, leaves out the first and last frame, which are often black.
     """
 
     strategy: Literal["uniform_n"] = "uniform_n"
-    frames: FrameCount
+    frames: FrameCount | None
     placement: Placement = Placement.MIDPOINT
 
     name_syntax = "-{frames}[-{placement}]"
     name_examples = (
         "uniform_n-16",
+        "uniform_n-all",
         *(f"uniform_n-16-{rule}" for rule in Placement if rule is not Placement.MIDPOINT),
     )
     count_field = "frames"
 
     def _choose(self, video: FrameTimes) -> Choice:
-        frames = place(len(video.seconds), self.frames, self.placement)
-        return _choice(frames, video.seconds[frames], asked=self.frames)
+        total = len(video.seconds)
+        asked = total if self.frames is None else self.frames
+        frames = place(total, asked, self.placement)
+        return _choice(frames, video.seconds[frames], asked=asked)
 
 
 class FpsBased(Strategy):

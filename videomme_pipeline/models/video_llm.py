@@ -37,7 +37,8 @@ class Request:
     """One question to one model. `repeat` is the number of the repeat, from 0.
 
     `fingerprint` identifies the request in the journal. It is "" if there is no journal. `lines`
-    are the subtitles, for a model that gets more than the prompt.
+    are the subtitles, for a model that gets more than the prompt. `same_frames` are requests,
+    without their frames, that get the same frames at about this time.
     """
 
     question: Question
@@ -47,6 +48,7 @@ class Request:
     lines: Sequence[AlignedLine] = ()
     repeat: int = 0
     fingerprint: str = ""
+    same_frames: "tuple[Request, ...]" = ()
 
     @property
     def seed(self) -> int | None:

@@ -27,6 +27,8 @@ from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import scratch_folder
 from videomme_pipeline.videos.hash_cache import HashCache
 
+PAGE_VARIABLE = "VIDEOMME_PAGE"
+"""The environment variable with the address of the results page, while `videomme ui` runs."""
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
 DATA_VARIABLE = "VIDEOMME_DATA"
 DISK_VARIABLE = "VIDEOMME_LOCAL_DISK"

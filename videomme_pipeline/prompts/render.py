@@ -3,6 +3,7 @@
 The wording is in `templates/*.txt`, one file per published prompt.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,10 @@ class TemplateName(StrEnum):
     """The official v2 script, which always names the letters A to H."""
     OFFICIAL_V2_THINK = "official_v2_think"
     """The official v2 script with `--reasoning`."""
+    QWEN3_VL = "qwen3_vl"
+    """Qwen3-VL's script for Video-MME: `evaluation/VideoMME/dataset_utils.py` at 9658872."""
+    VIDEOLLAMA3 = "videollama3"
+    """VideoLLaMA3's script for Video-MME: `evaluation/benchmarks/videomme.py` at 05cee23."""
 
 
 class SubtitleUse(StrEnum):
@@ -194,6 +199,38 @@ def load_template(path: Path | UPath) -> Template:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{where}: {error}") from error
     return parse_spec({"name": path.stem, "text": text}, Template, where)
+
+
+_LMMS_EVAL_PROMPTS: Mapping[str, tuple[str | None, str]] = {
+    TemplateName.LMMS_EVAL: (
+        None,
+        "\nAnswer with the option's letter from the given choices directly.",
+    ),
+    TemplateName.LMMS_EVAL_QWEN3_VL: ("Question: ", "Answer with the option letter only."),
+}
+"""The `pre_prompt` and `post_prompt` in the templates of lmms-eval, or None if it uses none."""
+
+
+def with_prompts(template: Template, pre_prompt: str | None, post_prompt: str | None) -> Template:
+    """A template of lmms-eval with another `pre_prompt` or `post_prompt`, where they are given.
+
+    Raises:
+        ConfigurationError: if lmms-eval has no such text in this template.
+    """
+    text = template.text
+    own = _LMMS_EVAL_PROMPTS.get(template.name, (None, None))
+    for key, given, published in zip(
+        ("pre_prompt", "post_prompt"), (pre_prompt, post_prompt), own, strict=True
+    ):
+        if given is None:
+            continue
+        if published is None:
+            raise ConfigurationError(
+                f"`{key}` of lmms-eval changes nothing in prompt `{template.name}`; use "
+                f"{TemplateName.LMMS_EVAL_QWEN3_VL}, or write the prompt to a file"
+            )
+        text = text.replace(published, f"{{{{ {json.dumps(given)} }}}}")
+    return template if text == template.text else Template(name=f"{template.name}-own", text=text)
 
 
 def render(

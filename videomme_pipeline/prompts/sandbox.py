@@ -7,6 +7,7 @@ machine has, and Jinja already computes constant expressions when it compiles th
 """
 
 import io
+import signal
 from collections.abc import Mapping
 from functools import cache
 from threading import Lock
@@ -25,10 +26,10 @@ MAX_PROMPT_CHARACTERS = 4_000_000
 
 MAX_SECONDS = 5
 MAX_MEMORY_BYTES = 2 * 1024**3
-"""Limits of one text. A large prompt takes milliseconds. The memory includes the libraries."""
-_LIMITS = TaskLimits(seconds=MAX_SECONDS, memory_bytes=MAX_MEMORY_BYTES)
-_START_LIMITS = TaskLimits(seconds=120, memory_bytes=MAX_MEMORY_BYTES)
-"""Limits for the child to start and import its modules, on a busy machine."""
+"""Limits of one text, in seconds of CPU: the child may wait long for a core of a busy machine.
+
+A large prompt takes milliseconds. The memory includes the libraries."""
+_LIMITS = TaskLimits(seconds=120, memory_bytes=MAX_MEMORY_BYTES)
 
 VARIABLES = (
     *("question", "options", "texts", "letters", "letter_list", "in_group", "num_frames"),
@@ -112,7 +113,7 @@ def fill_in_child(text: str, values: Mapping[str, Any]) -> str:
     """
     with _child_lock:
         try:
-            _child.run(_fill_task, ("", {}), _START_LIMITS)
+            _child.run(_fill_task, ("", {}), _LIMITS)  # importing its modules does not count
             return _child.run(_fill_task, (text, values), _LIMITS)
         except ChildFailedError as error:
             raise PromptError(
@@ -122,7 +123,11 @@ def fill_in_child(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _fill_task(task: tuple[str, Mapping[str, Any]]) -> str:
-    return fill(*task)
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)  # its signal ends this process
+    try:
+        return fill(*task)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 _child, _child_lock = Child(), Lock()

@@ -15,11 +15,12 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.scoring.findings.run import ACCURACY, GROUP_SCORE, OVERALL
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
-from videomme_pipeline.scoring.scored_question import TRACKS, is_with_subtitles
+from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK, is_with_subtitles
 
 _FOLDER = Path(__file__).with_name("published")
-OVERALL = "overall"
+TOTALS = (OVERALL, GROUP_SCORE, ACCURACY)
 _SETTINGS = (
     "weights", "engine", "frames", "pixels", "prompt", "generation", "reader", "denominator",
 )  # fmt: skip
@@ -33,8 +34,11 @@ authors, C a measurement of others, D inferred."""
 
 def _checked(published: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
     for track, values in published.items():
-        if track not in TRACKS or OVERALL not in values:
-            raise ValueError(f"write one of {', '.join(TRACKS)} with `{OVERALL}` for each track")
+        if track not in (*TRACKS, UNKNOWN_TRACK) or values.keys().isdisjoint(TOTALS):
+            raise ValueError(
+                f"write one of {', '.join(TRACKS)} or {UNKNOWN_TRACK} with one of "
+                f"{', '.join(TOTALS)} for each track"
+            )
     return published
 
 
@@ -44,11 +48,14 @@ class Recipe(Spec):
     title: str
     benchmark: str = "videomme"
     published: Annotated[Mapping[str, Mapping[str, float]], AfterValidator(_checked)]
-    """Accuracies in percent by track: `overall`, and those of values of the first facet."""
+    """Scores, 0 to 100, by track: `overall` and those of values of the first facet, or with groups
+    `group_score` and `accuracy`. The track is `unknown` if no source states it."""
     questions: int | None = None
     """The number of questions of the published value, if they are not all."""
     date: str | None = None
     sources: tuple[str, ...] = Field(min_length=1)
+    compared: str = "not compared again"
+    """The day on which the recipe was compared with its sources again, if they could be had."""
     grade: Grade
     contradicts: tuple[str, ...] = ()
     """The recipes whose sources say something else."""
@@ -59,6 +66,16 @@ class Recipe(Spec):
     certified: str | None = None
     """The authors' package whose frames and sizes equal those of `sampling`, as a test compares."""
     note: str | None = None
+
+    def totals(self, track: str) -> dict[str, float]:
+        """The published totals of a track by metric, such as `accuracy` or `group score`."""
+        values = self.published[track]
+        total = find_benchmark(self.benchmark).headline
+        return {
+            (total if name == OVERALL else name).replace("_", " "): values[name]
+            for name in TOTALS
+            if name in values
+        }
 
     @property
     def not_published(self) -> list[str]:

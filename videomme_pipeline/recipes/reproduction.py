@@ -1,25 +1,28 @@
-"""A published number compared with the accuracy of scored answers."""
+"""A published number compared with the score of answers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.recipes.recipe import OVERALL, find_recipe
+from videomme_pipeline.recipes.recipe import TOTALS, find_recipe
+from videomme_pipeline.scoring.findings.run import ACCURACY, GROUP_SCORE, OVERALL
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, too_few_answers
-from videomme_pipeline.scoring.statistics.breakdowns import breakdown
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.estimates import balanced_weights, clustered_mean
+from videomme_pipeline.scoring.statistics.groups import rule_of
 
 _ROUNDING_POINTS = 0.05
 """Published values have one decimal."""
 
-Shares = tuple[float | None, float | None, float | None]
-"""An accuracy and the bounds of its interval, or None."""
+Scores = tuple[float | None, float | None, float | None]
+"""A score, 0 to 100, and the bounds of its interval, or None."""
+_NOTHING: Scores = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedComparison:
-    """A published accuracy and ours, in percent. `part` is a value of a facet, or `overall`.
+    """A published score and ours, 0 to 100. `part` is a value of a facet, or a total.
 
     `is_consistent` is True if the published value is in the 95% interval. It is None without an
     interval, and with too few answers for a verdict.
@@ -60,11 +63,18 @@ class Reproduction:
     notes: tuple[str, ...]
     undecided: str | None = None
 
+    @property
+    def is_consistent(self) -> bool:
+        """True if there is a verdict, and no total is inconsistent."""
+        totals = [value.is_consistent for value in self.values if value.part in TOTALS]
+        return self.undecided is None and False not in totals
+
     def lines(self) -> Iterator[str]:
         """The comparison, line by line, and everything that is not proven."""
         for value in self.values:
-            title = f"{self.recipe}, {self.track}, grade {self.grade}"
-            yield f"{title if value.part == OVERALL else value.part}: {value}"
+            metric = "" if value.part == OVERALL else f"{value.part.replace('_', ' ')}, "
+            title = f"{self.recipe}, {self.track}, {metric}grade {self.grade}"
+            yield f"{title if value.part in TOTALS else value.part}: {value}"
         if self.undecided is not None:
             yield f"Undecided: {self.undecided}"
         yield from (f"Not proven: {text}" for text in self.not_proven)
@@ -96,32 +106,39 @@ def reproduce(
     if recipe.certified:
         frames = f"frames and sizes equal those of {recipe.certified}, as a test compares"
     undecided = too_few_answers(rows, recipe.questions or benchmark.size.questions)
-    if recipe.settings.get("denominator") == "answered":  # as in the official v1 script
+    group_scores, _, _ = group_breakdowns(benchmark, rows, rule_of(recipe.reader))
+    if recipe.settings.get("denominator") == "answered":  # as in the official scripts
         rows = [row for row in rows if row.outcome in (Outcome.CORRECT, Outcome.INCORRECT)]
     breakdowns = [*breakdown(rows, benchmark.shown_facets[:1]), *breakdown(rows, [])]
-    accuracies = {
-        next(iter(row.values), OVERALL): (row.accuracy, row.accuracy_low, row.accuracy_high)
+    scores = {
+        next(iter(row.values), OVERALL): _percent(row.accuracy, row.accuracy_low, row.accuracy_high)
         for row in breakdowns
     }
     if benchmark.mean_of is not None:
-        accuracies[OVERALL] = _mean_over(benchmark.mean_of, rows)
-    if accuracies.get(OVERALL, (None,))[0] is None:
+        scores[OVERALL] = _mean_over(benchmark.mean_of, rows)
+    if benchmark.grouping is not None:
+        scores[ACCURACY] = scores.pop(OVERALL, _NOTHING)
+        for row in group_scores["group_score_overall"]:
+            scores[GROUP_SCORE] = row.group_score, row.group_score_low, row.group_score_high
+    published = recipe.published[track]
+    if all(scores.get(part, _NOTHING)[0] is None for part in published if part in TOTALS):
         raise ScoringError(f"{recipe.title}: no question was answered, so nothing is compared")
     return Reproduction(
         recipe=name,
         track=track,
         grade=recipe.grade,
         values=tuple(
-            _compare(part, published, accuracies[part], is_decided=undecided is None)
-            for part, published in recipe.published[track].items()
-            if part in accuracies
+            _compare(part, value, scores[part], is_decided=undecided is None)
+            for part, value in published.items()
+            if part in scores
         ),
         not_proven=tuple(recipe.not_proven(is_evaluated=is_evaluated)),
         not_published=tuple(recipe.not_published),
         contradicted_by=tuple(
-            f"{other}: {values[OVERALL]:.1f} {of_track}"
+            f"{other}: {value:.1f} {of_track} ({metric})"
             for other in recipe.contradicts
-            for of_track, values in find_recipe(other).published.items()
+            for of_track in find_recipe(other).published
+            for metric, value in find_recipe(other).totals(of_track).items()
         ),
         notes=(
             *([counted] if recipe.questions else []),
@@ -133,22 +150,28 @@ def reproduce(
     )
 
 
-def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Shares:
+def _percent(share: float | None, low: float | None, high: float | None) -> Scores:
+    if share is None or low is None or high is None:
+        return share and 100 * share, None, None
+    return 100 * share, 100 * low, 100 * high
+
+
+def _mean_over(facet: str, rows: Sequence[ScoredQuestion]) -> Scores:
     labelled = [row for row in rows if facet in row.facets]
     if not labelled:
-        return None, None, None
+        return _NOTHING
     weights = balanced_weights([row.facets[facet] for row in labelled])
     mean = clustered_mean(
         [weight * row.is_correct for weight, row in zip(weights, labelled, strict=True)],
         [row.video_id for row in labelled],
     )
-    return mean.mean, mean.low, mean.high
+    return _percent(mean.mean, mean.low, mean.high)
 
 
 def _compare(
-    part: str, published: float, shares: Shares, *, is_decided: bool
+    part: str, published: float, scores: Scores, *, is_decided: bool
 ) -> PublishedComparison:
-    here, low, high = (None if share is None else 100 * share for share in shares)
+    here, low, high = scores
     is_consistent = None
     if is_decided and low is not None and high is not None:
         is_consistent = low - _ROUNDING_POINTS <= published <= high + _ROUNDING_POINTS

@@ -95,7 +95,7 @@ class Numbers:
     def part_columns(self) -> list[tuple[str, str]]:
         """Key and title of one column per value of the first facet (short, medium, long)."""
         return [
-            (_part_key(facet, value), facet.show(value).capitalize())
+            (facet.part(value), facet.show(value).capitalize())
             for facet in self._short_facets()[:1]
             if facet.measure is Measure.ACCURACY
             for value in facet.values or ()
@@ -179,7 +179,7 @@ class Numbers:
         for facet in self._short_facets():
             for row in self.view(facet.view):
                 score = interval(row, facet.measure.value)["value"]
-                parts[row["evaluation"]][_part_key(facet, row[facet.column])] = score
+                parts[row["evaluation"]][facet.part(row[facet.column])] = score
         return parts
 
     def _rows(self, view: str, facets: Sequence[Facet], measure: Measure) -> list[Json]:
@@ -324,8 +324,3 @@ def interval(row: Mapping[str, Any], column: str) -> Json:
 def _fraction(column: str, value: float | None) -> float | None:
     """A rounded value of a view. Group scores of a view are from 0 to 100."""
     return rounded(value, 100 if column.startswith("group_score") else 1)
-
-
-def _part_key(facet: Facet, value: FacetValue) -> str:
-    """Key of a facet value as in the published results: `short`, `level_1`, `relevance`."""
-    return facet.show(value).lower().replace(" ", "_")

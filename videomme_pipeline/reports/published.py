@@ -5,8 +5,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.recipes.recipe import recipes_of
-from videomme_pipeline.scoring.findings.run import PublishedCell
+from videomme_pipeline.scoring.findings.run import GROUP_SCORE, OVERALL, PublishedCell
 
 
 @cache
@@ -28,13 +29,15 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
 
 
 def published_cells(benchmark: str) -> list[PublishedCell]:
-    """The published accuracies of `benchmark` by part, one cell per model or recipe and track."""
+    """The published scores of `benchmark` by part, one cell per model or recipe and track."""
     leaderboard = published_results(benchmark) or {"rows": [], "parts": []}
-    parts = [part for part, _ in leaderboard["parts"]]
+    total = GROUP_SCORE if find_benchmark(benchmark).grouping else OVERALL
+    names = {part: total if part == OVERALL else part for part, _ in leaderboard["parts"]}
     cells = [
         PublishedCell(
-            f"{row['model']} {row.get('parameters') or ''} {track} subtitles",
-            {part: 100 * row[part][track] for part in parts if row[part][track] is not None},
+            f"{' '.join(filter(None, (row['model'], row.get('parameters'))))} "
+            f"(frames: {row['frames']}) {track} subtitles",
+            {name: 100 * row[p][track] for p, name in names.items() if row[p][track] is not None},
         )
         for row in leaderboard["rows"]
         for track in ("without", "with")
@@ -43,7 +46,6 @@ def published_cells(benchmark: str) -> list[PublishedCell]:
         PublishedCell(f"{name} {track}", values)
         for name, recipe in recipes_of(benchmark).items()
         for track, values in recipe.published.items()
-        if len(values) > 1
     ]
 
 

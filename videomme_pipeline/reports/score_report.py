@@ -14,13 +14,15 @@ from typing import Any
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import one_line
+from videomme_pipeline.errors import listed, one_line
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
 from videomme_pipeline.judge.judge import JudgeSummary
-from videomme_pipeline.reports.markdown import in_markdown
+from videomme_pipeline.reports.markdown import in_markdown, markdown_table
+from videomme_pipeline.reports.published import published_cells
 from videomme_pipeline.reports.terminal.console import PlainConsole
 from videomme_pipeline.reports.terminal.tables import at_least, show_rows
+from videomme_pipeline.scoring.findings.run import ACCURACY, GROUP_SCORE
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow
 
@@ -86,6 +88,7 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
         "remarks": list(report.remarks),
         "breakdowns": named(report.breakdowns),
         "group_breakdowns": named(report.group_breakdowns),
+        "by_reader": _by_reader(report),
         "unscored_groups": [asdict(group) for group in report.unscored_groups],
     }
 
@@ -112,11 +115,7 @@ def _as_plain(report: ScoreReport) -> str:
 
 
 def _as_markdown(report: ScoreReport) -> str:
-    parts = []
-    for title, rows in _tables(report):
-        rule = f"|---|{'---:|' * (len(rows[0]) - 1)}"
-        body = [f"| {' | '.join(map(in_markdown, row.values()))} |" for row in rows]
-        parts.append("\n".join([f"### {title}", "", f"| {' | '.join(rows[0])} |", rule, *body]))
+    parts = [f"### {title}\n\n{markdown_table(rows)}" for title, rows in _tables(report)]
     parts += map(in_markdown, _closing_lines(report))
     return "\n\n".join(parts) + "\n"
 
@@ -124,6 +123,8 @@ def _as_markdown(report: ScoreReport) -> str:
 def _tables(report: ScoreReport) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Yield the title and the rows of each table. The first column has no title."""
     benchmark = find_benchmark(report.options.benchmark)
+    if report.by_reader:
+        yield "By reader", [_reader_row(scores) for scores in _by_reader(report)]
     columns = benchmark.breakdowns(Measure.GROUP_SCORE)
     for name, groups in report.group_breakdowns.items():
         if groups:
@@ -133,6 +134,27 @@ def _tables(report: ScoreReport) -> Iterator[tuple[str, list[dict[str, str]]]]:
     for name, rows in report.breakdowns.items():
         if rows:
             yield _title(benchmark, columns[name]), [_row(row) for row in rows]
+
+
+def _by_reader(report: ScoreReport) -> list[dict[str, Any]]:
+    """Group score and accuracy by every reader, each with the published cells that it equals."""
+    cells = published_cells(report.options.benchmark)
+    return [
+        {"reader": scores.reader.value, "group_rule": scores.group_rule.value}
+        | {name: scores.score(name) for name in (GROUP_SCORE, ACCURACY)}
+        | {f"equal_{n}": scores.published_as(n, cells) for n in (GROUP_SCORE, ACCURACY)}
+        for scores in report.by_reader
+    ]
+
+
+def _reader_row(scores: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "": scores["reader"],
+        "group score": _points(scores[GROUP_SCORE]),
+        "published group scores": listed(scores["equal_group_score"]) or _ABSENT,
+        "accuracy": _points(scores[ACCURACY]),
+        "published accuracies": listed(scores["equal_accuracy"]) or _ABSENT,
+    }
 
 
 def _row(row: AccuracyRow) -> dict[str, str]:

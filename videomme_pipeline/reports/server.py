@@ -7,7 +7,7 @@ host name are refused, so that no website can read the page through its own host
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from mimetypes import guess_type
 from pathlib import Path
@@ -31,7 +31,7 @@ _HEADERS = {
 
 
 class PageServer:
-    """Serves the page of the last call of `show`, at `url`. Port 0 chooses a free port.
+    """Serves a page at `url`, which `show` or `show_stored` chooses. Port 0 chooses a free port.
 
     Raises:
         ConfigurationError: if the port cannot be used.
@@ -44,15 +44,22 @@ class PageServer:
             raise ConfigurationError(
                 f"port {port}: cannot listen on it ({error}); choose another one with --port"
             ) from error
+        self.document: Callable[[], bytes] = bytes
+        self.sheets: Mapping[str, FramesKey] = {}
+        self.videos: Mapping[str, Path] = {}
         self.sheet = lru_cache(_KEPT_SHEETS)(lambda key: contact_sheet(store, key))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{HOST}:{self.port}/"
 
     def show(self, page: ServedPage) -> None:
         """Serve this page and its files from now on."""
-        self.document = page.document.encode()
-        self.sheets: Mapping[str, FramesKey] = {f"/{url}": key for url, key in page.sheets.items()}
-        self.videos: Mapping[str, Path] = {f"/{url}": path for url, path in page.videos.items()}
+        self.document = page.document.encode
+        self.sheets = {f"/{url}": key for url, key in page.sheets.items()}
+        self.videos = {f"/{url}": path for url, path in page.videos.items()}
+
+    def show_stored(self, path: Path) -> None:
+        """Serve the file `path` as it is at each request, and no other file."""
+        self.document = path.read_bytes
 
     async def serve(self) -> None:
         """Answer requests until the task is canceled."""
@@ -72,8 +79,12 @@ class PageServer:
             raise web.HTTPMisdirectedRequest
         url = request.raw_path.partition("?")[0]
         if url == "/":
+            try:
+                body = self.document()
+            except FileNotFoundError as error:
+                raise web.HTTPNotFound(text="no page yet; build it: videomme run") from error
             return web.Response(
-                body=self.document, content_type="text/html", charset="utf-8", headers=_HEADERS
+                body=body, content_type="text/html", charset="utf-8", headers=_HEADERS
             )
         if url == "/favicon.ico":  # every browser asks for it
             raise web.HTTPNoContent

@@ -90,6 +90,7 @@ class _LoadedVideo:
     """A video whose questions are being asked. `prefetch` is closed when a question is sent."""
 
     frames: FrameSet
+    requests: tuple[Request, ...]
     affinity: Affinity
     prefetch: ExitStack
 
@@ -202,7 +203,9 @@ class _Collection:
                     if frames is None:
                         return
                     with self._endpoints.affinity(len(mine)) as affinity:
-                        await self._ask_in_order(mine, _LoadedVideo(frames, affinity, prefetch))
+                        planned = tuple(request.planned for request in mine)
+                        loaded = _LoadedVideo(frames, planned, affinity, prefetch)
+                        await self._ask_in_order(mine, loaded)
                 # Another process has answered the others or is asking them.
                 pending = await self._deliver_stored(others)
                 if pending:
@@ -274,7 +277,7 @@ class _Collection:
         None if the collection stopped before, or if a retry was not admitted before the deadline.
         """
         result: Reply | ResponseFailure | None = None
-        request = replace(pending.planned, frames=video.frames)
+        request = replace(pending.planned, frames=video.frames, same_frames=video.requests)
         try:
             while result is None and self._stopped_by is None:
                 admitted = video.affinity.admit(pending, is_follower=is_follower)

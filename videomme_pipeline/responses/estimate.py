@@ -21,14 +21,17 @@ MAX_ANSWER_TOKENS = 1024
 class PendingVideo:
     """The requests about one video that are not answered yet.
 
-    `text_characters` and `frame_tokens` are counted per request. `frame_tokens` is None if it is
-    unknown. `is_certain` is False if stored answers may replace some of the requests.
+    `text_characters`, `frame_tokens` and `frames` are counted per request. `frame_tokens` is None
+    if it is unknown. `is_certain` is False if stored answers may replace some of the requests.
+    `problem` is the reason why they cannot be answered, or None.
     """
 
     requests: int
     text_characters: int
     frame_tokens: int | None
     is_certain: bool = True
+    problem: str | None = None
+    frames: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,10 @@ class CostEstimate:
     """Estimated requests, tokens and US dollars of an evaluation.
 
     `questions` includes repeats. `requests` is the number of questions that the journal cannot
-    answer, and `requests_low` is the number of those that are certain. `prompt_tokens` is None if
-    the frames or their tokens are unknown.
+    answer, and `requests_low` is the number of those that are certain. `most_frames` is the largest
+    number of frames in a request. `prompt_tokens` is None if the frames or their tokens are
+    unknown. `too_large` requests cannot be answered because of the
+    `problem`.
 
     `dollars_low` assumes that only certain requests are sent, the shortest answers, and a prefix
     cache that contains the frames of a video for every question except its first. `dollars_high`
@@ -51,6 +56,9 @@ class CostEstimate:
     questions: int
     requests: int
     requests_low: int
+    most_frames: int
+    too_large: int
+    problem: str | None
     prompt_tokens: int | None
     dollars_low: float | None
     dollars_high: float | None
@@ -83,6 +91,9 @@ def estimate_cost(
         questions=questions,
         requests=requests,
         requests_low=requests_low,
+        most_frames=max((video.frames for video in pending), default=0),
+        too_large=sum(video.requests for video in pending if video.problem),
+        problem=next((video.problem for video in pending if video.problem), None),
         prompt_tokens=most.prompt_tokens if most else None,
         dollars_low=dollars_low,
         dollars_high=dollars_high,

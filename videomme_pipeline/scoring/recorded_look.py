@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import timed_record_of
-from videomme_pipeline.storage.tables import read_files, write_rows
+from videomme_pipeline.storage.tables import write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +51,6 @@ class RecordedLook:
     """Why the race ended after this look, or None."""
     recorded_at: datetime
     """Time of the look."""
-
-
-def read_race(store: Store, baseline: str, candidate: str) -> list[RecordedLook]:
-    """The looks of the newest race of two evaluations, in their order."""
-    files = store.race_files(baseline)
-    newest = [path for path in files if timed_record_of(path) == candidate]
-    return read_files(newest, RecordedLook)
 
 
 def write_race(store: Store, looks: Sequence[RecordedLook]) -> None:

@@ -21,9 +21,10 @@ from videomme_pipeline.serving.engines import (
     EngineName,
     installed_version,
     options,
+    reported_by,
 )
 from videomme_pipeline.serving.replicas import Replica, Replicas, free_ports
-from videomme_pipeline.serving.weights import find_weights, weights_identity
+from videomme_pipeline.serving.weights import find_weights, model_type_of, weights_identity
 
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -95,7 +96,11 @@ class LocalServers(ServeSpec):
             Replica(
                 title=f"server {number} of model {name}",
                 command=self.command_line(weights, name, port),
-                environment={**child_environment(), _GPUS_VARIABLE: visible},
+                environment={
+                    **self._adapter.environment,
+                    **child_environment(),
+                    _GPUS_VARIABLE: visible,
+                },
                 port=port,
                 log=log_path(logs, name, number),
             )
@@ -133,8 +138,18 @@ class LocalServers(ServeSpec):
         option, since = self._adapter.trusting_option, self._adapter.trusting_since
         if option is None or since is None or option.removeprefix("--") in self.args:
             return []
-        release = release_of(installed_version(self._adapter, self._program[0]))
+        program = self._program[0]
+        version = installed_version(self._adapter, program) or reported_by(program)
+        release = release_of(version)
         return [option] if release is not None and release >= since else []
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return (model_type_of(self.weights, self.revision), self.weights)
+
+    @property
+    def prunes_videos(self) -> bool:
+        return bool(self.args.get("video-pruning-rate"))
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Inference engines whose servers can be started. `engines.yaml` contains them."""
 
 import json
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -11,8 +13,11 @@ from pathlib import Path
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.processes.secrets import child_environment
 
 LOOPBACK = "127.0.0.1"
+_VERSION_SECONDS = 120.0
+"""vLLM imports PyTorch before it prints its version."""
 
 
 class EngineName(StrEnum):
@@ -47,6 +52,8 @@ class Engine(Spec):
     """With this option, versions from `trusting_since` on accept settings of frames in requests.
     Earlier versions always do and do not know the option."""
     trusting_since: tuple[int, int] | None = None
+    environment: Mapping[str, str] = {}
+    """Variables of a server, if the environment of the run does not set them."""
 
 
 ENGINES: Mapping[EngineName, Engine] = {
@@ -84,6 +91,23 @@ def installed_version(engine: Engine, program: str) -> str | None:
     packages = distributions(name=engine.package, path=libraries)
     versions = {package.version for package in packages}
     return versions.pop() if len(versions) == 1 else None
+
+
+def reported_by(program: str) -> str | None:
+    """The version that a script prints which starts the engine elsewhere, or None."""
+    with suppress(OSError, subprocess.SubprocessError):
+        ended = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS,
+            env=child_environment(),
+            check=True,
+        )
+        if version := re.search(r"\d+\.\d+\.\d\S*", ended.stdout):
+            return version[0]
+    return None
 
 
 def _interpreter(path: str) -> str:

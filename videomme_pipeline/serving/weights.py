@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,15 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         dtype=str(dtype) if dtype else None,
         quantization=None if method is None else str(method),
     )
+
+
+@lru_cache
+def model_type_of(weights: str, revision: str | None) -> str:
+    """The `model_type` in the `config.json` of weights, or "" if it is not known."""
+    folder: Path | None = Path(weights).expanduser()
+    if _HUB_NAME.fullmatch(weights) and not Path(weights).exists():
+        folder = _cached_folder(weights, revision)
+    return "" if folder is None else str(_json(folder / "config.json").get("model_type", ""))
 
 
 def _weight_files(folder: Path) -> list[Path]:

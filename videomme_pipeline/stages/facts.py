@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.processes.children import ChildFailedError
+from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.reports.rendering import render_svg
 
 Facts: TypeAlias = Mapping[str, object]
@@ -46,4 +47,4 @@ def chart_picture(draw: Callable[[], str], title: str) -> Picture | Markdown:
     try:
         return Picture(render_svg(draw()).encode(), "image/svg+xml", title)
     except ChildFailedError as error:
-        return Markdown(f"{title}: the chart cannot be drawn ({error})")
+        return Markdown(in_markdown(f"{title}: the chart cannot be drawn ({error})"))

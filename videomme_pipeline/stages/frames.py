@@ -165,7 +165,8 @@ def _report(
     settings = target.name.fingerprint
     stored = next((item for item in result.frame_sets if item.fingerprint == settings), None)
     if stored is None:
-        return BuildFailure(partition=target.partition, reason=str(result.error))
+        reason = result.error or "its process returned neither frames nor an error; run again"
+        return BuildFailure(partition=target.partition, reason=str(reason))
     facts: dict[str, object] = {
         "frames": stored.count,
         "requested": stored.asked,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
-from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
+from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.judge.judge import summarize_judge
@@ -23,7 +23,12 @@ from videomme_pipeline.reports.terminal.tables import at_least, interval, percen
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
+from videomme_pipeline.scoring.statistics.breakdowns import (
+    AccuracyRow,
+    GroupScoreRow,
+    breakdowns,
+    group_breakdowns,
+)
 from videomme_pipeline.stages.facts import Markdown, Picture, chart_picture
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
@@ -146,7 +151,7 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
     benchmark = find_benchmark(rows[0].benchmark)
     grouped = benchmark.grouping is not None
-    overall, *others = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
+    overall, *others = _parts(benchmark, rows)
     parts = others or [overall]  # a benchmark may have no facets
     facts: dict[str, object] = {
         "breakdowns": [
@@ -170,38 +175,31 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     return facts
 
 
-def _accuracy_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
-    """The accuracy of all questions, then by each facet."""
+def _parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """The score of all questions or complete groups, then by each facet. `n` is their number."""
+    grouped = benchmark.grouping is not None
+    measure, scale = (Measure.GROUP_SCORE, 100) if grouped else (Measure.ACCURACY, 1)
+    scores: Mapping[str, Sequence[AccuracyRow | GroupScoreRow]] = (
+        group_breakdowns(benchmark, rows)[0] if grouped else breakdowns(benchmark, rows)
+    )
+
+    def share(row: AccuracyRow | GroupScoreRow, bound: str = "") -> float | None:
+        value = getattr(row, f"{measure}{bound}")
+        return None if value is None else value / scale
+
     return [
         {
-            "by": facets[0].column if facets else "overall",
+            "by": columns[0] if columns else "overall",
             "value": row.values[0] if row.values else "",
-            "score": row.accuracy,
+            "score": share(row),
             "failed": row.failed,
-            "low": row.accuracy_low,
-            "high": row.accuracy_high,
-            "n": row.responses,
+            "low": share(row, "_low"),
+            "high": share(row, "_high"),
+            "n": row.groups if isinstance(row, GroupScoreRow) else row.responses,
         }
-        for facets in ([], *([facet] for facet in benchmark.shown_facets))
-        for row in breakdown(rows, facets)
-    ]
-
-
-def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
-    """The score of all groups, then by each facet. `n` is the number of complete groups."""
-    breakdowns, _, _ = group_breakdowns(benchmark, rows)
-    return [
-        {
-            "by": name.removeprefix("group_score_").removeprefix("by_"),
-            "value": str(row.values[0]) if row.values else "",
-            "score": None if row.group_score is None else row.group_score / 100,
-            "failed": row.failed,
-            "low": None if row.group_score_low is None else row.group_score_low / 100,
-            "high": None if row.group_score_high is None else row.group_score_high / 100,
-            "n": row.groups,
-        }
-        for name, score_rows in breakdowns.items()
-        for row in score_rows
+        for view, columns in benchmark.breakdowns(measure).items()
+        if len(columns) <= 1
+        for row in scores[view]
     ]
 
 

@@ -11,8 +11,9 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.reports.markdown import in_markdown
+from videomme_pipeline.reports.markdown import in_markdown, markdown_table
 from videomme_pipeline.reports.page_version import PAGE_VERSION
+from videomme_pipeline.reports.terminal.runs import SCORE_TITLES, score_rows
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
 from videomme_pipeline.stages.stage import (
     BuildEvents,
@@ -29,7 +30,7 @@ from videomme_pipeline.storage.results import Results
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-PREVIEW = "select * from overall order by benchmark, evaluation"
+LEADERBOARD = "select * from leaderboard order by benchmark, accuracy desc"
 
 
 class Warehouse(SharedStage):
@@ -59,14 +60,15 @@ class Warehouse(SharedStage):
         from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB
 
         with connect(self.project.store) as connection:
-            rows = query(connection, PREVIEW)
+            rows = query(connection, LEADERBOARD)
             charts = {
                 f"{benchmark}_by_{facet.column}": _chart(connection, benchmark, facet.column)
                 for benchmark in sorted({str(row["benchmark"]) for row in rows})
                 for facet in find_benchmark(benchmark).shown_facets[:1]
             }
+        scores = Markdown(markdown_table(score_rows(rows), SCORE_TITLES)) if rows else None
         path = self.project.store.warehouse
-        return {"path": path, "evaluations": len(rows), "overall": rows or None, **charts}
+        return {"scores": scores, "path": path, "evaluations": len(rows), **charts}
 
 
 def _chart(connection: "DuckDBPyConnection", benchmark: str, column: str) -> Picture | Markdown:
@@ -127,7 +129,7 @@ class ReportPage(SharedStage):
 
     def facts(self, target: Target) -> Facts:
         page = Path(str(target.path)).resolve()
-        return {"page": page.as_uri(), "path": page, "bytes": page.stat().st_size}
+        return {"path": page, "bytes": page.stat().st_size}
 
     def checksum(self, path: UPath) -> str:
         return blake3(path.read_bytes()).hexdigest() if path.is_file() else "not a file"

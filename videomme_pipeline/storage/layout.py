@@ -9,7 +9,7 @@ This module does not decide which files are stale.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class Store:
     """The folder of SQLite files, if they are not in the data folder."""
     planned: Callable[[], Mapping[str, Planned]] = field(default=dict, repr=False, compare=False)
     """Returns what the project would build now, by benchmark."""
+    warehouse_name: str = "videomme.duckdb"
     _paths: dict[tuple[str, ...], UPath] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -80,16 +81,23 @@ class Store:
                 installed, or its scheme is unknown, or DuckDB cannot use the path.
         """
         path = open_folder(root, title)
-        if is_local(path) and "?" in str(path.absolute()):
+        if is_local(path) and set("?\0") & set(str(path.absolute())):
             raise ConfigurationError(
-                f"{title} {root}: DuckDB cannot use a folder with `?` in its path; choose another "
-                "folder"
+                f"{title} {root}: DuckDB cannot use a folder with `?` or NUL in its path; choose "
+                "another folder"
             )
         return cls(path, local_disk)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave out the paths when a worker process gets the store."""
         return Store, (self.root, self.local_disk)
+
+    def with_deleted(self) -> "Store":
+        """This folder with a DuckDB file of its own, in which deleted evaluations are shown, too.
+
+        The scores of every evaluation are then those that runs recorded.
+        """
+        return replace(self, planned=dict, warehouse_name="with_deleted.duckdb")
 
     def path(self, *parts: str) -> UPath:
         if parts not in self._paths:
@@ -185,7 +193,7 @@ class Store:
 
     @property
     def warehouse(self) -> Path:
-        return self.local(LOCAL, "videomme.duckdb")
+        return self.local(LOCAL, self.warehouse_name)
 
     def report(self, name: str = "index.html") -> Path:
         """A report page, or a folder of pages."""
@@ -246,9 +254,9 @@ class Store:
         """The newest record of each checkpoint."""
         return _newest_records(self.files("checkpoints"))
 
-    def race_files(self, *baseline: str) -> list[UPath]:
-        """The newest record of each race, or of those of one baseline."""
-        return _newest_records(self.files("races", *baseline))
+    def race_files(self) -> list[UPath]:
+        """The newest record of each race."""
+        return _newest_records(self.files("races"))
 
     def remove_left_over(self) -> None:
         """Remove the scratch folders of processes of this machine that were killed."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,10 +63,15 @@ class Policy(StrEnum):
     """A cue is between the frames before and after its midpoint, as in LongVideoBench."""
 
 
+OtherFrames = Annotated[str, Field(pattern=r"^lmms_eval-(all|[1-9]\d{0,4})$")]
+"""lmms-eval's `frame_num`: `lmms_eval` at so many frames of the video, evenly from the first to the
+last, instead of those that are sent. `all` is lmms-eval's -1."""
+
+
 class Alignment(Spec):
     """A policy and its parameters, which can be written as a name in YAML: `window-500-250`."""
 
-    policy: Policy
+    policy: Policy | OtherFrames
     before_ms: int = Field(default=DEFAULT_BEFORE_MS, ge=0, le=3_600_000)
     """A line belongs to frames up to this long after the line's end (`window` only)."""
     after_ms: int = Field(default=0, ge=0, le=3_600_000)
@@ -95,7 +100,7 @@ class Alignment(Spec):
     @property
     def name(self) -> str:
         """Name of the alignment: `official`, `window-500`, `window-500-250`, `full.pysrt` …"""
-        name = self.policy.value
+        name = str(self.policy)
         if self.policy == Policy.WINDOW:
             name += f"-{self.before_ms}" + (f"-{self.after_ms}" if self.after_ms else "")
         return name if self.parser is SrtParser.PYSUBS2 else f"{name}.{self.parser}"
@@ -122,9 +127,9 @@ def parse_alignment(text: str) -> Alignment:
     except ValidationError as error:
         names = ", ".join(policy for policy in Policy if policy != Policy.WINDOW)
         raise ConfigurationError(
-            f"subtitle alignment {text!r}: no such alignment; choose {names}, or "
-            "window-BEFORE or window-BEFORE-AFTER in milliseconds (window-500); .pysrt after it "
-            "parses the cues with pysrt"
+            f"subtitle alignment {text!r}: no such alignment; choose {names}, "
+            "window-BEFORE or window-BEFORE-AFTER in milliseconds (window-500), or lmms_eval-8 or "
+            "lmms_eval-all for the cues at other frames; .pysrt after it parses the cues with pysrt"
         ) from error
 
 
@@ -154,6 +159,14 @@ class SampledFrames:
             fps=fps,
             video_end_seconds=video_end_seconds,
         )
+
+    def evenly(self, count: str) -> Self:
+        """`count` frames of the video, or `all`, evenly from the first to the last."""
+        total = round(self.fps * self.video_end_seconds)
+        number = total if count == "all" else int(count)
+        indices = np.linspace(0, total - 1, number, dtype=int) if total else np.zeros(0, int)
+        seconds = tuple((indices / self.fps).tolist()) if total else ()
+        return replace(self, seconds=seconds, indices=tuple(indices.tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +203,17 @@ def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> 
         SubtitleError: if the evaluator that a published policy reproduces cannot read the file.
     """
     if cues is None:
-        if alignment.policy not in _LMMS_EVAL_POLICIES:
+        if not alignment.policy.startswith(Policy.LMMS_EVAL):
             return []
         return [_line(None, 0.0, frames.video_end_seconds, "No subtitles available")]
     if alignment.policy == Policy.WINDOW:
         return _within_window(cues, frames, alignment.before_ms, alignment.after_ms)
-    if cues.is_words and alignment.policy in _CONCAT_FOR_WORDS:
+    at_sent_frames = isinstance(alignment.policy, Policy)
+    if cues.is_words and (alignment.policy in _CONCAT_FOR_WORDS or not at_sent_frames):
         return _spoken(cues)
+    if not isinstance(alignment.policy, Policy):
+        frames_of_video = frames.evenly(alignment.policy.rpartition("-")[2])
+        return [replace(line, frame=None) for line in _lmms_eval(cues, frames_of_video)]
     return _POLICIES[alignment.policy](cues, frames)
 
 
@@ -318,16 +335,17 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     entries = _lmms_eval_entries(cues)
     if not entries or not frames.indices:
         return []
-    indices = np.asarray(frames.indices)[:, None]
+    indices = np.asarray(frames.indices)
     starts = np.array([int(entry.start_seconds * frames.fps) for entry in entries])
     ends = np.array([int(entry.end_seconds * frames.fps) for entry in entries])
-    at_frame, of_entry = np.nonzero((starts <= indices) & (indices < ends))
-    first_frame = dict(zip(of_entry[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
+    first_frame = np.searchsorted(indices, starts)  # the number of frames before each entry
+    following = np.append(indices, np.iinfo(int).max)[first_frame]
+    shown = np.flatnonzero(following < ends)
     # lmms-eval lists its lines in the order of a plain set that is filled in this order.
-    order = list(set(of_entry.tolist()))
+    order = list(set(shown[np.argsort(first_frame[shown], kind="stable")].tolist()))
     tagged = [(number, _tagged_text(entries[number].text)) for number in order]
     return [
-        replace(entries[number], frame=first_frame[number], text=text)
+        replace(entries[number], frame=int(first_frame[number]), text=text)
         for number, text in tagged
         if text is not None
     ]
@@ -453,9 +471,13 @@ def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
     return list(map(_line_of_words, groups))
 
 
-_LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})
 _INTERLEAVED = (Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED, Policy.LONGVIDEOBENCH)
-_CONCAT_FOR_WORDS = _LMMS_EVAL_POLICIES | {Policy.OFFICIAL, Policy.VLMEVALKIT}
+_CONCAT_FOR_WORDS = (
+    Policy.LMMS_EVAL,
+    Policy.LMMS_EVAL_FULL,
+    Policy.OFFICIAL,
+    Policy.VLMEVALKIT,
+)
 
 _POLICIES: Mapping[Policy, Callable[[CueFile, SampledFrames], list[AlignedLine]]] = {
     Policy.OFFICIAL: _first_on_screen,

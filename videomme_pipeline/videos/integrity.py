@@ -1,6 +1,6 @@
 """Checks of a benchmark's local data: license, annotations, videos and subtitles.
 
-Nothing is fetched and no file is decoded.
+Nothing is fetched and no file is decoded. Of a video, only the header is read.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ from videomme_pipeline.errors import (
     listed,
 )
 from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.videos.container import diagnose
 
 _Unused = Mapping[str, Sequence[MediaFile]]
 
@@ -96,16 +97,22 @@ def _data_findings(source: Source) -> Iterator[Finding]:
 
 
 def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Unused) -> Finding:
-    missing = []
+    missing, broken = [], list[str]()
     for video in videos:
         try:
-            source.files(video)
+            file = source.files(video).video
+            if isinstance(file, Path) and (problem := diagnose(file)):
+                broken.append(f"{file.name}: {problem}")
         except VideoMissingError:
             missing.append(video)
+        except OSError as error:
+            broken.append(str(error))
     roots = ", ".join(map(str, source.roots()))
-    message = f"{len(videos) - len(missing):,} of {len(videos):,} under {roots}"
+    message = f"{len(videos) - len(missing) - len(broken):,} of {len(videos):,} under {roots}"
+    if broken:
+        message += f"; replace these with the videos themselves: {listed(broken, separator='; ')}"
     if not missing:
-        return Finding.ok("videos", message)
+        return Finding.error("videos", message) if broken else Finding.ok("videos", message)
     names = [
         video.footage.video_file or f"{video.video_id} ({video.file_stem})" for video in missing
     ]
@@ -116,7 +123,7 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     others = _names(unused, missing, lambda name: not is_subtitle(name))
     if others:
         message += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
-    status = Status.WARNING if source.is_fetched else Status.ERROR
+    status = Status.WARNING if source.is_fetched and not broken else Status.ERROR
     return Finding(status, message, check="videos")
 
 

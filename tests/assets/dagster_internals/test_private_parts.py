@@ -13,6 +13,7 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.base import EventLogStorage
 
 from tests.support.paths import ROOT
+from tests.support.projects import WriteProject
 from videomme_pipeline.assets.dagster_internals.runs import Job, origin_of
 from videomme_pipeline.assets.processes import run_here
 from videomme_pipeline.project.runs.settings import CODE_LOCATION
@@ -75,7 +76,9 @@ def test_a_log_entry_has_the_fields_that_this_project_sets(name: str) -> None:
     assert name in signature(dg.EventLogEntry).parameters
 
 
-def test_a_run_of_the_command_line_belongs_to_the_code_location_of_the_ui() -> None:
+def test_a_run_of_the_command_line_belongs_to_the_code_location_of_the_ui(
+    write_project: WriteProject,
+) -> None:
     @dg.job(executor_def=dg.in_process_executor)
     def idle() -> None:
         """Nothing."""
@@ -84,8 +87,9 @@ def test_a_run_of_the_command_line_belongs_to_the_code_location_of_the_ui() -> N
     name = location["python_module"]["location_name"]
     origin = origin_of(idle, CODE_LOCATION)
     assert (origin.location_name, origin.job_name) == (name, "idle")
+    definitions = dg.Definitions(jobs=[idle])
     with dg.DagsterInstance.ephemeral() as instance:
-        run_id = run_here(idle, instance, CODE_LOCATION)
+        run_id = run_here(write_project({}), instance, definitions, "idle")
         in_the_ui = dg.RunsFilter(tags={".dagster/repository": f"__repository__@{name}"})
         (run,) = instance.get_runs(in_the_ui)
     assert (run.run_id, run.is_success, run.remote_job_origin) == (run_id, True, origin)

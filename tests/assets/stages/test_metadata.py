@@ -9,10 +9,11 @@ import pytest
 
 from tests.support.projects import stage
 from tests.support.stored_files import stored_file
+from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, materialization
 from videomme_pipeline.assets.stages.metadata import MAX_PICTURE_BYTES, metadata_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.project import PAGE_VARIABLE, Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -113,13 +114,12 @@ def test_a_stored_partition_is_reported_with_its_versions_and_only_scores_are_re
         assert shown == (dict(earlier.metadata) if name == "scores" else {})
 
 
-def test_the_report_page_can_be_opened_from_its_asset(
-    project: Project, instance: dg.DagsterInstance
+def test_the_report_page_links_to_the_page_that_the_ui_serves(
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (event,) = events(instance, "report_page").values()
-    page = project.store.report().resolve()
-    assert page.name == str(event.metadata["path"].value).rsplit("/", maxsplit=1)[-1]
-    assert str(event.metadata["page"].value).startswith("file:///")
+    monkeypatch.setenv(PAGE_VARIABLE, "http://127.0.0.1:3001/")
+    node = build_definitions(project).resolve_asset_graph().get(dg.AssetKey("report_page"))
+    assert node.metadata["page"] == dg.MetadataValue.url("http://127.0.0.1:3001/")
 
 
 def test_metadata_of_every_event_is_small(project: Project, instance: dg.DagsterInstance) -> None:

@@ -17,7 +17,8 @@ from tests.support.projects import Copy, WriteProject
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, RECENT
+from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT
+from videomme_pipeline.assets.triggers.sensors import run_failures_sensor
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
@@ -113,6 +114,25 @@ def requested(project: Project, instance: dg.DagsterInstance, date: str) -> list
     return [key for request in ticked.run_requests or [] for key in request.asset_selection or []]
 
 
+def newest_result(instance: dg.DagsterInstance) -> tuple[bool, str]:
+    """The result of the check `newest`, which colors the graph, and the date in its text."""
+    (record,) = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(KEY, "newest"), limit=1
+    )
+    result = record.evaluation
+    assert isinstance(result, dg.AssetCheckEvaluation)
+    assert result.partition is None
+    return result.passed, str(result.description).partition(":")[0]
+
+
+def alarms(instance: dg.DagsterInstance, date: str) -> Any:
+    """The number of failed checks in the metadata of a nightly run."""
+    partition = dg.AssetRecordsFilter(KEY, asset_partitions=[date])
+    event = instance.fetch_materializations(partition, limit=1).records[0].asset_materialization
+    assert event is not None
+    return event.metadata["alarms"].value
+
+
 def stored(project: Project, date: str) -> list[ObservedQuestion]:
     (tracked,) = tracked_evaluations(project)
     return read_rows(tracked.path(date), ObservedQuestion)
@@ -147,7 +167,10 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert requested(opened, instance, "2026-11-04") == [], "it is stored"
     assert checks["accuracy"].partition == "2026-11-04"
     assert not checks["accuracy"].passed
-    assert checks["accuracy"].severity is dg.AssetCheckSeverity.ERROR
+    assert checks["accuracy"].severity is dg.AssetCheckSeverity.WARN
+    assert str(checks["accuracy"].description).startswith("2026-11-04: ")
+    assert not checks["newest"].passed
+    assert checks["newest"].severity is dg.AssetCheckSeverity.ERROR
     assert checks["failed"].passed
     assert len(alerts) == 1
     assert alerts[0]["title"] == "asked, 2026-11-04: accuracy"
@@ -163,12 +186,15 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert len(alerts) == 1, "one alert per regression"
 
     requests = server.request_count
-    run_nightly(opened, instance, "2026-11-03")
+    assert run_nightly(opened, instance, "2026-11-03")["accuracy"].passed
     assert server.request_count == requests, "a stored nightly run is not asked again"
+    assert newest_result(instance) == (False, "2026-11-05"), "not the state of an older run"
     assert {row.observation for row in stored(opened, "2026-11-03")} == {"2026-11-03"}
 
     model.broken = False
     assert run_nightly(opened, instance, "2026-11-06")["accuracy"].passed
+    assert newest_result(instance) == (True, "2026-11-06")
+    assert [alarms(instance, f"2026-11-0{day}") for day in range(2, 7)] == [0, 0, 1, 1, 0]
 
     with connect(opened.store) as connection:
         by_date = query(
@@ -177,10 +203,6 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
         )
     assert [row["observation"] for row in by_date] == [f"2026-11-{d:02d}" for d in range(2, 7)]
     assert by_date[2]["accuracy"] < by_date[1]["accuracy"]
-    event = instance.get_latest_materialization_event(KEY)
-    assert event is not None
-    assert event.asset_materialization is not None
-    assert isinstance(event.asset_materialization.metadata["accuracy"].value, float)
 
 
 def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
@@ -192,7 +214,9 @@ def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
     checks = run_nightly(opened, instance, "2026-11-02", answered=False)
     assert not checks["failed"].passed
     assert "HTTP 500: something broke" in str(checks["failed"].description)
-    assert checks["accuracy"].passed
+    assert not checks["accuracy"].passed
+    assert checks["accuracy"].description == "2026-11-02: no question was answered"
+    assert not checks["newest"].passed
     assert {row.outcome for row in stored(opened, "2026-11-02")} == {Outcome.FAILED}
     server.faults = no_faults
     assert all(check.passed for check in run_nightly(opened, instance, "2026-11-02").values())
@@ -215,6 +239,15 @@ def test_an_alert_names_one_of_several_projects(
     refresh_project(opened, instance, ["asked"])
     server.faults = always(Fault.SERVER_ERROR)
     run_nightly(opened, instance, "2026-11-02", answered=False)
+    (run,) = instance.get_runs(limit=1)
+    (failure,) = instance.fetch_run_status_changes(dg.DagsterEventType.RUN_FAILURE, limit=1).records
+    context = dg.build_run_status_sensor_context(
+        sensor_name="run_failures",
+        dagster_event=failure.event_log_entry.get_dagster_event(),
+        dagster_instance=instance,
+        dagster_run=run,
+    )
+    run_failures_sensor("lab_a/")(context.for_run_failure())
     (alert,) = alerts
     assert alert["title"] == "lab_a/asked, 2026-11-02: failed"
     assert "HTTP 500: something broke" in alert["message"]

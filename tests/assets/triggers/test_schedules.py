@@ -1,5 +1,6 @@
 """The schedule of nightly runs, and the check of their age."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -10,7 +11,8 @@ import yaml
 
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.triggers.nightly import NIGHTLY_JOB, RECENT, assess_age
+from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT, assess_age
+from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -67,33 +69,61 @@ def store_run(tracking: Project, date: str, part: str = "") -> None:
     write_rows(path, [], ObservedQuestion, fingerprint="f")
 
 
-def test_a_backfill_of_an_old_date_does_not_make_nightly_runs_recent(tracking: Project) -> None:
+def test_nightly_runs_are_overdue_some_hours_after_the_tick_of_the_newest_one(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
     (tracked,) = tracked_evaluations(tracking)
-    noon = datetime(2026, 11, 20, 3, 0, tzinfo=UTC)  # in Tokyo
+    limit = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)  # 36 hours after 3 a.m. of the 19th in Tokyo
 
     def is_recent(now: datetime) -> bool:
-        return bool(assess_age(tracked, now).passed)
+        return bool(assess_age(tracked, instance, now).passed)
 
     assert is_recent(datetime(2026, 11, 2, 2, 0, tzinfo=UTC)), "the first run is not due yet"
-    assert not is_recent(noon)
+    assert not is_recent(limit)
     store_run(tracking, "2026-11-05")
     store_run(tracking, "2026-11-20", part_id(0, []))
-    assert not is_recent(noon), "an old date, and a run without all answers"
+    assert not is_recent(limit), "an old date, and a run without all answers"
     store_run(tracking, "2026-11-19")
-    assert is_recent(noon)
-    assert not is_recent(noon + timedelta(minutes=1))
+    assert is_recent(limit)
+    assert not is_recent(limit + timedelta(minutes=1))
+
+
+def test_a_nightly_run_in_the_evening_is_not_overdue_before_the_next_one(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    evening = tracked.nightly.model_copy(update={"cron": "2 22 * * *"})
+    store_run(tracking, "2026-11-25")
+    now = datetime(2026, 11, 26, 21, 55, tzinfo=ZoneInfo("Asia/Tokyo"))
+    assert assess_age(replace(tracked, nightly=evening), instance, now).passed
+
+
+def test_a_schedule_that_is_off_makes_no_nightly_run_overdue(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    off = tracked.nightly.model_copy(update={"schedule": False})
+    result = assess_age(replace(tracked, nightly=off), instance, datetime.now(UTC))
+    assert result.passed
+    assert result.description == (
+        "The schedule `nightly` is off. The newest complete nightly run is not there yet."
+    )
 
 
 def test_the_age_of_nightly_runs_is_shown_once(
     tracking: Project, instance: dg.DagsterInstance
 ) -> None:
     repository = build_definitions(tracking).get_repository_def()
-    sensor = repository.get_sensor_def(RECENT)
+    sensor = repository.get_sensor_def(UP_TO_DATE)
 
     def reported() -> list[bool]:
         context = dg.build_sensor_context(instance=instance, repository_def=repository)
         events = sensor.evaluate_tick(context).asset_events
-        checks = [event for event in events if isinstance(event, dg.AssetCheckEvaluation)]
+        checks = [
+            event
+            for event in events
+            if isinstance(event, dg.AssetCheckEvaluation) and event.check_name == RECENT
+        ]
         for check in checks:
             instance.report_runless_asset_event(check)
         return [check.passed for check in checks]
@@ -101,5 +131,3 @@ def test_the_age_of_nightly_runs_is_shown_once(
     assert [reported(), reported()] == [[False], []]
     store_run(tracking, datetime.now(ZoneInfo("Asia/Tokyo")).date().isoformat())
     assert [reported(), reported()] == [[True], []]
-    job = build_definitions(tracking).resolve_implicit_global_asset_job_def()
-    assert RECENT in {node.name for node in job.nodes}

@@ -58,7 +58,7 @@ def test_the_identity_equals_that_of_stored_requests(set_versions: SetVersions) 
     set_versions({"xllamacpp": "2026.10.11549", "rapidocr": "3.10.0", "onnxruntime": "1.31.1"})
     assert embedded.embedded_identity() == {
         "model": "embedded",
-        "version": 1,
+        "version": embedded.EMBEDDED_VERSION,
         "weights": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         "ocr": "rapidocr 3.10.0, onnxruntime 1.31.1",
         "engine": "xllamacpp 2026.10.11549",

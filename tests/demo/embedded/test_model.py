@@ -8,7 +8,6 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 from PIL import Image
@@ -25,7 +24,6 @@ from videomme_pipeline.demo.embedded.pictures import (
     PictureFacts,
     PictureText,
     distinct,
-    equal_shapes,
     read_pictures,
 )
 from videomme_pipeline.demo.embedded.provider import EmbeddedSpec
@@ -116,11 +114,10 @@ def question(text: str, *options: str) -> Question:
     )
 
 
-def facts(seconds: float, *texts: str, shapes: str = "") -> PictureFacts:
+def facts(seconds: float, *texts: str) -> PictureFacts:
     return PictureFacts(
         seconds=seconds,
         texts=tuple(PictureText(text=text, x=0.5, y=0.5) for text in texts),
-        shapes=shapes,
     )
 
 
@@ -130,16 +127,6 @@ def test_equal_frames_are_read_once_and_different_frames_in_time_order() -> None
     assert distinct([first, first, second, second]) == [first, second]
     scenes = [encode(picture_of(item, scene)) for item in scripts()[:3] for scene in item.scenes]
     assert len(distinct(scenes)) == MAX_PICTURES
-
-
-@pytest.mark.parametrize("script", scripts()[:6], ids=lambda script: script.title)
-def test_shapes_of_one_color_are_counted(script: Script) -> None:
-    for scene in script.scenes:
-        shapes = draw_shapes(script, scene)
-        plain = Image.new("RGB", (script.width, script.height), (140, 160, 170))
-        plain.paste(shapes, (0, script.height // 2), shapes)
-        if scene.colour != "white":  # outlines are dark, text boxes are light
-            assert equal_shapes(np.asarray(plain), []) == f"{scene.count} {scene.colour} shapes"
 
 
 def test_text_in_a_picture_is_read_with_its_position() -> None:

@@ -96,11 +96,12 @@ async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
             spec(profile="vllm", base_url=server.base_url, tokens_per_frame=100)
         )
         await model.respond(request(frames=9))
+        asked = server.request_count
         with pytest.raises(ResponseFailure, match="at most 9 frames of this size fit") as raised:
             await model.respond(request(frames=64))
         await model.close()
     assert raised.value.kind is FailureKind.TOO_LARGE
-    assert server.request_count == 1
+    assert server.request_count == asked
 
 
 async def test_the_headers_contain_the_key_and_the_length() -> None:
@@ -127,7 +128,6 @@ async def test_the_tokens_of_the_text_show_how_many_frames_arrived(
         )
         reply = await model.respond(request(frames=8))
         await model.close()
-        assert server.request_count == 1
     assert reply.usage.prompt_tokens is not None
     assert reply.usage.text_tokens == reply.usage.prompt_tokens - (image_limit or 8) * 85
     assert (reply.warning is None) == (problem is None)

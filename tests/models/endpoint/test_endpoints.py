@@ -31,15 +31,14 @@ def test_every_family_has_a_profile() -> None:
 def test_openai_frames_cost_the_documented_tokens(
     model: str, size: tuple[int, int], detail: str | None, tokens: int
 ) -> None:
-    assert frame_tokens(Profile.OPENAI, model, size, image_detail=detail) == tokens
+    assert frame_tokens(model, size, image_detail=detail) == tokens
 
 
 def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
-    assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (384, 216)) == 258
-    assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (960, 540)) == 258 * 6
-    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160 + 2
+    assert frame_tokens("gemini-2.5-flash", (384, 216)) == 258
+    assert frame_tokens("gemini-2.5-flash", (960, 540)) == 258 * 6
+    assert frame_tokens("Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160 + 2
     video = frame_tokens(
-        Profile.VLLM,
         "Qwen/Qwen2.5-VL-7B-Instruct",
         (448, 280),
         7,
@@ -51,15 +50,15 @@ def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
 def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
     model, size = "Qwen/Qwen3-VL-8B-Instruct", (480, 270)
     for frames, tokens in [(8, 4 * 15 * 8), (256, 128 * 13 * 7)]:
-        as_video = frame_tokens(Profile.VLLM, model, size, frames, frames_as=FramesAs.VIDEO_FILE)
+        as_video = frame_tokens(model, size, frames, frames_as=FramesAs.VIDEO_FILE)
         assert as_video == tokens + frames // 2 * TIME_TOKENS + 2
-        assert frame_tokens(Profile.VLLM, model, size, frames) == frames * (120 + 2)
+        assert frame_tokens(model, size, frames) == frames * (120 + 2)
 
 
 def test_a_request_can_limit_the_pixels_of_a_video() -> None:
     small = Patches(side=32, per_video=True, min_pixels=4096, max_pixels=8 * 256 * 256)
     tokens = frame_tokens(
-        Profile.VLLM, "qwen3-vl-8b", (1280, 720), 8, frames_as=FramesAs.VIDEO_FILE, limits=small
+        "qwen3-vl-8b", (1280, 720), 8, frames_as=FramesAs.VIDEO_FILE, limits=small
     )
     assert tokens == 4 * (10 * 6 + TIME_TOKENS) + 2
 
@@ -73,17 +72,32 @@ def test_the_times_of_qwen3_are_those_of_pairs() -> None:
 
 
 def test_small_pictures_are_enlarged_by_qwen3() -> None:
-    assert frame_tokens(Profile.VLLM, "Qwen/Qwen3-VL-8B-Instruct", (160, 120), 8) == 8 * (
-        10 * 7 + 2
-    )
-    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (160, 120), 8) == 8 * (
-        6 * 4 + 2
-    )
+    assert frame_tokens("Qwen/Qwen3-VL-8B-Instruct", (160, 120), 8) == 8 * (10 * 7 + 2)
+    assert frame_tokens("Qwen/Qwen2.5-VL-7B-Instruct", (160, 120), 8) == 8 * (6 * 4 + 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "small", "large"),
+    [
+        ("qwen2.5vl:7b", 16 * 9 + 2, 69 * 39 + 2),
+        ("qwen3_5_moe", 14 * 8 + 2, 60 * 34 + 2),
+        ("qwen3_omni_moe", 14 * 8 + 2, 60 * 34 + 2),
+        ("OpenGVLab/InternVL3_5-8B", 3 * 256 + 2, 9 * 256 + 2),
+        ("gemma3", 256 + 3, 256 + 3),
+        ("google/gemma-4-12b-it", 22 * 12 + 2, 22 * 12 + 2),
+        ("zai-org/GLM-4.6V", 16 * 9 + 2, 69 * 39 + 2),
+        ("moonshotai/Kimi-K2.5", 16 * 9 + 4, 69 * 39 + 4),
+        ("claude-opus-4-5", 151, 1_600),
+    ],
+)
+def test_a_picture_costs_the_tokens_of_its_family(name: str, small: int, large: int) -> None:
+    assert frame_tokens(name, (448, 252)) == small
+    assert frame_tokens(name, (1920, 1080)) == large
 
 
 def test_an_unknown_family_has_no_rule() -> None:
-    assert frame_tokens(Profile.VLLM, "someone/new-vlm", (640, 360)) is None
-    assert frame_tokens(Profile.OPENAI, "gpt-5.6", (640, 360)) is None
+    assert frame_tokens("someone/new-vlm", (640, 360)) is None
+    assert frame_tokens("gpt-5.6", (640, 360)) is None
 
 
 @given(

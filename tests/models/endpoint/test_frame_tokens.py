@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.models.endpoint.frame_tokens import context_problem
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
@@ -64,3 +65,21 @@ def test_all_frames_of_a_qwen3_video_fit_if_they_share_a_limit() -> None:
     model = spec(name="qwen3-vl-8b", frames_as="video_file")
     assert excess_of(model, 768, context_tokens=14_000, size=(1280, 720)) is None
     assert excess_of(model, 768, context_tokens=10_000, size=(1280, 720)) is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "picture", "most"),
+    [
+        ({}, {"resize": "native"}, 86),
+        ({"frames_as": "frame_sequence"}, {"resize": "native"}, 86),
+        ({"frames_as": "video_file"}, {}, 115),
+        ({}, {}, 501),  # 796 × 448 pixels
+        ({"profile": "sglang"}, {"resize": "native"}, None),
+    ],
+)
+def test_the_pixels_that_vllm_rejects_are_known_before_a_run(
+    values: dict[str, Any], picture: dict[str, Any], most: int | None
+) -> None:
+    model, pictures = spec(**values), PictureSpec.model_validate(picture)
+    counts = [n for n in range(1, 1_000) if not model.pixel_problem((1920, 1080), n, pictures)]
+    assert counts[-1] == (most or 999)

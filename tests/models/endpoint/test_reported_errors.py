@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from pathlib import Path
 
 import orjson
 import pytest
@@ -31,6 +32,7 @@ TOO_LONG = [
     (500, "the request exceeds the available context size, try increasing it"),
     (400, "This model's maximum context length is 4096 tokens. You requested 9000 tokens."),
     (400, "The decoder prompt (length 9000) is longer than the maximum model length of 4096."),
+    (400, "Request decoded media exceeds VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=715827880 (1 bytes)."),
     (503, "The input (9000 tokens) is longer than the model's context length (4096 tokens)."),
 ]
 
@@ -57,6 +59,18 @@ def test_a_prompt_that_is_too_long_is_never_retried(status: int, message: str) -
     assert not failure.kind.is_transient
 
 
+def test_a_video_of_one_frame_is_explained_without_its_pixels() -> None:
+    shown = (
+        "Failed to apply Qwen3VLProcessor on data={'videos': [array([[0, 0, 0]])]} with kwargs={}"
+    )
+    for status, message in ((400, shown), (500, "division by zero")):
+        failure = status_failure(error(status, message), SPEC)
+        assert isinstance(failure, ResponseFailure)
+        assert failure.kind is FailureKind.REJECTED
+        assert "at least two frames" in str(failure)
+        assert "array" not in str(failure)
+
+
 def test_a_message_outside_the_usual_place_is_recognized() -> None:
     body = orjson.dumps({"object": "error", "message": "served is not a multimodal model"})
     assert isinstance(status_failure(HttpResponse(400, {}, body), SPEC), ModelError)
@@ -66,6 +80,12 @@ def test_other_errors_keep_the_kind_of_their_status() -> None:
     failure = status_failure(error(500, "CUDA out of memory"), SPEC)
     assert isinstance(failure, ResponseFailure)
     assert failure.kind is FailureKind.SERVER_ERROR
+
+
+def test_the_error_of_a_server_that_was_started_names_its_log(tmp_path: Path) -> None:
+    served = SPEC.served_at(["http://127.0.0.1:9/v1"], "served", tmp_path)
+    assert f"(its log is in {tmp_path})" in str(status_failure(error(500, "broken"), served))
+    assert "log" not in str(status_failure(error(400, "broken"), served))
 
 
 def test_the_error_for_an_html_page_does_not_show_the_page() -> None:

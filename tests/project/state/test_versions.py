@@ -8,8 +8,10 @@ import yaml
 
 from tests.support.made_up_requests import question
 from videomme_pipeline.demo.embedded import identity
+from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import read_configuration
+from videomme_pipeline.project.project import open_project
 from videomme_pipeline.project.state.versions import Versions
 
 Write = Callable[[str], Evaluation]
@@ -69,3 +71,14 @@ def test_installed_packages_do_not_change_the_responses_of_an_endpoint(
     monkeypatch.setattr(identity, "EMBEDDED_VERSION", 99)
     monkeypatch.setattr(identity, "package_version", lambda _: "99.0")
     assert versions(evaluation("served")) == before
+
+
+def test_a_video_that_was_never_read_raises_a_short_error_each_time(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks.yaml").write_text("smoke:\n")
+    snapshot = open_project(tmp_path, str(tmp_path / "data")).benchmarks["smoke"].snapshot
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(NotReadyError) as error:
+            snapshot.content_hash("001")
+        lengths.add(len(error.traceback))
+    assert len(lengths) == 1

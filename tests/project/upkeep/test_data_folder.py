@@ -163,6 +163,12 @@ def test_the_cache_commands_list_and_remove_files(
     assert header.split("\t") == ["kind", "name", "videos", "files", "size", "used_by"]
     assert first.split("\t")[:3] == ["attempts", "blind", "3"]
     write_project(FEW)
+
+    def shown(*options: str) -> set[str]:
+        return {row["evaluation"] for row in videomme("scores", *options, "--json").json["scores"]}
+
+    assert shown("videomme") == set(FEW), "the file of `more` is gone"
+    assert shown("videomme", "--all") == set(ALL)
     age(project)
     planned = videomme("cache", "gc", "--forget", "more", "--dry-run")
     assert "Would forget more" in planned.err

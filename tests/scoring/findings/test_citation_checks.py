@@ -12,6 +12,7 @@ from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import Finding, Status
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.frame_proof import OTHER_FRAMES
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.scoring.findings.checks import CITATION_CHECKS, findings
@@ -40,7 +41,7 @@ def changed(number: int, **facts: Any) -> list[Answer]:
 
 def test_a_complete_evaluation_passes_every_check() -> None:
     every = {check.__name__: Status.OK for check in CITATION_CHECKS}
-    del every["sameness"], every["finish_reasons"]
+    del every["sameness"], every["finish_reasons"], every["pruned_videos"]
     assert {row.check: row.status for row in checked(evidence())} == every
 
 
@@ -108,7 +109,8 @@ def test_an_evaluation_without_frames_has_no_check_of_frames() -> None:
 @pytest.mark.parametrize(
     ("tokens", "per_video", "status"),
     [
-        (4_900, 8_000, Status.OK),  # rules are rounded, so 60% are enough
+        (4_900, 8_000, Status.UNKNOWN),  # rules are rounded, so 60% may be enough
+        (8_100, 8_000, Status.UNKNOWN),  # nothing shows how many are of the text
         (4_700, 8_000, Status.ERROR),
         (None, 8_000, Status.UNKNOWN),
         (4_700, None, Status.UNKNOWN),  # no rule: at least one token per frame, which proves little
@@ -175,10 +177,25 @@ def test_frames_that_the_endpoint_takes_itself_are_only_counted_by_tokens() -> N
     ]
     counted = replace(evidence(proven), specification=native)
     assert found("frames", counted).status is Status.OK
-    for uncounted in (evidence(), evidence([*proven[1:], answer(QUESTIONS[0])])):
+    unknown = answer(QUESTIONS[0], usage=Usage(prompt_tokens=8_100))
+    for uncounted in (evidence([unknown]), evidence([*proven[1:], unknown])):
         finding = found("frames", replace(uncounted, specification=native))
         assert finding.status is Status.UNKNOWN
         assert "took the frames from the videos itself" in finding.summary
+
+
+def test_dropped_tokens_of_videos_are_stated() -> None:
+    serve = {"engine": "vllm", "weights": "w", "args": {"video-pruning-rate": 0.5}}
+    model = {"name": "mine", "frames_as": "video_file", "serve": serve}
+    finding = found("pruned_videos", replace(evidence(), specification={"model": model}))
+    assert finding.status is Status.WARNING
+    assert "drops a share of 0.5 of the tokens of each video" in finding.summary
+    entry = EndpointSpec.model_validate({"family": "qwen3_vl", **model})
+    assert entry.frame_tokens((448, 252), 8) is None
+    as_pictures = entry.model_copy(update={"frames_as": None})
+    assert as_pictures.frame_tokens((448, 252), 8) is not None
+    stored = replace(evidence(), specification={"model": {**model, "frames_as": None}})
+    assert "pruned_videos" not in {row.check for row in checked(stored)}
 
 
 def test_missing_subtitles_block_in_a_complete_benchmark() -> None:

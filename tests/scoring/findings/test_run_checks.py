@@ -1,5 +1,6 @@
 """Each finding names its fault in files of four formats, and clean runs have no error."""
 
+import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Letter, Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark, register
 from videomme_pipeline.errors import Finding, Status
+from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.registry import FORMATS
 from videomme_pipeline.formats.score_file import ScoreOptions, audited_file
 from videomme_pipeline.responses.response import Response
@@ -181,6 +183,32 @@ def reader_dependence(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     return {"files": [run.write(folder / "a", form)]}
 
 
+def implausible_accuracy(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
+    run.texts = [letter.value for letter in (question.answer for question in run.questions)]
+    run.texts[:2] = ["ABCD"["ABCD".find(text) - 1] for text in run.texts[:2]]
+    return {"files": [run.write(folder / "a", form)]}
+
+
+def misplaced_answers(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
+    run.texts = [run.texts[-1], *run.texts[:-1]]
+    return {"files": [run.write(folder / "a", form)]}
+
+
+def contradictory_options(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
+    run.texts = [
+        f"{text}. {question.option_text(question.letters[-1 - question.letters.index(text)])}"
+        for question, text in zip(run.questions, map(Letter, run.texts), strict=True)
+    ]
+    return {"files": [run.write(folder / "a", form)]}
+
+
+def differences(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
+    rows = [dataset_row(question) for question in run.questions]
+    rows[0]["question"] = "Another one?"
+    (folder / "dataset.json").write_text(json.dumps(rows))
+    return {"files": [run.write(folder / "a", form)], "annotations": folder / "dataset.json"}
+
+
 def refusals(run: MadeUp, folder: Path, form: str) -> dict[str, Any]:
     run.texts[:12] = ["A. Unable to determine this from the frames."] * 12
     return {"files": [run.write(folder / "a", form)]}
@@ -236,6 +264,10 @@ PLANTED: Mapping[str, tuple[Plant, Status, str]] = {
     "stored_failures": (stored_failures, Status.ERROR, "texts of failures"),
     "guessed_letters": (guessed_letters, Status.ERROR, "30 stated letters do not follow"),
     "reader_dependence": (reader_dependence, Status.WARNING, "official_v2"),
+    "implausible_accuracy": (implausible_accuracy, Status.WARNING, "more than of any person"),
+    "misplaced_answers": (misplaced_answers, Status.ERROR, "fit the keys one row above"),
+    "contradictory_options": (contradictory_options, Status.ERROR, "the text of another letter"),
+    "differences": (differences, Status.ERROR, "1 rows differ from the dataset"),
     "refusals": (refusals, Status.WARNING, "12 answers begin with a letter"),
     "letters": (letters, Status.WARNING, "effect size"),
     "truncation": (truncation, Status.WARNING, "the largest number of tokens (16)"),
@@ -251,8 +283,9 @@ def audited(
     blind: Path | None = None,
     track: str = "unknown",
     published: Sequence[PublishedCell] = (),
+    annotations: Path | None = None,
 ) -> list[Finding]:
-    options = ScoreOptions(benchmark=benchmark, track=track)
+    options = ScoreOptions(benchmark=benchmark, track=track, annotations=annotations)
     runs = Runs(
         runs=[audited_file(path, options) for path in files],
         blind=audited_file(blind, options) if blind else None,
@@ -295,6 +328,8 @@ ALSO = {
     "refusals": {"reader_dependence"},
     "stored_failures": {"reader_dependence", "missing_questions"},
     "guessed_letters": {"reader_dependence"},
+    "misplaced_answers": {"implausible_accuracy"},
+    "contradictory_options": {"reader_dependence"},
 }
 """Other findings that the planted fault also causes."""
 
@@ -307,6 +342,39 @@ def test_a_clean_file_has_only_notes(benchmark: str, form: str, tmp_path: Path) 
     assert {row.status for row in findings} == {Status.NOTE, Status.UNKNOWN}
     shown = {row.check for row in findings if row.status is Status.UNKNOWN}
     assert {"same_as_blind", "truncation"} <= shown
+
+
+def test_an_accuracy_that_is_guessed_is_named(tmp_path: Path) -> None:
+    run = clean("videomme", accuracy=0.6)
+    chance = random.Random(7)
+    run.texts = [chance.choice("ABCD") for _ in run.texts]
+    findings = facts(audited("videomme", [run.write(tmp_path / "a", "official")]))
+    (finding,) = [row for row in findings if row.check == "implausible_accuracy"]
+    assert "as if guessed (25.0%)" in finding.summary
+
+
+def test_reversed_letters_are_named(tmp_path: Path) -> None:
+    run = clean("videomme")
+    run.texts = ["DCBA"["ABCD".index(text)] for text in run.texts]
+    findings = facts(audited("videomme", [run.write(tmp_path / "a", "official")]))
+    (finding,) = [row for row in findings if row.check == "misplaced_answers"]
+    assert "with the letters in reversed order" in finding.summary
+
+
+def test_reasoning_that_is_cut_without_tags_is_named(tmp_path: Path) -> None:
+    run = clean("videomme")
+    run.texts[::40] = ["Let me look: the man takes the box and walks towards the"] * 15
+    findings = facts(audited("videomme", [run.write(tmp_path / "a", "official")]))
+    (finding,) = [row for row in findings if row.check == "truncation"]
+    assert finding.numbers["cut"] == 15
+
+
+def test_one_group_of_equal_runs_is_one_finding(tmp_path: Path) -> None:
+    run = clean("videomme", accuracy=0.3)
+    names = [run.write(tmp_path / name, "official") for name in "abcde"]
+    (finding,) = [row for row in audited("videomme", names) if row.check == "sameness"]
+    assert finding.run == str(names[0])
+    assert all(str(name) in finding.summary for name in names[1:])
 
 
 @pytest.mark.parametrize(("most_tokens", "is_limit"), [(7, False), (8, True)])

@@ -1,6 +1,7 @@
 """Assessments of nightly runs: which checks fail, their summaries, the shared budget."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.power import (
     PowerAnalysis,
     detectable_difference,
+    mean_cluster_size,
     measure_noise,
 )
 
@@ -164,6 +166,7 @@ def test_the_detectable_drop_has_the_correlation_of_the_answers() -> None:
         videos=videos,
         discordance=noise.discordance,
         correlation=noise.correlation,
+        cluster_size=mean_cluster_size(Counter(row.video_id for row in V1).values()),
     )
     runs = [Observation(name="b", rows=V1), Observation(name="one", rows=run)]
     assert assess(runs, AlarmSpec()).detectable_drop == analysis.effect

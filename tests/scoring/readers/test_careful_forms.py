@@ -1555,6 +1555,70 @@ A | The best choice is (A) as in option (B) the cat is missing.
 B | The answer is known as B.
 """
 
+NO_PART_OF_THE_ANSWER = r"""
+B | analysisThe best answer is A.assistantfinalB
+D | analysisIt is A.assistantcommentaryI check it.assistantfinalThe answer is **D**.
+C | assistantanalysisIt is A.assistantfinal\n\nC
+- | analysisThe frames show a dog. So the answer is B.
+- | analysisIt is A.assistantfinal
+C | Analysis: The answer is C.
+C | Analysis of the frames shows that the answer is C.
+- | If the correct option is C: [[C]]
+- | If the correct option is B, answer [[B]].
+B | If the correct option letters (A, B, C, D) is X, give your verdict as "[[X]]"\n[[B]]
+B | If the correct option is X, give [[X]]\n[[B]]
+B | If the correct answer is the first one that the man sees, it is B.
+- | Please end with "Answer: A", "Answer: B", "Answer: C" or "Answer: D".
+- | Answer with the letter only, e.g. "B".
+- | <tool_call>{"name": "get_frames", "arguments": {"option": "B"}}</tool_call>
+- | {"name": "zoom", "arguments": {"box": {"x": 1}, "answer": "B"}}
+- | Action: zoom\nAction Input: {"region": "B"}
+C | <tool_call>\n{"name": "get_frames", "arguments": {"answer": "B"}}\n</tool_call>\nThe answer is C.
+B | </Silence></Standby></Response> B</Silence>
+A | </Response> A
+C | <Response>C</Response>
+- | The girl in the video says that the answer is A.
+B | The man says that he is tired, so the answer is B.
+"""
+
+NONE_OF_THEM = r"""
+- | The answer is A. No, when I check again, no option is right.
+- | The answer is A. But none of the options is correct.
+- | So B. However, none of the given options matches.
+- | Option B looks right. But the number is 9, so B is wrong. There is no correct option.
+- | 答案是A。但是仔细看，没有正确的选项。
+- | 选B。不过检查后发现四个选项均不正确。
+- | …，即$b=a^{2}$。…选项都不正确。【答案】题目无解
+- | 然后我们来看选项：\nA. $f(x-1)$，不成立。\n… 【答案】无正确答案
+- | 【答案】A. ①② B. ①③ C. ②④ D. ③④
+- | The correct answer is:\nA. One\nB. Two\nC. Three\nD. Four
+- | The answer is C. The answer is A. The answer is B.
+- | \boxed{A, D}
+- | \boxed{B \text{ and } C}
+B | 选B。其他选项都不正确。
+B | 选B。其他三个选项都不正确。
+B | The answer is B. None of the other options is correct.
+B | The answer is B, though none of the options fits perfectly.
+D | After ruling out A (no dog), B (no cat) and C (no bird), what remains is D.
+"""
+
+SINGLED_OUT = r"""
+D | The teacher collects the sheets. That is exactly what D says.
+B | Only option B lists them in this order.
+D | It is not the snow (B). So the reason for the stop is D.
+A | The woman is a nurse, so:\n\nA
+A | Between C and A, A is better supported by the last scene.
+A | It corresponds to option A here.
+C | While (A) leads and (B) takes over, the first one is yellow.\n\n(C)
+D | Options A–B show the start, and C is about the end. Only D shows it. D.
+B | B and D are close. In D he leaves alone. B therefore.
+A | The answer should be A, if I understand the question correctly.
+C | This points to sadness (C), rather than anger (B) or joy (A).
+B | That's why (B) is the best explanation.
+B | 起初我以为是A，但仔细看后发现是B。
+- | 选A的话，男子必须在家；但他不在家。
+"""
+
 TABLES = {
     "bare": BARE,
     "labelled": LABELLED,
@@ -1574,6 +1638,9 @@ TABLES = {
     "more": MORE,
     "short": SHORT,
     "people and instructions": PEOPLE_AND_INSTRUCTIONS,
+    "no part of the answer": NO_PART_OF_THE_ANSWER,
+    "none of them": NONE_OF_THEM,
+    "singled out": SINGLED_OUT,
 }
 
 

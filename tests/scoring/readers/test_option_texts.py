@@ -608,6 +608,37 @@ def test_a_marked_value_replaces_the_letters_before_it(
     assert read(response, options).letter == letter
 
 
+ROOTS = (r"2+\sqrt{5}", r"3+\sqrt{5}", r"\sqrt{5}", "5")
+RELATIONS = ("P=Q=R", "P>Q>R", "R>P>Q", "Q>P>R")
+POINTS = ("x=0, y=0", "x=0, y=1", "x=1, y=0", "x=1, y=1")
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        (r"\boxed{2+\sqrt{5}}", ROOTS, "A"),
+        (r"\boxed{2-\sqrt{5}}", ROOTS, None),
+        (r"\boxed{2\pm\sqrt{5}}", ROOTS, None),
+        (r"\boxed{-\sqrt{5}}", ROOTS, None),
+        (r"The answer is $2-\sqrt{5}$.", ROOTS, None),
+        (r"So $x = 4 - \sqrt{5}$.", ROOTS, None),
+        (r"\boxed{P > Q > R}", RELATIONS, "B"),
+        (r"\boxed{P < Q < R}", RELATIONS, None),
+        ("The answer is P < Q < R.", RELATIONS, None),
+        (r"\boxed{x<3}", ("x>3", "x=3", "x≥3", "x≤4"), None),
+        (r"\boxed{A, D}", ("A", "B", "C", "D"), None),
+        (r"\boxed{\text{(D)}\ x=1, y=0}", POINTS, "D"),
+        (r"\boxed{(D) x=1, y=0}", POINTS, "D"),
+        (r"the answer is (C) \boxed{4}", ("picture one", "picture two", "picture three"), None),
+        (r"the answer is (B) \boxed{4}", ("3", "4", "5"), "B"),
+    ],
+)
+def test_a_value_has_its_signs_and_relations(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter
+
+
 @pytest.mark.parametrize(
     ("response", "letter"),
     [

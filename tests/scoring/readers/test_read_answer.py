@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.agreement import counts, labelled_responses, letter_read
 from tests.support.paths import GOLDEN, ROOT
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.read_answer import (
@@ -174,6 +175,15 @@ def test_careful_reads_responses_that_repeat_options() -> None:
             missed.add(form["response"])
     assert not false
     assert len(missed) <= 7
+
+
+def test_careful_reads_responses_about_videos_without_a_wrong_letter() -> None:
+    """The 679 responses of docs/reader-accuracy.md."""
+    rows = labelled_responses(EXTRACTION.parent / "video_responses.jsonl")
+    read = counts((letter_read(ReaderName.CAREFUL, row), row["intended"]) for row in rows)
+    assert read["wrong"] == 0
+    assert read["false"] <= 10
+    assert read["missed"] <= 18
 
 
 OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")

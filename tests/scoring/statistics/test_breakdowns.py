@@ -49,6 +49,7 @@ def test_outcomes_are_counted_separately() -> None:
     cell = breakdown([scored(f"00{n}-1", outcome) for n, outcome in enumerate(Outcome)], [])[0]
     assert (cell.correct, cell.incorrect, cell.unreadable, cell.failed) == (1, 1, 1, 1)
     assert (cell.accuracy, cell.accuracy_of_answered) == (0.25, 0.5)
+    assert cell.standard_error == pytest.approx(0.25), "the textbook error of 1, 0, 0, 0"
 
 
 def test_without_an_answer_there_is_no_accuracy_of_answered() -> None:

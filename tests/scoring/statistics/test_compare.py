@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
@@ -58,7 +59,11 @@ def test_the_interval_of_a_marginal_without_differences_depends_on_its_videos() 
 
 
 def test_the_51_marginals_of_v1_are_tested() -> None:
-    columns = [marginal.column for marginal in compare(A, B).marginals]
+    marginals = compare(A, B).marginals
+    for marginal in marginals:
+        difference = marginal.accuracy_b - marginal.accuracy_a
+        assert difference == pytest.approx(marginal.difference.difference.mean)
+    columns = [marginal.column for marginal in marginals]
     assert {column: columns.count(column) for column in columns} == {
         "domain": 6,
         "sub_category": 30,
@@ -180,6 +185,8 @@ def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
     changes = {"name": "own", "mean_of": "domain"}
     with registered(find_benchmark("videomme").model_copy(update=changes)):
         comparison = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
+        bare = [replace(row, facets=Facets()) for row in rows]
+        assert compare(bare, bare).mean_over is None
     assert comparison.mean_over is not None
     assert comparison.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)
     assert comparison.accuracy.difference.mean == -3 / 4
@@ -215,6 +222,11 @@ def test_changed_settings_have_dotted_keys() -> None:
     assert changed == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 
 
+def test_limits_and_prices_are_no_settings_that_change_answers() -> None:
+    a, b = ({"model": {"limits": {"x": n}, "prices": {"input": n}, "seed": n}} for n in (1, 2))
+    assert [setting.key for setting in changed_settings(a, b)] == ["model.seed"]
+
+
 def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
     with pytest.raises(ScoringError, match="made-up and made-up: no question was answered in both"):
         compare([scored("001-1")], [scored("002-1")])
@@ -232,10 +244,11 @@ def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
 
 def test_different_benchmarks_are_refused() -> None:
     other = [replace(row, benchmark="videomme_v2") for row in B]
-    with pytest.raises(ScoringError, match=r"a is of videomme and b of videomme_v2: .* differ"):
-        compare(A, other)
+    message = r"a is of videomme and b of videomme_v2: .*, and their headline metrics differ; "
+    with pytest.raises(ScoringError, match=message):
+        compare(A[:1], other[:1])
     same_metric = [replace(row, benchmark="longvideobench_val") for row in B]
-    with pytest.raises(ScoringError, match="b of longvideobench_val: different benchmarks"):
+    with pytest.raises(ScoringError, match=r"b of longvideobench_val: .* different questions;"):
         compare(A, same_metric)
 
 

@@ -192,7 +192,10 @@ def test_repeats_and_evaluations_have_separate_groups() -> None:
         for repeat, evaluation in product((0, 1), ("one", "two"))
         for row in group_of([CORRECT] * 4, repeat=repeat, evaluation=evaluation)
     ]
-    assert len(score_groups(rows)[0]) == 4
+    groups, _ = score_groups(rows)
+    assert [(group.repeat, group.evaluation) for group in groups] == [
+        *product((0, 1), ("one", "two"))
+    ]
 
 
 def test_a_part_without_groups_is_0_in_the_rating() -> None:
@@ -246,10 +249,13 @@ def test_a_question_without_a_number_is_the_first() -> None:
     assert sorted(["v-1", "v-0", "x", "v"], key=question_order) == ["v", "v-0", "x", "v-1"]
 
 
-def test_the_linear_score_of_a_group_follows_the_rule() -> None:
-    rows = group_of([CORRECT, Outcome.UNREADABLE, Outcome.UNREADABLE, INCORRECT])
-    scores = {rule: score_groups(rows, rule)[0][0].linear_score for rule in GroupRule}
-    assert scores == {GroupRule.CORRECTED: 25.0, GroupRule.OFFICIAL: -25.0}
+def test_both_scores_of_a_group_follow_the_rule() -> None:
+    outcomes = [CORRECT, CORRECT, Outcome.UNREADABLE, INCORRECT]
+    groups = {rule: score_groups(group_of(outcomes), rule)[0][0] for rule in GroupRule}
+    linear = {rule: group.linear_score for rule, group in groups.items()}
+    assert linear == {GroupRule.CORRECTED: 50.0, GroupRule.OFFICIAL: 25.0}
+    scores = {rule: group.score for rule, group in groups.items()}
+    assert scores == {GroupRule.CORRECTED: 25.0, GroupRule.OFFICIAL: 56.25}, "-1 goes on in a chain"
 
 
 def test_a_group_has_four_outcomes() -> None:

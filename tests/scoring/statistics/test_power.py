@@ -23,6 +23,7 @@ from videomme_pipeline.scoring.statistics.power import (
     as_repeats,
     detectable_difference,
     first_repeats,
+    mean_cluster_size,
     measure_noise,
 )
 
@@ -74,6 +75,25 @@ def test_the_detectable_difference_is_detected_with_its_power() -> None:
         test = paired_difference(differences, np.zeros(300), np.arange(100).repeat(3).tolist())
         detected += test.p_value <= 0.05
     assert 0.72 <= detected / 400 <= 0.88
+
+
+@pytest.mark.parametrize("videos", [100, 300])
+def test_the_power_holds_for_unequal_numbers_of_questions(videos: int) -> None:
+    """Half of the videos have one question, the others nine. Their mean would promise too much."""
+    sizes = [1, 9] * (videos // 2)
+    clusters = np.arange(videos).repeat(sizes).tolist()
+    size = {"questions": len(clusters), "videos": videos, "discordance": 0.2, "correlation": 1.0}
+    assert mean_cluster_size(sizes) == pytest.approx(8.2)
+    effect = PowerAnalysis(**size, cluster_size=8.2).effect  # type: ignore[arg-type]
+    assert effect > 1.2 * PowerAnalysis(**size).effect  # type: ignore[arg-type]
+    chance = np.random.default_rng(5)
+    shares = (0.1 + effect / 2, 0.1 - effect / 2, 0.8)
+    detected = 0
+    for _ in range(300):
+        differences = chance.choice([1, -1, 0], videos, p=shares).repeat(sizes)
+        test = paired_difference(differences, np.zeros(len(clusters)), clusters)
+        detected += test.p_value <= 0.05
+    assert detected / 300 >= 0.75
 
 
 def test_correlated_questions_need_a_larger_difference() -> None:
@@ -187,17 +207,18 @@ def test_the_mean_over_repeats_has_less_noise() -> None:
         correlation=noise.correlation,
     )
     assert detectable_difference(rows, once) == pytest.approx(expected.effect)
+    assert detectable_difference(once, rows) == pytest.approx(expected.effect)
 
 
 def test_runs_become_the_repeats_of_the_first_one() -> None:
     runs = [
-        [scored("001-1", evaluation="first", repeat=repeat) for repeat in (0, 1)],
-        [scored("001-1", evaluation="second")],
-        [scored("001-1", evaluation="third", repeat=repeat) for repeat in (0, 1)],
+        [scored("001-1", evaluation="first")],
+        [scored("001-1", evaluation="second", repeat=repeat) for repeat in (0, 1)],
+        [scored("001-1", evaluation="third")],
     ]
     rows = as_repeats(runs)
     assert [(row.evaluation, row.repeat) for row in rows] == [
-        ("first", number) for number in range(5)
+        ("first", number) for number in range(4)
     ]
 
 
@@ -215,6 +236,16 @@ def test_the_command_shows_the_numbers_of_the_docs() -> None:
     assert {(analysis["videos"], analysis["questions"]) for analysis in analyses} == {(900, 2_700)}
     subset = videomme("power", "--videos", "90", "--discordance", "0.12", "--json").json
     assert (subset[0]["questions"], len(subset)) == (270, 1)
+
+
+def test_the_command_takes_unequal_numbers_of_questions() -> None:
+    size = ("power", "--videos", "40", "--discordance", "0.12", "--json")
+    (equal,) = videomme(*size, "--per-video", "3").json
+    (unequal,) = videomme(*size, "--per-video", "1,2,6").json
+    assert equal["questions"] == unequal["questions"] == 120
+    assert equal["cluster_size"] == 3
+    assert unequal["cluster_size"] == pytest.approx(41 / 9)
+    assert unequal["effect"] > equal["effect"]
 
 
 def test_a_size_that_is_not_known_must_be_given() -> None:

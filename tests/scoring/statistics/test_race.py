@@ -13,6 +13,7 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.gate import Verdict, check_difference
+from videomme_pipeline.scoring.statistics.power import USUAL_DISCORDANCES, PowerAnalysis
 from videomme_pipeline.scoring.statistics.race import (
     Stop,
     boundaries,
@@ -58,6 +59,7 @@ def test_the_order_is_fixed_by_the_seed_and_has_every_video_once() -> None:
     assert sorted(order) == sorted(QUESTIONS)
     assert order == race_order(dict(reversed(QUESTIONS.items())), ["duration"], seed=0)
     assert order != race_order(QUESTIONS, ["duration"], seed=1)
+    assert order[:4] == ("019", "027", "008", "054"), "a race that goes on keeps its order"
 
 
 @pytest.mark.parametrize("first", [9, 30, 60])
@@ -152,6 +154,13 @@ def test_few_videos_can_detect_nothing_or_only_large_differences() -> None:
     assert few is not None
     assert many is not None
     assert few > 14
+    analysis = PowerAnalysis(
+        questions=2700,
+        videos=900,
+        discordance=USUAL_DISCORDANCES[1],
+        alpha=plan_looks(900)[-1].levels.difference,
+    )
+    assert many == 100 * analysis.effect
     assert 2 < many < 4
 
 

@@ -1,8 +1,8 @@
 """The embedded model: a weak but real reference that needs no key, no GPU and no service.
 
-It reads the text in a few of the frames, counts shapes of one color, and selects the lines of text
-and subtitles that share words with the question. SmolLM2-135M then computes how much more likely
-each option becomes with these lines. The model sees only frames, prompt, question and options.
+It reads the text in a few of the frames, and selects the lines of text and subtitles that share
+words with the question. SmolLM2-135M then computes how much more likely each option becomes with
+these lines. The model sees only frames, prompt, question and options.
 
 OCR and llama.cpp run in a child process, so that a crash in them costs one attempt of one question.
 """

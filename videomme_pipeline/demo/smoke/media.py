@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import av
+from filelock import FileLock
 from upath import UPath
 
 from videomme_pipeline.demo.package_files import PackageFile, fetch
@@ -91,9 +92,11 @@ def _source(video_id: str) -> Script | RealClip:
 def _place_drawing(script: Script, video: Path) -> None:
     mark = fingerprint(script, version=DRAWING_VERSION, gop=GOP_FRAMES, encoder=ENCODER)
     if _comment(video) != mark:
-        _warn_if_replaced(video)
-        with replacing(video) as temporary:
-            write_video(script, temporary, mark)
+        with FileLock(video.parent / f".{video.stem}.lock"):  # of runs on all machines
+            if _comment(video) != mark:
+                _warn_if_replaced(video)
+                with replacing(video) as temporary:
+                    write_video(script, temporary, mark)
 
 
 def _place_clip(clip: RealClip, video: Path) -> None:

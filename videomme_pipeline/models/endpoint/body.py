@@ -8,7 +8,7 @@ share its encoded frames.
 import asyncio
 import mimetypes
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -28,8 +28,6 @@ CHUNK_BYTES = 512 * 1024
 
 ENCODED_BYTES_KEPT = 64 << 20
 """Limit of the encoded frames that are kept in memory for further questions."""
-_TEMPLATE_FIELDS = {"chat_template", "chat_template_kwargs"}
-"""Fields of a body that can change the tokens of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +139,17 @@ def request_body(
     return body
 
 
-def text_body(spec: EndpointSpec, request: Request) -> bytes:
-    """The body of a request for the tokens of `request` without its pictures, but with times."""
-    prompt = request.prompt
-    messages: list[dict[str, object]] = []
-    if prompt.system is not None:
-        messages.append({"role": "system", "content": prompt.system})
+def text_body(spec: EndpointSpec, request: Request) -> RequestBody:
+    """The body of `request` without its frames, for one token of an answer.
+
+    It has the sound, and as text the times that the endpoint adds to frames.
+    """
+    one_token = request.generation.model_copy(update={"max_tokens": 1})
+    frames = replace(request.frames, frames=(), video=None)
     times = "".join(spec.frame_times(request.frames.seconds))
-    texts = filter(None, (times, *_texts(request), prompt.text))
-    content = [{"type": "text", "text": text} for text in texts]
-    messages.append({"role": "user", "content": content})
-    template = {name: spec.extra_body[name] for name in _TEMPLATE_FIELDS & spec.extra_body.keys()}
-    return orjson.dumps({"model": spec.served_name, "messages": messages, **template})
+    texts = [_text_part(text) + b"," for text in (times, *_texts(request)) if text]
+    part = FramePart(frames, (), [*texts, *_sound_pieces(spec, request)])
+    return request_body(spec, replace(request, frames=frames, generation=one_token), part)
 
 
 def frame_part(spec: EndpointSpec, request: Request) -> FramePart:

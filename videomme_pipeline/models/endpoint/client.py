@@ -4,12 +4,18 @@ import asyncio
 from dataclasses import replace
 
 from videomme_pipeline.models.connection_check import ConnectionCheck
-from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, text_body
+from videomme_pipeline.models.endpoint.body import (
+    RecentFrames,
+    RequestBody,
+    request_body,
+    text_body,
+)
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS, context_problem
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_version
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.text_counts import TextCounts
 from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
@@ -36,6 +42,7 @@ class OpenAICompatibleModel:
         self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._recent = RecentFrames()
+        self._texts = TextCounts(lambda text: self._reply_to(text, text_body(self.spec, text)))
 
     async def respond(self, request: Request) -> Reply:
         """Return the answer of one attempt.
@@ -59,6 +66,7 @@ class OpenAICompatibleModel:
     async def close(self) -> None:
         self._has_answered = False
         self._context_tokens.invalidate()
+        self._texts.close()
         connections, self._connections = self._connections, None
         self._recent = RecentFrames()
         if connections is not None:
@@ -97,27 +105,34 @@ class OpenAICompatibleModel:
     async def _ask(self, request: Request) -> Reply:
         if self.spec.reads_video and self.spec.shared_folder and request.frames.frames:
             await asyncio.to_thread(share_video, self.spec, request)
-        body = request_body(self.spec, request, self._recent.part_of(self.spec, request))
+        proves_frames = self.spec.counts_texts and bool(self.spec.tokens_of(request.frames))
+        if proves_frames:
+            self._texts.start(request)
+        frames = self._recent.part_of(self.spec, request)
+        reply = await self._reply_to(request, request_body(self.spec, request, frames))
+        if proves_frames and (text := await self._texts.reply_to(request)) is not None:
+            reply = self._with_text_of(request, reply, text)
+        return replace(reply, warning=frames_warning(self.spec, request, reply))
+
+    def _with_text_of(self, request: Request, reply: Reply, text: Reply) -> Reply:
+        """`reply` with the tokens of its text and with the cost of counting them."""
+        cost, count = reply.cost_dollars, text.usage.prompt_tokens
+        if cost is not None:
+            cost += text.cost_dollars or 0.0
+        if count is not None:
+            count -= TIME_TOKENS * len(self.spec.frame_times(request.frames.seconds))
+        return replace(reply, usage=replace(reply.usage, text_tokens=count), cost_dollars=cost)
+
+    async def _reply_to(self, request: Request, body: RequestBody) -> Reply:
         post = self._connected().post(body.stream(self._uploads), body.size)
         del body  # its megabytes are freed before the response arrives
-        response, text_tokens = await asyncio.gather(post, self._text_tokens(request))
+        response = await post
         if response.status >= 300:
             raise status_failure(response, self.spec)
         reply = read_reply(response.content, self.spec, request)
-        reply = replace(reply, usage=replace(reply.usage, text_tokens=text_tokens))
         if reply.cost_dollars is None and self.spec.costs_money:
             reply = replace(reply, cost_dollars=reported_cost(response.headers))
-        return replace(reply, warning=frames_warning(self.spec, request, reply))
-
-    async def _text_tokens(self, request: Request) -> int | None:
-        """Tokens of the prompt without its frames, if they show how many frames the model saw."""
-        frames, path = request.frames, self.spec.endpoint_profile.tokenizer
-        if path is None or frames.sound is not None or not self.spec.tokens_of(frames):
-            return None
-        counted = await self._connected().count_tokens(path, text_body(self.spec, request))
-        if counted is None:
-            return None
-        return counted - TIME_TOKENS * len(self.spec.frame_times(frames.seconds))
+        return reply
 
     def _connected(self) -> Connections:
         if self._connections is None:

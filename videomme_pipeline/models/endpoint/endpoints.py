@@ -68,6 +68,8 @@ class EndpointProfile(Spec):
     max_images: int | None = None
     """Checked before anything is sent, as `max_body_bytes` is."""
     max_body_bytes: ByteSize | None = None
+    max_decoded_bytes: int | None = None
+    """Default limit of all pictures of a request as pixels, at servers that were not changed."""
     token_limit_parameter: str = "max_tokens"
     answer_constraint: AnswerConstraint | None = None
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")
@@ -79,8 +81,6 @@ class EndpointProfile(Spec):
     """The list of models has the context of each model."""
     takes_audio: bool = False
     """The endpoint accepts `input_audio` with a WAV file."""
-    tokenizer: str | None = None
-    """Path at which a server counts the tokens of messages."""
     reports: Mapping[str, Mapping[str, str]] = {}
     """Paths at which a server reports what it is. Each has the keys of values in a JSON object, by
     the names of the values in an identity."""

@@ -4,13 +4,16 @@
 """
 
 from collections.abc import Iterable, Sequence
-from math import ceil, inf
+from math import ceil, inf, sqrt
 from pathlib import Path
+from typing import Annotated
 
-from videomme_pipeline.configuration import read_spec
+from pydantic import AfterValidator
+
+from videomme_pipeline.configuration import nearest, read_spec
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.picture import Patches
-from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
+from videomme_pipeline.models.endpoint.endpoints import FramesAs
 
 MAX_CHARACTERS_PER_TOKEN = 6
 """English text has 4 to 5 characters per token. The context check must reject no request that fits,
@@ -18,22 +21,89 @@ so text counts few tokens."""
 _PATCH_LIMIT = 1536
 TIME_TOKENS = 8
 """Tokens of the shortest time of a pair of frames, with the marks for its start and end."""
-_MARKS = 2
-"""Tokens for the start and the end of a picture or a video."""
 
 
 class _Sizes(Patches):
-    """The sizes that a model's processor gives to pictures, without the limits of qwen-vl-utils."""
+    """The sizes that a Qwen processor gives to pictures, without the limits of qwen-vl-utils."""
 
     def _most(self, _frames: int) -> float:
         return self.max_pixels or inf
 
+    def tokens(self, width: int, height: int, frames: int = 1) -> int:
+        width, height = self.size(width, height, frames)
+        return (width // self.side) * (height // self.side)
+
+
+class _Tiles(Spec):
+    """Tiles of the same size, each with `tokens`, in the grid whose shape is nearest to the
+    picture's. A picture with several tiles has one more, which shows all of it."""
+
+    tile: int = 1
+    tokens_per_tile: int
+    max_tiles: int = 1
+
+    def tokens(self, width: int, height: int) -> int:
+        numbers = range(1, self.max_tiles + 1)
+        grids = [(n, rows) for rows in numbers for n in numbers if n * rows <= self.max_tiles]
+        best, least = 1, inf
+        for columns, rows in sorted(grids, key=lambda grid: (grid[0] * grid[1], grid)):
+            difference = abs(width / height - columns / rows)
+            fills_half = width * height > 0.5 * self.tile**2 * columns * rows
+            if difference < least or (difference == least and fills_half):
+                best, least = columns * rows, difference
+        return (best + (best > 1)) * self.tokens_per_tile
+
+
+class _Fitted(Spec):
+    """Square patches of the largest picture of the same shape that has at most `max_tokens`."""
+
+    max_tokens: int
+
+    def tokens(self, width: int, height: int) -> int:
+        scale = sqrt(self.max_tokens / (width * height))
+        columns, rows = int(scale * width), int(scale * height)
+        if not columns or not rows:
+            return min(max(width // height, height // width), self.max_tokens)
+        return columns * rows
+
+
+class _Padded(Spec):
+    """Patches of a picture that is reduced to `max_tokens` and padded to whole patches."""
+
+    side: int
+    max_tokens: int
+
+    def tokens(self, width: int, height: int) -> int:
+        half = self.side // 2
+        patches = max(width // half, 1) * max(height // half, 1)
+        scale = min(1.0, sqrt(4 * self.max_tokens / patches))
+        width, height = max(int(width * scale), 1), max(int(height * scale), 1)
+        return ceil(width / self.side) * ceil(height / self.side)
+
+
+class _Area(Spec):
+    """One token per `pixels` of a picture that is reduced to `max_side` and `max_tokens`."""
+
+    pixels: int
+    max_side: int
+    max_tokens: int
+
+    def tokens(self, width: int, height: int) -> int:
+        scale = min(1.0, self.max_side / max(width, height))
+        return min(ceil(width * height * scale**2 / self.pixels), self.max_tokens)
+
 
 class _Family(Spec):
-    """A family of open models, in which a patch costs a token and a video is merged in pairs."""
+    """A family of models, in which all pictures follow one rule, and a video is merged in pairs."""
 
-    picture: _Sizes
-    video: _Sizes
+    names: tuple[str, ...]
+    """Starts of the names of its models."""
+    model_types: tuple[str, ...] = ()
+    """Values of `model_type` in `config.json`."""
+    marks: int = 2
+    """Tokens for the start and the end of a picture or a video."""
+    picture: _Sizes | _Tiles | _Fitted | _Padded | _Area
+    video: _Sizes | None = None
     """With limits of a whole video (`per_video`), each pair has its time as text."""
 
 
@@ -42,14 +112,26 @@ class _Rules(Spec):
 
     openai_patch_tokens: dict[str, float]
     openai_tile_tokens: dict[str, tuple[int, int]]
-    open_families: dict[str, _Family]
+    families: tuple[_Family, ...]
 
 
 _RULES = read_spec(Path(__file__).with_name("frame_tokens.yaml"), _Rules)
+_OPENAI = (*_RULES.openai_patch_tokens, *_RULES.openai_tile_tokens)
+_FAMILIES = {name: f for f in _RULES.families for name in (*f.model_types, *f.names)}
+
+
+def _known(family: str) -> str:
+    families = (*_FAMILIES, *_OPENAI, "gemini")
+    if family not in families:
+        raise ValueError(f"{family!r} is no family with a token rule, {nearest(family, families)}")
+    return family
+
+
+FamilyName = Annotated[str, AfterValidator(_known)]
+"""A `model_type`, or the start of the names of a family of models."""
 
 
 def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
-    profile: Profile,
     model: str,
     size: tuple[int, int],
     frames: int = 1,
@@ -60,27 +142,35 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
 ) -> int | None:
     """Prompt tokens of `frames` frames of `size` (width, height) by published rules.
 
-    `limits` are those that a request sets for a video. Each of `frame_times` has `TIME_TOKENS`.
-    None if the model's family has no published rule. Set `tokens_per_frame` in `models.yaml` then.
+    `model` is the name of the model or of its family. `limits` are those that a request sets for a
+    video. Each of `frame_times` has `TIME_TOKENS`. None if the model's family has no published
+    rule. Set `tokens_per_frame` in `models.yaml` then.
     """
     name = _base_name(model)
     width, height = size
-    if profile in (Profile.OPENAI, Profile.AZURE):
+    if name.startswith("gemini"):
+        return frames * _gemini_image_tokens(name, width, height)
+    if _prefix_of(name, _OPENAI):
         tokens = _openai_image_tokens(name, width, height, image_detail)
         return None if tokens is None else frames * tokens
-    if profile is Profile.GEMINI:
-        return frames * _gemini_image_tokens(name, width, height)
     family = _family_of(model)
     if family is None:
         return None
     if frames_as not in (FramesAs.FRAME_SEQUENCE, FramesAs.VIDEO_FILE):
-        return frames * (_patches(family.picture, width, height) + _MARKS)
+        return frames * (family.picture.tokens(width, height) + family.marks)
     sizes = family.video
+    if sizes is None:
+        return None
     if limits is not None and limits.min_pixels and limits.max_pixels:
         pixels = {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
         sizes = sizes.model_copy(update=pixels)
-    tokens = _patches(sizes, width, height, frames) + (TIME_TOKENS if sizes.per_video else 0)
-    return ceil(frames / 2) * tokens + _MARKS
+    tokens = sizes.tokens(width, height, frames) + (TIME_TOKENS if sizes.per_video else 0)
+    return ceil(frames / 2) * tokens + family.marks
+
+
+def has_rule(model: str) -> bool:
+    """True if the tokens of a picture are known for a model or family of this name."""
+    return frame_tokens(model, (32, 32)) is not None
 
 
 def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
@@ -88,8 +178,7 @@ def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
 
     Empty for families whose engines add no text.
     """
-    family = _family_of(model)
-    if family is None or not family.video.per_video:
+    if video_strategy(model) != "qwen3_vl":
         return []
     pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
     times = [f"<{(first + second) / 2:.1f} seconds>" for first, second in pairs]
@@ -122,22 +211,17 @@ def context_problem(
 def video_strategy(model: str) -> str | None:
     """The sampling by which a model's own processor takes frames of a video, or None if unknown."""
     family = _family_of(model)
-    if family is None:
+    if family is None or family.video is None:
         return None
     return "qwen3_vl" if family.video.per_video else "qwen2_vl"
 
 
 def _family_of(model: str) -> _Family | None:
-    return _RULES.open_families.get(_prefix_of(_base_name(model), _RULES.open_families))
+    return _FAMILIES.get(_prefix_of(_base_name(model), _FAMILIES))
 
 
 def _base_name(model: str) -> str:
     return model.lower().rsplit("/", 1)[-1]
-
-
-def _patches(sizes: _Sizes, width: int, height: int, frames: int = 1) -> int:
-    width, height = sizes.size(width, height, frames)
-    return (width // sizes.side) * (height // sizes.side)
 
 
 def _openai_image_tokens(name: str, width: int, height: int, detail: str | None) -> int | None:

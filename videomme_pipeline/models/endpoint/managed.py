@@ -60,6 +60,16 @@ class ServeSpec(Spec, ABC):
         """The settings that can change an answer."""
 
     @property
+    def families(self) -> tuple[str, ...]:
+        """Names of the family of the weights, as in `family` of an entry, the best one first."""
+        return ()
+
+    @property
+    def prunes_videos(self) -> bool:
+        """True if the engine drops some of the tokens of a video."""
+        return False
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """The commands of the user's configuration that `start` runs."""
         return ()

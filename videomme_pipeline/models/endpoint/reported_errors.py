@@ -37,7 +37,9 @@ class _KnownError(Spec):
     """Verb phrase with the endpoint as its subject, if `ends_run`."""
     next_step: str
     ends_run: bool = True
-    """No question can be answered. Otherwise, the request is too large."""
+    """No question can be answered. Otherwise, this request has no answer."""
+    kind: FailureKind = FailureKind.TOO_LARGE
+    """The kind of the failure, unless it `ends_run`."""
 
     def is_reported(self, message: str, status: int | None, code: str | None) -> bool:
         if self.texts:
@@ -74,9 +76,7 @@ def permanent_failure(
         return None
     reported = f"HTTP {status}: {message}"
     if not error.ends_run:
-        return ResponseFailure(
-            FailureKind.TOO_LARGE, f"{reported}; {error.next_step}", status=status
-        )
+        return ResponseFailure(error.kind, f"{reported}; {error.next_step}", status=status)
     no_key = "OPENAI_API_KEY, or name another one with `api_key_env` in models.yaml"
     values = {"served_name": spec.served_name, "key_variable": spec.api_key_env or no_key}
     return ModelError(
@@ -88,9 +88,10 @@ def permanent_failure(
 def status_failure(answer: HttpResponse, spec: EndpointSpec) -> ModelError | ResponseFailure:
     """The error for an HTTP status. A ModelError ends the evaluation."""
     message, code = error_in(answer)
+    logs = f" (its log is in {spec.logs})" if spec.logs and answer.status >= 500 else ""
     return permanent_failure(spec, message, answer.status, code) or ResponseFailure(
         kind_of_status(answer.status, code),
-        f"HTTP {answer.status}: {message}",
+        f"HTTP {answer.status}: {message}{logs}",
         status=answer.status,
         retry_after_seconds=retry_after_seconds(answer.headers, datetime.now(UTC)),
     )
@@ -150,7 +151,8 @@ def error_in(answer: HttpResponse) -> tuple[str, str | None]:
     try:
         problem = _ErrorBody.model_validate(orjson.loads(answer.content)).error
         code = None if problem.code is None else str(problem.code)
-        return problem.message[:MAX_MESSAGE_CHARACTERS], code
+        message = problem.message.partition(" on data=")[0]  # vLLM adds the values of pixels
+        return message[:MAX_MESSAGE_CHARACTERS], code
     except (orjson.JSONDecodeError, ValidationError):
         moved_to = answer.headers.get("location")
         if moved_to is None and is_markup(answer.content):

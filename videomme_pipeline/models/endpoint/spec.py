@@ -14,7 +14,12 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
-from videomme_pipeline.models.endpoint.frame_tokens import frame_times, frame_tokens
+from videomme_pipeline.models.endpoint.frame_tokens import (
+    FamilyName,
+    frame_times,
+    frame_tokens,
+    has_rule,
+)
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
@@ -99,8 +104,14 @@ class EndpointSpec(ModelSpec):
     """Context of the model in tokens. Default: what vLLM, SGLang and llama.cpp report."""
     finish_reasons: tuple[str, ...] = ()
     """Further values of `finish_reason` that this endpoint sends with complete answers."""
+    family: FamilyName | None = None
+    """Family whose rule gives the prompt tokens of frames: `model_type` in `config.json`, or the
+    start of a model's name. Default: by the weights of `serve`, or else by `model`."""
     tokens_per_frame: int | None = Field(default=None, ge=1)
     """Prompt tokens of one frame, for models without a published rule. Detects dropped frames."""
+    count_texts: bool | None = None
+    """Count the tokens of each text with a request without frames, which shows how many frames
+    arrived. Default: True at endpoints that do not cost money and have no `requests_per_minute`."""
     prices: Prices | None = None
     """Override the list prices."""
     is_paid: bool | None = None
@@ -109,6 +120,7 @@ class EndpointSpec(ModelSpec):
     _server: str | None = PrivateAttr(default=None)
     _served_name: str | None = PrivateAttr(default=None)
     """The name of the model in requests to servers that were started."""
+    _logs: Path | None = PrivateAttr(default=None)
     _reported_version: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -173,11 +185,16 @@ class EndpointSpec(ModelSpec):
         # Rules depend on the servers' name for the model, so it stays.
         return self.model_copy(update={"name": name, "model": self.served_name, "serve": serve})
 
-    def served_at(self, urls: Sequence[str], name: str) -> Self:
-        """This model at the URLs of its servers, which know it as `name`."""
+    def served_at(self, urls: Sequence[str], name: str, logs: Path) -> Self:
+        """This model at the URLs of its servers, which know it as `name`, with a folder of logs."""
         served = self.model_copy(update={"base_url": tuple(urls)})
-        served._served_name = name
+        served._served_name, served._logs = name, logs
         return served
+
+    @property
+    def logs(self) -> Path | None:
+        """The folder of the logs of servers that were started, or None."""
+        return self._logs
 
     @property
     def known_version(self) -> str | None:
@@ -281,6 +298,12 @@ class EndpointSpec(ModelSpec):
         return self.prices is not None or self.endpoint_profile.is_paid
 
     @property
+    def counts_texts(self) -> bool:
+        if self.count_texts is not None:
+            return self.count_texts
+        return not self.costs_money and self.limits.requests_per_minute is None
+
+    @property
     def tariff(self) -> Tariff:
         return Tariff(
             model=self.served_name,
@@ -289,22 +312,46 @@ class EndpointSpec(ModelSpec):
             service_tier=self.service_tier,
         )
 
+    @property
+    def token_family(self) -> str:
+        """The family or name of the model by which prompt tokens are counted."""
+        of_weights = () if self.serve is None else self.serve.families
+        names = (name for name in (self.family, *of_weights) if name and has_rule(name))
+        return next(names, self.served_name)
+
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
     ) -> int | None:
         """Prompt tokens of all `frames` frames of `size` (width, height), or None if unknown."""
         if self.tokens_per_frame is not None:
             return frames * self.tokens_per_frame
+        if self.serve is not None and self.serve.prunes_videos and self.sees_frame_times:
+            return None
         if picture is not None and not self.reads_video:
             size = picture.size(*size, frames)
         return frame_tokens(
-            self.profile,
-            self.served_name,
+            self.token_family,
             size,
             frames,
             image_detail=self.image_detail,
             frames_as=self.sends_frames_as,
             limits=None if picture is None else picture.patches,
+        )
+
+    def pixel_problem(self, size: tuple[int, int], frames: int, picture: PictureSpec) -> str | None:
+        """The reason why an unchanged server rejects `frames` frames of `size`, or None.
+
+        vLLM counts 4 bytes per pixel of a picture, and 3 of a frame that it takes from a video.
+        """
+        limit = self.endpoint_profile.max_decoded_bytes
+        width, height = size if self.reads_video else picture.size(*size, frames)
+        pixel_bytes = 3 if self.reads_video else 4
+        if limit is None or self.serve or frames * width * height * pixel_bytes <= limit:
+            return None
+        return (
+            f"{frames} frames of {width} × {height} pixels have more than {limit >> 20} MiB, which "
+            "vLLM rejects from 0.33 on; start it with VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0, or "
+            "choose fewer or smaller frames"
         )
 
     def tokens_of(self, frames: FrameSet) -> int | None:
@@ -318,7 +365,7 @@ class EndpointSpec(ModelSpec):
 
     def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
         """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""
-        return frame_times(self.served_name, seconds) if self.sees_frame_times else ()
+        return frame_times(self.token_family, seconds) if self.sees_frame_times else ()
 
     def served_models(self) -> list[str] | None:
         """Sorted names of the models that the endpoint serves, or None if it has no list.

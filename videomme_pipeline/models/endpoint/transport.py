@@ -6,16 +6,13 @@ than the client of `openai` (`perf/requests.py`), which supplies the address, he
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
 import openai
-from pydantic import ValidationError
 
-from videomme_pipeline.models.endpoint.json_fields import Fields
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.processes.secrets import Redaction
@@ -27,12 +24,6 @@ FIRST_CONNECT_SECONDS = 3.5
 _KEPT_IDLE_SECONDS = 4.0
 """Servers close an idle connection after some time; 5 s is the shortest usual time."""
 _UNSENT_KEY = "not-needed"
-COUNT_SECONDS = 60.0
-"""Limit for counting the tokens of a text. A busy server needs much longer than an idle one."""
-
-
-class _Counted(Fields):
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,6 @@ class Connections:
         self._spec = spec
         self._redaction = Redaction(api_key)
         self._url = str(url)
-        self._root = str(client.base_url).rstrip("/").removesuffix("/v1")
         self._headers = {
             name: value
             for name, value in {**client.default_headers, **client.auth_headers}.items()
@@ -115,17 +105,6 @@ class Connections:
             for name, value in response.raw_headers
         }
         return HttpResponse(response.status, headers, self._redaction.redact_bytes(body))
-
-    async def count_tokens(self, path: str, body: bytes) -> int | None:
-        """The number of tokens that the server's tokenizer at `path` counts, or None."""
-        url = self._root + path
-        timeout = aiohttp.ClientTimeout(total=COUNT_SECONDS)
-        with suppress(aiohttp.ClientError, TimeoutError, ValidationError):
-            async with self.session.post(
-                url, data=body, headers=self._headers, allow_redirects=False, timeout=timeout
-            ) as response:
-                return _Counted.model_validate_json(await response.read()).count
-        return None
 
     async def _body_of(self, response: aiohttp.ClientResponse) -> bytes:
         limit = self._spec.limits.max_response_bytes

@@ -43,7 +43,7 @@ _MAX_FRAMES, _MAX_FPS = 768, 30
 def fields_of(spec: EndpointSpec, request: Request) -> Mapping[str, Any]:
     """The fields of a body with the video of `request`. Raise ModelError as `video_fields`."""
     sampling = _video(spec, request).sampling
-    return video_fields(sampling, spec.known_version, video_strategy(spec.served_name))
+    return video_fields(sampling, spec.known_version, video_strategy(spec.token_family))
 
 
 def video_fields(

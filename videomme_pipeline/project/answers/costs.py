@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.judge.judge import RULE, is_left_to_judge, judge_requests
+from videomme_pipeline.models.endpoint.frame_tokens import context_problem
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.answers.asking import plan_of, requests_of
 from videomme_pipeline.project.answers.inputs import Inputs
@@ -26,6 +28,7 @@ from videomme_pipeline.responses.estimate import (
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
 from videomme_pipeline.videos.packets import FrameTimes
+from videomme_pipeline.videos.probe import Video
 
 
 def estimate_responses(
@@ -55,6 +58,7 @@ def _pending_videos(
     They are not certain if the prompts cannot be rendered yet and earlier answers exist.
     """
     plan, snapshot, repeats = plan_of(evaluation), benchmark.snapshot, evaluation.repeats
+    pending = _Pending(evaluation)
     with _journal(benchmark) as journal:
         for video_id in video_ids:
             inputs, row = Inputs(benchmark, video_id, evaluation), snapshot.find_video(video_id)
@@ -63,10 +67,10 @@ def _pending_videos(
                 model = benchmark.server_record.with_server(evaluation.model)
             except VideoMMEError:  # its frames or subtitle lines are not built yet
                 texts = [q.question + "\n".join(q.options) for q in inputs.questions]
-                tokens = frame_tokens(row, _expected_frames(inputs), evaluation)
                 answered = snapshot.names("responses").by_partition
                 is_certain = (evaluation.name, video_id) not in answered
-                yield _pending(texts, len(texts) * repeats, tokens, is_certain=is_certain)
+                requests, count = len(texts) * repeats, _expected_frames(inputs)
+                yield pending.about(row, count, texts, requests, is_certain=is_certain)
                 continue
             for video in asked:
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
@@ -74,8 +78,41 @@ def _pending_videos(
                 if journal is not None:
                     planned = planned_requests(video, model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in planned))
-                tokens = frame_tokens(row, len(video.frame_digests), evaluation)
-                yield _pending(texts, requests, tokens)
+                yield pending.about(row, len(video.frame_digests), texts, requests)
+
+
+class _Pending:
+    """The pending requests of `evaluation`, with the reason why a server cannot answer them."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+        model = evaluation.model
+        self._model = model if isinstance(model, EndpointSpec) else None
+        self._context_tokens = self._model.context_tokens() if self._model else None
+
+    def about(
+        self,
+        video: Video | None,
+        frames: int,
+        texts: Sequence[str],
+        requests: int,
+        *,
+        is_certain: bool = True,
+    ) -> PendingVideo:
+        tokens = frame_tokens(video, frames, self._evaluation)
+        pending = _pending(texts, requests, tokens, is_certain=is_certain)
+        pending = replace(pending, frames=frames)
+        sampling = self._evaluation.sampling
+        if self._model is None or video is None or sampling is None or not requests:
+            return pending
+        problem = context_problem(
+            self._context_tokens,
+            frames=frames,
+            frame_tokens=tokens,
+            text_characters=pending.text_characters,
+        )
+        pixels = self._model.pixel_problem(video.stream.size, frames, sampling.picture)
+        return replace(pending, problem=problem or pixels)
 
 
 def _pending(

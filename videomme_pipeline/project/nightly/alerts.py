@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from videomme_pipeline.errors import AlertError
+from videomme_pipeline.errors import AlertError, one_line, printable
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.scoring.nightly.policy import Severity
@@ -47,7 +47,10 @@ def send(alert: Alert, prefix: str = "") -> None:
     for number, url in enumerate(urls, start=1):
         service = apprise.Apprise()
         if not service.add(url) or not service.notify(
-            title=f"{prefix}{alert.title}", body=alert.body, notify_type=alert.type
+            title=one_line(f"{prefix}{alert.title}"),
+            body=printable(alert.body),
+            body_format=apprise.NotifyFormat.TEXT,  # a service escapes what it would act on
+            notify_type=alert.type,
         ):
             # The rest of the URL contains a token.
             refused.append(f"number {number} ({url.partition(':')[0]}://…)")
@@ -69,7 +72,10 @@ def nightly_alert(assessment: Assessment, link: str) -> Alert | None:
         return None
     worst = assessment.new_findings[0]
     is_error = any(finding.severity is Severity.ERROR for finding in assessment.new_findings)
-    lines = [f"- {finding.check.value}: {finding.summary}" for finding in assessment.new_findings]
+    lines = [
+        f"- {finding.check.value}: {one_line(finding.summary)}"
+        for finding in assessment.new_findings
+    ]
     return Alert(
         title=f"{assessment.evaluation}, {assessment.date}: {worst.check.value.replace('_', ' ')}",
         body="\n".join([*lines, "", link]),

@@ -131,7 +131,7 @@ class ModelServers:
             self.stop()
             running = self._running = self._started(spec, spec.serve, on_progress)
             self._spec = spec
-        return spec.served_at(running.urls, running.served_name)
+        return spec.served_at(running.urls, running.served_name, self._store.server_logs)
 
     def _started(
         self, spec: EndpointSpec, serve: ServeSpec, on_progress: OnStageProgress

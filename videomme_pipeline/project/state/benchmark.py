@@ -279,7 +279,7 @@ class Snapshot:
                 self._content_hashes[video_id] = NotReadyError(str(error))
         content = self._content_hashes[video_id]
         if isinstance(content, NotReadyError):
-            raise content
+            raise content.with_traceback(None)  # else each raise makes its traceback longer
         return content
 
     def _find_content_hash(self, video_id: str) -> str:

@@ -94,8 +94,8 @@ class Versions:
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of the frames of a video under a sampling."""
-        settings = self.frame_settings(video_id, sampling)
-        return text_fingerprint(settings, self.content_hash(video_id))
+        content = self.content_hash(video_id)  # first, because it may not be known yet
+        return text_fingerprint(self.frame_settings(video_id, sampling), content)
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the frames that an evaluation sends, or None for a blind evaluation."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LISTED_FAILURES = 10
 
-_SCORE_TITLES = {
+SCORE_TITLES = {
     "interval": "95% CI",
     "accuracy_of_answered": "of answered",
     "group_score": "group score",
@@ -40,11 +40,6 @@ _MARKS = {"error": ("failed ", "bold red"), "warn": ("warning", "yellow")}
 """The mark of a failed check by its severity."""
 
 
-def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
-    """Print rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
-    _show_chosen_apart(console, leaderboard, _show_scores)
-
-
 def _show_chosen_apart(
     console: Console, rows: Sequence[Row], show: Callable[[Console, Sequence[Row]], None]
 ) -> None:
@@ -59,11 +54,15 @@ def _show_chosen_apart(
         show(console, chosen)
 
 
-def _show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
-    rows = [
+def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
+    """Cells of rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
+    from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
+
+    return [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
-            "questions": _part(row["questions"], row["benchmark_questions"]),
+            "questions": _part(row["questions"], row["benchmark_questions"])
+            + (" (chosen)" if is_of_chosen(row["track"]) else ""),
             "accuracy": at_least(row["failed"], percent(row["accuracy"])),
             "interval": interval(row["accuracy_low"], row["accuracy_high"]),
             "accuracy_of_answered": percent(row["accuracy_of_answered"]),
@@ -72,7 +71,13 @@ def _show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
         }
         for row in leaderboard
     ]
-    show_rows(console, rows, _SCORE_TITLES)
+
+
+def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
+    """Print rows of the `leaderboard` view."""
+    _show_chosen_apart(
+        console, leaderboard, lambda to, rows: show_rows(to, score_rows(rows), SCORE_TITLES)
+    )
 
 
 def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
@@ -132,6 +137,7 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
             "model": estimate.model,
             "questions": estimate.questions,
             "requests": _range(estimate.requests_low, estimate.requests),
+            "most_frames": f"{estimate.most_frames:,}",
             "prompt_tokens": _known(estimate.prompt_tokens, ","),
             "dollars": _dollars(estimate),
         }
@@ -139,7 +145,14 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
     ]
     if rows:
         console.print()
-        show_rows(console, rows, {"prompt_tokens": "prompt tokens", "dollars": "US dollars"})
+        titles = {"most_frames": "most frames", "prompt_tokens": "prompt tokens"}
+        show_rows(console, rows, titles | {"dollars": "US dollars"})
+    for estimate in estimates:
+        if estimate.problem:
+            console.print(
+                f"{estimate.evaluation}: {estimate.too_large:,} of {estimate.requests:,} requests "
+                f"cannot be answered by {estimate.model}: {estimate.problem}."
+            )
 
 
 def _range(low: int, high: int) -> str:

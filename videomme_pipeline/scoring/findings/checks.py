@@ -13,6 +13,7 @@ FILE_CHECKS: Sequence[Check] = (
     run_checks.duplicated_ids,
     run_checks.missing_questions,
     run_checks.left_out,
+    run_checks.differences,
 )
 """The checks of results files."""
 CITATION_CHECKS: Sequence[Check] = (
@@ -20,6 +21,7 @@ CITATION_CHECKS: Sequence[Check] = (
     citation_checks.release,
     citation_checks.frames,
     citation_checks.prompt_tokens,
+    citation_checks.pruned_videos,
     citation_checks.warnings,
     citation_checks.finish_reasons,
     citation_checks.subtitles,
@@ -34,6 +36,9 @@ TEXT_CHECKS: Sequence[Check] = (
     run_checks.stored_failures,
     run_checks.guessed_letters,
     run_checks.reader_dependence,
+    run_checks.implausible_accuracy,
+    run_checks.misplaced_answers,
+    run_checks.contradictory_options,
     run_checks.refusals,
     run_checks.truncation,
     run_checks.published_cell,
@@ -43,10 +48,18 @@ TEXT_CHECKS: Sequence[Check] = (
 
 
 def audit(runs: Runs) -> Iterator[Finding]:
-    """Yield the findings of every check that applies, run by run."""
+    """Yield the findings of every check that applies, run by run.
+
+    The first one of several runs with the same answers names the others.
+    """
+    named: set[str] = set()
     for run in runs.runs:
         of_kind = CITATION_CHECKS if run.is_evaluation else (*FILE_CHECKS, *ANSWER_CHECKS)
-        yield from findings(run, runs, (*of_kind, *TEXT_CHECKS))
+        group = {run.name, *(other.name for other, _ in runs.same[run.name])}
+        for finding in findings(run, runs, (*of_kind, *TEXT_CHECKS)):
+            if finding.check != run_checks.sameness.__name__ or not group <= named:
+                yield finding
+        named |= group
 
 
 def findings(run: Run, runs: Runs, checks: Sequence[Check] = CITATION_CHECKS) -> Iterator[Finding]:

@@ -7,13 +7,19 @@ beside the score. Each check returns None if it does not apply.
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES
 from videomme_pipeline.models.video_llm import KNOWN_ENDS
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run, Runs
-from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
+from videomme_pipeline.scoring.scored_question import (
+    Answer,
+    Outcome,
+    ScoredQuestion,
+    is_with_subtitles,
+)
 
 
 def answers(run: Run, _runs: Runs) -> Finding:
@@ -36,7 +42,8 @@ def answers(run: Run, _runs: Runs) -> Finding:
     return Finding(
         Status.ERROR,
         f"of {len(asked):,} answers, {', '.join(problems)}",
-        f"{run.run_again}; only what is missing is asked",
+        f"remove the cause (videomme status --explain {run.name}), and {run.run_again}; only what "
+        "is missing is asked",
     )
 
 
@@ -126,34 +133,46 @@ def frames(run: Run, _runs: Runs) -> Finding | None:
         )
     numbers = sorted({row.num_frames for row, _ in plans})
     span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
-    return Finding(Status.OK, f"{len(plans):,} requests had the planned {span} frames")
+    return Finding(Status.OK, f"{len(plans):,} requests were sent with the planned {span} frames")
 
 
 def _took_planned_frames(run: Run) -> Finding:
     """Check that prompt tokens count the frames. `prompt_tokens` compares their numbers."""
-    answered = run.answered
-    uncounted = sum(run.seen_frames(row) is None for row in answered)
-    if uncounted:
-        return Finding(
-            Status.UNKNOWN,
-            f"the model took the frames from the videos itself, and nothing shows how many "
-            f"for {uncounted:,} of {len(answered):,} requests",
-            "send frames (without `frames_as: video_file`), or use an engine and a model whose "
-            "token counts are known (docs/engines.md)",
-        )
+    itself = "the model took the frames from the videos itself, and"
+    if unproven := _unproven(run, run.answered):
+        reason, advice = unproven
+        return Finding(Status.UNKNOWN, f"{itself} {reason}", advice)
     return Finding(
-        Status.OK,
-        f"the model took the frames from the videos itself, and the prompt tokens of "
-        f"{len(answered):,} requests count them",
+        Status.OK, f"{itself} the prompt tokens of {len(run.answered):,} requests count them"
+    )
+
+
+def _unproven(run: Run, rows: Sequence[Answer | ScoredQuestion]) -> tuple[str, str] | None:
+    """The reason why nothing shows how many frames some of `rows` had, with advice, or None."""
+    unproven = [row for row in rows if run.seen_frames(row) is None]
+    if not unproven:
+        return None
+    of_rows = f"{len(unproven):,} of {len(rows):,} requests"
+    if any(row.usage.prompt_tokens is None for row in unproven):
+        return f"the prompt tokens of {of_rows} are unknown", "let the endpoint report `usage`"
+    if not all((video := run.video_of(row)) and video.frame_tokens for row in unproven):
+        reason = f"the tokens of a frame are unknown for {of_rows}"
+        advice = "set `family` or `tokens_per_frame`, and a new `revision`, of the model in "
+        return reason, f"{advice}models.yaml, and {run.run_again}"
+    return (
+        f"the tokens of the text are unknown for {of_rows}, so nothing shows how many frames the "
+        "model saw",
+        "let the model count texts (`count_texts: true` in models.yaml, the default without a "
+        f"price), set a new `revision`, and {run.run_again}",
     )
 
 
 def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
     """Check that the endpoint counted the tokens of the frames.
 
-    If the tokens of the text are known, the others show the number of frames. Without a published
-    rule, a frame needs at least one token, which proves little. The result is then `unknown`, or
-    an `error` if the endpoint counted fewer tokens than frames.
+    If the tokens of the text are known, the others show the number of frames. Otherwise the result
+    is `unknown`, or an `error` if there are too few tokens: less than 60% of what the frames need
+    by the published rule, or without a rule fewer than frames.
     """
     rows = [
         (row, video)
@@ -172,8 +191,9 @@ def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
             Status.ERROR,
             f"{len(other):,} of {len(rows):,} requests have the prompt tokens of another number "
             f"of frames: {listed(other)}",
-            "the endpoint dropped, added or resized frames; compare the sampling with the engine "
-            f"(videomme doctor MODEL --probe, docs/engines.md), and {run.run_again}",
+            "the endpoint dropped, added or resized frames, or tokens of them (as vLLM does with "
+            "--video-pruning-rate); compare the sampling with the engine (videomme doctor MODEL "
+            f"--probe, docs/engines.md), and {run.run_again}",
         )
     few = [
         f"{row.question_id} ({tokens:,} of {_min_tokens(video):,})"
@@ -188,17 +208,24 @@ def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
             "the endpoint dropped or shrank frames; check its limit on images per prompt "
             f"(or `tokens_per_frame` in models.yaml), and {run.run_again}",
         )
-    uncounted = sum(row.usage.prompt_tokens is None for row, _ in rows)
-    unruled = sum(video.frame_tokens is None for _, video in rows)
-    if uncounted or unruled:
-        reason = f"the tokens of a frame are unknown for {unruled:,}"
-        advice = "set `tokens_per_frame` in models.yaml"
-        if uncounted:
-            reason = f"the endpoint did not report the prompt tokens of {uncounted:,}"
-            advice = "let the endpoint report `usage`"
-        return Finding(Status.UNKNOWN, f"{reason} of {len(rows):,} requests", advice)
+    if unproven := _unproven(run, [row for row, _ in rows]):
+        return Finding(Status.UNKNOWN, *unproven)
     return Finding(
-        Status.OK, f"{len(rows):,} requests have the prompt tokens that their frames need"
+        Status.OK, f"{len(rows):,} requests have the prompt tokens of their planned frames"
+    )
+
+
+def pruned_videos(run: Run, _runs: Runs) -> Finding | None:
+    """State that vLLM was started so that it drops tokens of videos, but no frames."""
+    model: Any = (run.specification or {}).get("model") or {}
+    args = (model.get("serve") or {}).get("args") or {}
+    if not (rate := args.get("video-pruning-rate")) or model.get("frames_as") is None:
+        return None
+    return Finding(
+        Status.WARNING,
+        f"vLLM drops a share of {rate} of the tokens of each video (`video-pruning-rate`), so the "
+        "others do not show how many frames it took",
+        "state the option beside the score",
     )
 
 

@@ -7,7 +7,6 @@ checks that need it say that they could not check it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
@@ -15,12 +14,14 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.models.frame_proof import seen_frames
 from videomme_pipeline.scoring.findings.sameness import Sameness, same_pairs
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
-from videomme_pipeline.scoring.score import outcome_of
+from videomme_pipeline.scoring.score import with_letter
 from videomme_pipeline.scoring.scored_question import Answer, Outcome, ScoredQuestion
 from videomme_pipeline.videos.probe import Video
 
 Key = tuple[str, int]
 """The id of a question, and the number of the repeat."""
+OVERALL, GROUP_SCORE, ACCURACY = "overall", "group_score", "accuracy"
+"""The totals of a published result. With groups, there are two: group score and accuracy."""
 BLOCKED = "blocked"
 """The status of a citation finding because of which a score must not be cited."""
 CITATION_STATUSES = (BLOCKED, "warning", "unknown", "ok")
@@ -96,7 +97,7 @@ class StoredFacts:
     `letters` are the letters that the file states, and `failures` the failures that it states and
     the texts of errors. `copies` counts answers that are copies of another one, `contradictions`
     the questions with different answers that are not numbered. `left_out` are remarks about rows
-    and files that were left out.
+    and files that were left out, and `differences` about rows that differ from the dataset.
     """
 
     letters: Mapping[Key, Letter] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class StoredFacts:
     copies: int = 0
     contradictions: int = 0
     left_out: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,12 +178,15 @@ class Run:
                 letters[row.question_id, row.repeat] = reading.letter
         return by_reader
 
-    def accuracy(self, reader: ReaderName) -> float:
-        """The share of all answers from which `reader` reads the correct letter."""
+    def read_by(self, reader: ReaderName) -> list[ScoredQuestion]:
+        """The answers with the letters that `reader` reads. Failed ones stay failed."""
         letters = self.readings[reader]
-        read = (letters.get((row.question_id, row.repeat)) for row in self.rows)
-        right = zip(self.rows, read, strict=True)
-        return fmean(outcome_of(row.answer, letter) is Outcome.CORRECT for row, letter in right)
+        return [
+            row
+            if row.outcome is Outcome.FAILED
+            else with_letter(row, letters.get((row.question_id, row.repeat)), None)
+            for row in self.rows
+        ]
 
     @property
     def model(self) -> Mapping[str, object]:
@@ -214,10 +219,10 @@ class Run:
 
 
 class PublishedCell(NamedTuple):
-    """Published accuracies in percent by the value of the first facet; `overall` is the total."""
+    """Published scores, 0 to 100: the totals, and those of values of facets."""
 
     name: str
-    accuracies: Mapping[str, float]
+    parts: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,19 +2,29 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod, sqrt, tau
+from operator import eq
+from statistics import fmean
 
 import scipy  # submodules are imported on first use
 
-from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question, split_option
 from videomme_pipeline.errors import Finding, Status, listed
-from videomme_pipeline.scoring.findings.run import Run, Runs
+from videomme_pipeline.scoring.findings.reader_scores import Part, ReaderScores, scores_by_reader
+from videomme_pipeline.scoring.findings.run import (
+    ACCURACY,
+    GROUP_SCORE,
+    OVERALL,
+    PublishedCell,
+    Run,
+    Runs,
+)
 from videomme_pipeline.scoring.findings.sameness import MIN_INFORMATIVE, Sameness
 from videomme_pipeline.scoring.scored_question import Outcome
-from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, breakdown
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.scoring.statistics.compare import changed_settings
-from videomme_pipeline.scoring.statistics.estimates import paired_difference
+from videomme_pipeline.scoring.statistics.estimates import clustered_mean, paired_difference
 
 _CANNOT = (
     r"unable to|cannot\b|can't|can not|not possible|impossible to|i(?:'m| am) (?:unable|sorry|not)"
@@ -30,9 +40,15 @@ _FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
 """Fewer answers may all be one letter without an error of the model."""
+_WORDS = 10
+"""A text with fewer words may be an answer without a full stop."""
 _MOST_OF_A_LETTER = 4
 """Characters of a response that is a letter only, such as `(B).`."""
 _READER_SPREAD_POINTS = 1.0
+_LARGEST_ERROR, _TOO_ACCURATE = 0.03, 0.98
+"""With a larger standard error, an accuracy near that of guessing proves nothing. Experts answer
+95% of Video-MME-v2."""
+_MISPLACED_P_VALUE = 1e-6
 _SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
 """Settings that change what the model is shown. Others may have no effect for a good reason: one
 model under two names, or a token limit that no answer reaches."""
@@ -46,11 +62,13 @@ def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
     if same:
         yield _same_answers(run, same)
     elif copies:
-        yield Finding(
-            Status.ERROR,
-            f"{listed(copies)} has the same text in all {len(run.texts):,} responses",
-            "cite only one of these scores",
-        )
+        names = [other.name for other in runs.runs]
+        if names.index(run.name) < names.index(copies[0]):
+            yield Finding(
+                Status.ERROR,
+                f"the same text in all {len(run.texts):,} responses: {listed(copies, len(copies))}",
+                "cite only one of these scores",
+            )
     elif (
         others
         and run.is_evaluation
@@ -91,17 +109,30 @@ def duplicated_ids(run: Run, _runs: Runs) -> Iterator[Finding]:
 
 
 def missing_questions(run: Run, _runs: Runs) -> Iterator[Finding]:
-    """The run does not have the questions that it should have."""
-    declared = run.benchmark.size.questions
+    """The run does not have the questions that it should have: all, or all of some durations."""
+    size, part, declared = run.benchmark.size, "", run.benchmark.size.questions
     if declared is None:
         yield _unchecked("the benchmark does not declare how many questions it has")
-    elif len(run.ids) != declared:
+        return
+    for column, videos in size.videos_by.items():
+        values = run.benchmark.facet(column).values or ()
+        present = [
+            value for value in values if any(r.facets.get(column) == value for r in run.rows)
+        ]
+        if size.questions_per_video and 0 < len(present) < len(values):
+            part = f"{' and '.join(map(str, present))} "
+            declared = len(present) * videos * size.questions_per_video
+    of_declared = f"{len(run.ids):,} of {declared:,} {part}questions of {run.benchmark.name}"
+    numbers = {"questions": len(run.ids), "declared": declared}
+    if len(run.ids) != declared:
         yield Finding(
             Status.ERROR,
-            f"{len(run.ids):,} of {declared:,} questions of {run.benchmark.name} are in the run",
+            f"{of_declared} are in the run",
             "if other files have the rest, name them together: their folder, or a quoted pattern",
-            numbers={"questions": len(run.ids), "declared": declared},
+            numbers=numbers,
         )
+    elif part:
+        yield Finding(Status.NOTE, f"{of_declared} are in the run, and no others", numbers=numbers)
 
 
 def stored_failures(run: Run, _runs: Runs) -> Iterator[Finding]:
@@ -156,7 +187,7 @@ def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
 
 def reader_dependence(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Readers disagree about the score."""
-    scores = {reader.value: 100 * run.accuracy(reader) for reader in run.readings}
+    scores = {scores.reader.value: scores.headline for scores in scores_by_reader(run)}
     low, high = min(scores.values()), max(scores.values())
     if high > low:
         yield Finding(
@@ -165,6 +196,80 @@ def reader_dependence(run: Run, _runs: Runs) -> Iterator[Finding]:
             + ", ".join(f"{name} {score:.1f}" for name, score in scores.items()),
             numbers=scores,
         )
+
+
+def implausible_accuracy(run: Run, _runs: Runs) -> Iterator[Finding]:
+    """The accuracy is that of guessing, or higher than that of any person."""
+    rows = [row for row in run.rows if row.extracted_answer is not None]
+    if len(rows) < _FEW_ANSWERS:
+        return
+    estimate = clustered_mean([row.is_correct for row in rows], [row.video_id for row in rows])
+    guessed = fmean(1 / len(run.questions[row.question_id].options) for row in rows)
+    accuracy, error = estimate.mean, estimate.standard_error or 1
+    summary = f"{100 * accuracy:.1f}% of {len(rows):,} answers with a letter are right"
+    numbers = {"accuracy": 100 * accuracy, "guessed": 100 * guessed}
+    if abs(accuracy - guessed) <= 2 * error and error <= _LARGEST_ERROR:
+        advice = "see that answers belong to their questions, and that the model saw the frames"
+        summary = f"{summary}, as if guessed ({numbers['guessed']:.1f}%)"
+        yield Finding(Status.WARNING, summary, advice, numbers)
+    elif accuracy >= _TOO_ACCURATE:
+        advice = "see that the model was not shown the keys"
+        yield Finding(Status.WARNING, f"{summary}, more than of any person", advice, numbers)
+
+
+def misplaced_answers(run: Run, _runs: Runs) -> Iterator[Finding]:
+    """The letters fit the keys of other rows, or the reversed letters, better than their own keys.
+
+    The probability is that of as many matches, or more, between unrelated letters.
+    """
+    rows = [row for row in run.rows if row.extracted_answer is not None and not row.repeat]
+    given, keys = [row.extracted_answer for row in rows], [row.answer for row in rows]
+    letters = [run.questions[row.question_id].letters for row in rows]
+    reversed_keys = [of[::-1][of.index(key)] for of, key in zip(letters, keys, strict=True)]
+    fits = {"with the letters in reversed order": reversed_keys}
+    for apart, what in ((1, "one row"), (2, "two rows"), (3, "three rows")):
+        fits[f"{what} above"] = keys[-apart:] + keys[:-apart]
+        fits[f"{what} below"] = keys[apart:] + keys[:apart]
+    own, right = sum(map(eq, given, keys)), {w: sum(map(eq, given, k)) for w, k in fits.items()}
+    where = max(right, key=right.__getitem__)
+    by_chance = sum(given.count(key) * keys.count(key) for key in {*keys}) / max(len(rows), 1) ** 2
+    p_value = float(scipy.special.bdtrc(right[where] - 1, len(rows), by_chance))
+    if right[where] > own and p_value < _MISPLACED_P_VALUE:
+        yield Finding(
+            Status.ERROR,
+            f"{right[where]:,} of {len(rows):,} letters fit the keys {where}, and {own:,} their "
+            "own keys",
+            "join answers and questions by their ids",
+            numbers={"own": own, "other": right[where]},
+            chance=p_value,
+        )
+
+
+def contradictory_options(run: Run, _runs: Runs) -> Iterator[Finding]:
+    """Answers name a letter with the text of another option, as if the options were changed."""
+    named, other = 0, list[str]()
+    for row, text in run.texts:
+        question = run.questions[row.question_id]
+        letter, option = split_option(text.strip())
+        options = [question.option_text(own).strip(" .").lower() for own in question.letters]
+        if letter in question.letters and options.count(option.strip(" .").lower()) == 1:
+            named += 1
+            if question.letters[options.index(option.strip(" .").lower())] != letter:
+                other.append(row.question_id)
+    if len(other) >= max(_FEW_AT_LIMIT, 0.1 * named):
+        yield Finding(
+            Status.ERROR,
+            f"{len(other):,} of {named:,} answers with a letter and an option have the text of "
+            f"another letter: {listed(other)}",
+            "use the options, in the order, that the model was shown",
+            numbers={"named": named, "contradictory": len(other)},
+        )
+
+
+def differences(run: Run, _runs: Runs) -> Iterator[Finding]:
+    """Questions, options or keys of the file differ from the dataset."""
+    for difference in run.stored.differences:
+        yield Finding(Status.ERROR, difference)
 
 
 def refusals(run: Run, _runs: Runs) -> Iterator[Finding]:
@@ -239,17 +344,20 @@ def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
         at_limit = 0
     reported = sum(row.finish_reason in ("length", "max_tokens") for row, _ in run.texts)
     unfinished = sum(text.rfind("<think") > text.rfind("</think") for _, text in run.texts)
-    if at_limit or reported or unfinished:
+    cut = sum(row.extracted_answer is None and _is_cut(text) for row, text in run.texts)
+    if at_limit or reported or unfinished or cut >= _FEW_AT_LIMIT:
         yield Finding(
             Status.WARNING,
             f"{reported:,} answers ended at the limit of tokens by their finish reason, "
-            f"{at_limit:,} have exactly the largest number of tokens ({limit:,}), and "
-            f"{unfinished:,} end inside of the reasoning",
+            f"{at_limit:,} have exactly the largest number of tokens ({limit:,}), "
+            f"{unfinished:,} end inside of the reasoning, and {cut:,} without a letter end inside "
+            "of a sentence",
             numbers={
                 "reported": reported,
                 "at_limit": at_limit,
                 "limit": limit,
                 "unfinished": unfinished,
+                "cut": cut,
             },
         )
     elif not by_tokens and not any(row.finish_reason for row in run.rows):
@@ -291,32 +399,60 @@ def left_out(run: Run, _runs: Runs) -> Iterator[Finding]:
 
 
 def published_cell(run: Run, runs: Runs) -> Iterator[Finding]:
-    """The right answers by the first facet, and the published values that they reproduce."""
+    """The right answers by the first facet, and the published values that they reproduce.
+
+    For a benchmark with groups, it is the group score and the accuracy by every reader.
+    """
+    if run.benchmark.grouping is not None:
+        by_reader = scores_by_reader(run)
+        yield Finding(Status.NOTE, _group_scores(by_reader, runs.published))
+        for scores in by_reader:
+            yield from _published_cells(scores.parts, runs, f", read by {scores.reader}")
+        return
     facet = next(iter(run.benchmark.shown_facets), None)
-    parts = {row.values[0]: row for row in breakdown(run.rows, [facet])} if facet else {}
-    if facet is None or len(parts) < 2:
+    rows = {row.values[0]: row for row in breakdown(run.rows, [facet])} if facet else {}
+    if facet is None or len(rows) < 2:
         yield _unchecked("the run has no facet whose right answers are a fingerprint")
         return
-    shown = " + ".join(f"{row.correct:,} of {row.responses:,}" for row in parts.values())
+    shown = " + ".join(f"{row.correct:,} of {row.responses:,}" for row in rows.values())
     yield Finding(
         Status.NOTE,
-        f"right answers by {facet.title.lower()} ({', '.join(parts)}): {shown}",
-        numbers={value: row.correct for value, row in parts.items()},
+        f"right answers by {facet.title.lower()} ({', '.join(rows)}): {shown}",
+        numbers={value: row.correct for value, row in rows.items()},
     )
-    parts |= {"overall": breakdown(run.rows, [])[0]}
+    rows |= {OVERALL: breakdown(run.rows, [])[0]}
+    yield from _published_cells({name: Part.of(row) for name, row in rows.items()}, runs)
+
+
+def _group_scores(by_reader: Sequence[ReaderScores], cells: Sequence[PublishedCell]) -> str:
+    """Group score and accuracy by every reader, each with the published cells that it equals."""
+    sentences = []
+    for name in (GROUP_SCORE, ACCURACY):
+        readers: dict[str, list[str]] = {}
+        for scores in by_reader:
+            equal = scores.published_as(name, cells)
+            score = scores.score(name)
+            value = "none" if score is None else f"{score:.2f}"
+            value += f" (equal to {listed(equal)})" if equal else ""
+            readers.setdefault(value, []).append(scores.reader)
+        values = "; ".join(f"{', '.join(names)} {value}" for value, names in readers.items())
+        sentences.append(f"{name.replace('_', ' ')} by reader: {values}")
+    return ". ".join(sentences)
+
+
+def _published_cells(parts: Mapping[str, Part], runs: Runs, by: str = "") -> Iterator[Finding]:
+    """Yield a finding for each published cell of which at least three parts, and all, are equal."""
     for cell in runs.published:
-        shared = {value: parts[value] for value in cell.accuracies if value in parts}
-        if len(shared) < 3 or not all(
-            _reproduces(row, cell.accuracies[value]) for value, row in shared.items()
-        ):
+        shared = {name: parts[name] for name in cell.parts if name in parts}
+        if len(shared) < 3 or not all(p.equals(cell.parts[name]) for name, p in shared.items()):
             continue
         # Two such runs have the same rounded value with about this probability.
-        errors = [100 * sqrt(2) * (row.standard_error or 1) for row in shared.values()]
+        errors = [sqrt(2) * (part.standard_error or 100) for part in shared.values()]
         same = prod(min(1, 0.1 / (error * sqrt(tau))) for error in errors[1:])
         yield Finding(
             Status.NOTE,
-            f"all of these are the published values of {cell.name}",
-            numbers=dict(cell.accuracies),
+            f"all of these are the published values of {cell.name}{by}",
+            numbers=dict(cell.parts),
             chance=min(1.0, len(runs.published) * same),
         )
 
@@ -327,12 +463,12 @@ def _unchecked(reason: str) -> Finding:
 
 def _same_answers(run: Run, same: Sequence[tuple[Run, Sameness]]) -> Finding:
     """The finding about a run, and the runs with the same answers."""
-    sentences, is_error = [], False
+    least = max((compared for _, compared in same), key=lambda compared: compared.p_value)
+    sentences, is_error, unknown = [], False, []
     advice = "cite only one of these scores"
     for other, compared in same:
         if run.specification is None or other.specification is None:
-            is_error = True
-            sentences.append(f"{other.name} has {compared.fact}, so they are probably one run")
+            unknown.append(other.name)
             continue
         changed = changed_settings(run.specification, other.specification)
         settings = {setting.key.partition(".")[0] for setting in changed}
@@ -345,13 +481,15 @@ def _same_answers(run: Run, same: Sequence[tuple[Run, Sameness]]) -> Finding:
             f"{other.name} has {compared.fact}, although other settings were used "
             f"({', '.join(sorted(settings)) or 'other requests'})"
         )
-    closest = min((compared for _, compared in same), key=lambda compared: compared.p_value)
+    if unknown:
+        has = "has" if len(unknown) == 1 else "have"
+        sentences.append(f"{', '.join(unknown)} {has} {least.fact}, so they are probably one run")
     return Finding(
-        Status.ERROR if is_error else Status.WARNING,
+        Status.ERROR if is_error or unknown else Status.WARNING,
         "; ".join(sentences),
         advice,
-        numbers={"informative": closest.informative, "different": closest.different},
-        chance=closest.p_value,
+        numbers={"informative": least.informative, "different": least.different},
+        chance=least.p_value,
     )
 
 
@@ -369,13 +507,12 @@ def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
     ]
 
 
+def _is_cut(text: str) -> bool:
+    """True if a text of several words ends without a mark, such as "…and walks towards the"."""
+    return len(text.split(maxsplit=_WORDS)) >= _WORDS and text.rstrip()[-1].isalnum()
+
+
 def _is_refusing_option(question: Question, letter: str) -> bool:
     options = dict(zip(question.letters, question.options, strict=True))
     text = options.get(Letter(letter))
     return text is None or _REFUSING_OPTION.search(text) is not None
-
-
-def _reproduces(row: AccuracyRow, percent: float) -> bool:
-    """True if the accuracy, or that of the answers with a letter, is `percent` after rounding."""
-    shares = (row.accuracy, row.accuracy_of_answered)
-    return any(share is not None and abs(100 * share - percent) <= 0.0501 for share in shares)

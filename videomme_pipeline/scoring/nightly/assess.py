@@ -122,7 +122,7 @@ def assess(
             )
             state = states[-1]
             difference = _difference_text(check, against_reference)
-            decision = f"{difference}. {_decision(state, dates, budgets[check])}"
+            decision = f"{difference}. {_decision(check, history, state, dates, budgets[check])}"
             finding = _test_finding(check, severity, history, state, decision)
         findings.append(finding)
     return Assessment(
@@ -206,9 +206,18 @@ def _test_finding(
     )
 
 
-def _decision(state: AlarmState, dates: Sequence[str], budget: float) -> str:
+def _decision(
+    check: NightlyCheck, history: History, state: AlarmState, dates: Sequence[str], budget: float
+) -> str:
     if state.since is None:
         return f"Within the noise (p {p_value_text(state.p_value)})"
+    if not state.is_new:
+        measure, valid = _measure(check, history)
+        runs = [state.since, history.last_run]
+        rates = _rates(measure(runs), valid[runs], history, check)
+        # Answers are unusual in comparison with the other runs of a pool.
+        then = f" ({rates[1]:.1%} then)" if rates and check is not NightlyCheck.FLIPS else ""
+        return f"The alarm since {dates[state.since]}{then} goes on until a run is as before"
     return (
         f"This is a real change since {dates[state.since]}: noise alone raises this alarm once in "
         f"{budget:,.0f} runs"

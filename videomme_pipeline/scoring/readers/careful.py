@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
 from videomme_pipeline.scoring.readers.letters import find_letters, sentence_ends
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
@@ -49,7 +49,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     folded = set_answer_mark_aside(_without_prompt(fold(response), letters), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
-    noun = None if options else words_of.IN_PICTURE.match(text)
+    noun = None if options else PATTERNS["in_picture"].match(text)
     begin = noun.end() if noun else 0
     reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
     if reading.rule == _ERROR_TEXT:  # unless the text is that of an option
@@ -58,29 +58,28 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         return reading
     answer = blank_reasoning(text)
     by_letter = dict(zip(letters, options, strict=False))
-    marked = _marked(answer)
-    value = read_final_value(folded, marked, by_letter) if options else None
+    value = read_final_value(folded, _marked(answer), by_letter)
     if value is not None and value.letter:
         return value
-    if reading.letter:
+    if reading.letter or reading.rule == "letter_not_offered":
         return reading
-    repeated = read_repeated_option(answer, texts)
+    repeated = read_repeated_option(answer, texts) if value is None else None
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
     contained = read_contained_option(answer, texts) if value is None else None
-    refused = words_of.REFUSAL.search(answer)
+    refused = PATTERNS["refuses"].search(answer)
     return contained or (Reading(None, "refusal", refused.span()) if refused else NO_LETTER)
 
 
 def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[str]) -> bool:
     """True if a program wrote `response` because it got no answer of a model."""
-    if not words_of.ERROR_TEXT.match(fold(response)):
+    if not PATTERNS["errors"].match(fold(response)):
         return False
     return read_careful(response, letters, options).rule == _ERROR_TEXT
 
 
 _ERROR_TEXT = "error_text"
-_WEAK_RULES = frozenset(("no_letter", "several_letters", "named", "label"))
+_WEAK_RULES = frozenset(("no_letter", "letter_not_offered", "several_letters", "named", "label"))
 """The rules of readings that a marked value outweighs."""
 
 
@@ -90,7 +89,7 @@ def _marked(answer: str) -> Span | None:
     Tags after a turn or a question that the model adds do not count.
     """
     tags = list(_ANSWER_TAG.finditer(answer))
-    if tags and (added := words_of.NEXT_QUESTION.search(answer, tags[0].end())):
+    if tags and (added := PATTERNS["next_question"].search(answer, tags[0].end())):
         tags = [tag for tag in tags if tag.start() < added.start()]
     for tag in reversed(tags[-_MAX_TAGS:]):
         span = (tag.end(), _tag_end(answer, tag))
@@ -108,7 +107,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):
         return Reading(None, "several_letters")
-    if words_of.ERROR_TEXT.match(text):
+    if PATTERNS["errors"].match(text):
         return Reading(None, _ERROR_TEXT)
     if _PROGRAM_END.search(text):
         return Reading(None, "program")
@@ -140,9 +139,10 @@ def _offered(letter: str, span: Span, rule: str, letters: Sequence[Letter]) -> R
 
 def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
     """`text` with a repeated prompt blanked, but not with a question that the model added."""
-    turn = words_of.ASSISTANT_TURN.search(text)
+    text = PATTERNS["format_sentence"].sub(lambda sentence: " " * len(sentence[0]), text)
+    turn = PATTERNS["assistant_turn"].search(text)
     asked = "\n" + text[: turn.start()] if turn else ""
-    question = words_of.PROMPT.search(asked)
+    question = PATTERNS["prompt"].search(asked)
     if not turn or not question or _read_answer(asked[: question.start()], letters, {}).letter:
         return text
     return blank_spans(text, [(0, turn.end())])
@@ -151,12 +151,11 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
 def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:
     """The reading of the answer tag of `text` if it has one, otherwise of its words."""
     answer = blank_reasoning(text)[-_MAX_READ_CHARACTERS:].rjust(len(text))
-    if not answer.strip():
-        # The response was cut off inside its reasoning. A closed answer tag still counts.
-        tagged = _read_answer_tag(text, letters, labelled)
+    # A closed answer tag counts even in a response that was cut off inside its reasoning.
+    tagged = _read_answer_tag(answer if answer.strip() else text, letters, labelled)
+    if tagged or not answer.strip():
         return tagged or Reading(None, "reasoning_only")
-    tagged = _read_answer_tag(answer, letters, labelled)
-    return tagged or _read_text(set_markup_aside(answer), letters, labelled)
+    return _read_text(set_markup_aside(answer), letters, labelled)
 
 
 _ANSWER_TAG = re.compile(
@@ -230,6 +229,7 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     """The reading of `text` up to a question that the model adds after its answer."""
     candidates = _without_lists(
         text,
+        letters,
         [
             _Candidate(
                 written.letter,
@@ -237,9 +237,9 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
                 written.end,
                 role,
                 several=written.several,
-                is_also=words_of.ALSO.match(written.tail) is not None
-                or words_of.ALSO_BEFORE.search(written.clause) is not None,
-                is_of_case=words_of.CASE.search(written.clause) is not None,
+                is_also=PATTERNS["also"].match(written.tail) is not None
+                or PATTERNS["also_before"].search(written.clause) is not None,
+                is_of_case=PATTERNS["case"].search(written.clause) is not None,
             )
             for written in find_letters(text, letters, labelled)
             if (role := role_of(written)) > Role.MENTION
@@ -249,11 +249,13 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
         return NO_LETTER
     if _answers_several_questions(text, candidates):
         return Reading(None, "several_letters")
-    first = next((later for later in candidates if later.role >= Role.LABEL), candidates[-1])
-    added = words_of.NEXT_QUESTION.search(text, first.end)
-    end = added.start() if added and first.role >= Role.LABEL else len(text)
-    before = [candidate for candidate in candidates if candidate.start < end]
-    return _decide(text[:end], before, letters)
+    added = PATTERNS["next_question"].search(text, candidates[0].end)
+    text = text[: added.start()] if added else text
+    candidates = [candidate for candidate in candidates if candidate.start < len(text)]
+    if _is_last_line(text, candidates):
+        last = candidates[-1]
+        return _offered(last.letter, (last.start, last.end), "declared", letters)
+    return _decide(text, candidates, letters)
 
 
 def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> bool:
@@ -261,7 +263,7 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
 
     Numbers that may be those of steps need declared answers with different letters.
     """
-    numbers = list(words_of.QUESTION_NUMBER.finditer(text))
+    numbers = list(PATTERNS["question_number"].finditer(text))
     if not numbers or candidates[0].start < numbers[0].start():
         return False
     starts = [number.start() for number in numbers]
@@ -269,13 +271,17 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
     for candidate in candidates:
         number = numbers[bisect_right(starts, candidate.start) - 1]
         if candidate.role >= (Role.CHOSEN if number["named"] else Role.DECLARED):
-            # Answers to named questions differ even if their letters are equal.
-            answers[number.group().strip()] = number["named"] or candidate.letter
+            answers[number.group().strip()] = candidate.letter
     return len({*answers.values()}) > 1
 
 
-def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-    """`candidates` without the labels of a list. The only item marked as right is chosen."""
+def _without_lists(
+    text: str, letters: Sequence[Letter], candidates: Sequence[_Candidate]
+) -> Sequence[_Candidate]:
+    """`candidates` without the labels of a list. The only item marked as right is chosen.
+
+    The first label of a list of all options is no answer, even after "The answer is".
+    """
     items = _list_items(text)
     followed = {start for start, other in pairwise(items) if text.count("\n", start, other) == 1}
     kept = [
@@ -285,6 +291,8 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
         or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
     ]
     right = [start for start, is_marked_right in items.items() if is_marked_right]
+    if [text[start].upper() for start in items] == [*letters]:
+        kept = [candidate for candidate in kept if candidate.start != min(items)]
     if len(right) == 1:
         start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
@@ -302,25 +310,28 @@ _LAST_LINE_BEGINS = re.compile(
 _NEAR = 60
 
 
+def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
+    """True if the last candidate is the last line and no other letter is alone."""
+    last = candidates[-1]
+    alone = {candidate.letter for candidate in candidates if candidate.role is Role.ALONE}
+    if last.role is not Role.ALONE or len(alone) > 1 or any(map(str.isalnum, text[last.end :])):
+        return False
+    return _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start) is not None
+
+
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     first, last = candidates[0], candidates[-1]
-    before = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start)
-    is_only = not any(map(str.isalnum, text[last.end :])) and last.role is Role.ALONE
-    alone = {candidate.letter for candidate in candidates if candidate.role is Role.ALONE}
-    if is_only and before and alone == {last.letter}:
-        last = replace(last, role=Role.DECLARED)
-        candidates = [*candidates[:-1], last]
     loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
     repeated = _strongest_peers([later for later in candidates if later.start >= loop])
     if len({peer.letter for peer in repeated}) > 1:
         return Reading(None, "several_letters", (repeated[0].start, last.end))
-    if words_of.CHOOSES_NONE.search(text, last.end):
+    if PATTERNS["chooses_none"].search(text, last.end):
         return NO_LETTER
     declared = [candidate.start for candidate in candidates if candidate.role is Role.DECLARED]
-    for several in words_of.DECLARED_SET.finditer(text):
+    for several in PATTERNS["declared_set"].finditer(text):
         if max(declared, default=0) <= several.end():
             return Reading(None, "several_letters")
-    corrections = list(words_of.CORRECTION.finditer(text, first.end))
+    corrections = list(PATTERNS["correction"].finditer(text, first.end))
     if corrections and (after := _stated_after(candidates, corrections[-1].end())):
         return _strongest(after, letters)
     for cue in corrections:
@@ -352,20 +363,19 @@ def _strongest(
         single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
-    start = max(0, chosen.start - _MAX_COMPARED_CHARACTERS)
+    start = max(0, chosen.start - _MAX_ITEM_CHARACTERS)
     is_compared = top is Role.NAMED and _COMPARED.search(text, start, chosen.start)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
     if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
     is_cut_off = text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
-    if len({peer.letter for peer in peers if not peer.several}) > 1 and (
-        top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
-    ):
+    different = len({peer.letter for peer in peers if not peer.several})
+    is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
+    if different > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
 
-_MAX_COMPARED_CHARACTERS = 160
 _COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
 """The text before the last letter of "image 2 (B) is like image 1 (A)"."""
 
@@ -377,7 +387,7 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 
 # --- Responses that repeat themselves until they are cut off
 
-_COUNTED = re.compile(rf"(?<![{words_of.WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{words_of.WORD_LETTER}])")
+_COUNTED = re.compile(rf"(?<![{WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{WORD_LETTER}])")
 _MIN_COPIES = 4
 _MIN_FINISHED = 3
 
@@ -397,11 +407,12 @@ def _loop_start(text: str) -> int:
 # --- Lists of the options, whose labels are not answers
 
 _LABEL = re.compile(
-    rf"([A-Za-z])(?![{words_of.WORD_LETTER}])"
-    rf"(?:(?<![{words_of.WORD_LETTER}'.].)"
+    rf"([A-Na-n])(?![{WORD_LETTER}])"
+    rf"(?:(?<![{WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
+_LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*[A-Na-n]\W*\Z")
 _FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
@@ -417,6 +428,8 @@ def _list_items(text: str) -> dict[int, bool]:
     in its first item.
     """
     labels = list(_LABEL.finditer(text))
+    if labels and _LAST_PARAGRAPH.search(text, max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)):
+        labels.pop()
     listed = _in_sequence(text, labels)
     if labels and _is_cut_off(text, labels[-1]):
         listed.add(len(labels) - 1)
@@ -449,9 +462,9 @@ def _is_cut_off(text: str, label: re.Match[str]) -> bool:
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
     is_later = following[1].upper() > label[1].upper()
-    return is_later and not words_of.CORRECTION.search(text, label.end(), following.start())
+    return is_later and not PATTERNS["correction"].search(text, label.end(), following.start())
 
 
 def _is_right(content: str) -> bool:
     content = content[:_MAX_ITEM_CHARACTERS]
-    return words_of.RIGHT.search(content) is not None and words_of.WRONG.search(content) is None
+    return bool(PATTERNS["right"].search(content)) and not PATTERNS["wrong"].search(content)

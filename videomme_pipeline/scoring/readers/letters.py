@@ -8,7 +8,7 @@ from enum import Enum, auto
 from functools import cache, cached_property
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.answer_words import PATTERNS, SETS, WORD_LETTER, WORDS
 from videomme_pipeline.scoring.readers.response_text import Span
 
 
@@ -47,26 +47,26 @@ class WrittenLetter:
         """The words of the clause in lower case, without elided articles ("l'option")."""
         return [
             word[2:] if word.startswith(("l'", "d'")) else word
-            for word in words_of.WORDS.findall(self.clause.lower())
+            for word in WORDS.findall(self.clause.lower())
         ]
 
     @cached_property
     def several(self) -> bool:
         """True if another letter is next to it: "A or B"."""
-        before = words_of.ANOTHER_BEFORE.search(self.clause[-_NEAR:])
-        after = words_of.ANOTHER_AFTER.match(self.tail)
+        before = PATTERNS["another_before"].search(self.clause[-_NEAR:])
+        after = PATTERNS["another_after"].match(self.tail)
         others = [match[match.lastindex or 0] for match in (before, after) if match]
         return any(other.upper() != self.letter for other in others)
 
     @cached_property
     def ends_statement(self) -> bool:
         """True if a statement can end with the letter, for example before "because"."""
-        return words_of.TERMINAL.match(self.tail) is not None or self.several
+        return PATTERNS["terminal"].match(self.tail) is not None or self.several
 
     @cached_property
     def is_statement(self) -> bool:
         """True if nothing is missing after the letter: "C.", "C, because …"."""
-        return words_of.STATEMENT_DONE.match(self.tail) is not None or self.several
+        return PATTERNS["statement_done"].match(self.tail) is not None or self.several
 
 
 _NEAR = 60
@@ -79,11 +79,11 @@ _ENCLOSING = frozenset("([{*_`$<")
 _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
 _CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
 _SENTENCE_END = re.compile(
-    r"[!?|\n]|\.(?<!\bDr.)(?<!\bMr.)(?<!\bMs.)(?<!\bMrs.)(?<!\bSt.)(?<!\bvs.)", re.IGNORECASE
+    r"[!?|\n]|\.(?<!\b(?:Dr|Mr|Ms|St|vs).)(?<!\bMrs.)(?<!e\.g.)(?!g\.)", re.IGNORECASE
 )
 
 
-_ANNOUNCING = words_of.ANSWER_NOUNS | words_of.OPTION_NOUNS | words_of.COPULAS | {"assistant"}
+_ANNOUNCING = SETS["answer_nouns"] | SETS["option_nouns"] | SETS["copulas"] | {"assistant"}
 
 
 def find_letters(
@@ -133,7 +133,7 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     offered = "".join(letters).lower()
     lower = "".join(sorted({*"bcdfgh", *offered} - {*_LOWER_WORDS}))
     glued = f"A-H{offered.upper()}"
-    word_letter = words_of.WORD_LETTER
+    word_letter = WORD_LETTER
     pronoun = rf"|(?<=I)(?![ \t]+[{word_letter}])" if "i" in offered else ""
     lower_words = "".join({*"ae", *offered} & {*_LOWER_WORDS})
     return re.compile(
@@ -219,7 +219,7 @@ class _Surroundings:
         if clause.endswith(("-", "=")) and gap.startswith(">"):
             clause += ">"
         clause += " " if clause and gap else ""
-        is_noun = clause.strip().lower() in words_of.OPTION_NOUNS  # "is:\nOption C"
+        is_noun = clause.strip().lower() in SETS["option_nouns"]  # "is:\nOption C"
         if (clause and not is_noun) or (clause_start > 0 and text[clause_start - 1] != "\n"):
             return clause, gap
         above = _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start])
@@ -235,7 +235,7 @@ def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
     return chr(ord("A") + index), Form.ORDINAL
 
 
-_NAMED_BEFORE_COLON = re.compile(rf"(?<![{words_of.WORD_LETTER}])[A-N][*_)\]]*:$")
+_NAMED_BEFORE_COLON = re.compile(rf"(?<![{WORD_LETTER}])[A-N][*_)\]]*:$")
 """The end of a line that has the letter itself: "The correct answer is B:"."""
 
 
@@ -247,12 +247,12 @@ def _announcement(above: str) -> str:
     """The last line of `above` if it announces what follows, otherwise ""."""
     line = above.rstrip("\n" + _OPENING + "#")
     line = line[_sentence_start(sentence_ends(line), len(line)) :].strip(_BULLETS)
-    words = words_of.WORDS.findall(line.lower())
+    words = WORDS.findall(line.lower())
     if _NAMED_BEFORE_COLON.search(line) or not words or (len(words) > 8 and not _is_open(words)):
         return ""
-    if not words_of.LISTING.isdisjoint(words):
+    if not SETS["listing"].isdisjoint(words):
         return line.rstrip(":=")
     if line.endswith((":", "=")):
         return line
-    announces = words[-1] in _ANNOUNCING or words_of.ANNOUNCES_UNSPACED.search(words[-1])
+    announces = words[-1] in _ANNOUNCING or PATTERNS["announces_unspaced"].search(words[-1])
     return f"{line}:" if announces else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.answer_words import ARTICLE, WORD_LETTER
+from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, fold
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
@@ -52,10 +52,10 @@ class OptionText:
         label = _LETTER_OF_OPTION.match(text)
         if label and label[1].upper() == letter and label.end() < len(text):
             text = text[label.end() :]
-        words = tuple(word.text for word in words_from(text))
-        is_name = text.startswith("A") and not ARTICLE.match(text, 1)  # "A is closer"
-        core = words if is_name else without_article(words)
-        return cls(words, core, ARTICLES.union(core[:1]) if core else frozenset())
+        words = tuple(words_from(text))
+        core = without_article(text, words)
+        firsts = ARTICLES.union(core[:1]) if core else frozenset()
+        return cls(tuple(word.text for word in words), core, firsts)
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
@@ -114,9 +114,12 @@ def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Wo
     return (Word(_PADDING.sub("", match[0].lower()), *match.span()) for match in matches)
 
 
-def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
-    """`words` without a leading article, unless it is the only word."""
-    return words[1:] if len(words) > 1 and words[0] in ARTICLES else words
+def without_article(text: str, words: Sequence[Word]) -> tuple[str, ...]:
+    """The texts of `words` of `text` without a leading article. "A" in "A is closer" is a name."""
+    is_article = len(words) > 1 and words[0].text in ARTICLES
+    if is_article and text[words[0].start] == "A":
+        is_article = PATTERNS["article"].match(text, words[0].end) is not None
+    return tuple(word.text for word in words[is_article:])
 
 
 def _is_label_of(span: Span, label: re.Match[str], text: str) -> bool:

@@ -12,7 +12,10 @@ from functools import cache
 Span = tuple[int, int]
 """The start and the end of a part of a text."""
 
-_REASONING_TAGS = "think|thinking|thought|thoughts|analysis|reasoning|reason|scratchpad|reflection"
+_REASONING_TAGS = (
+    "think|thinking|thought|thoughts|analysis|reasoning|reason|scratchpad|reflection"
+    "|(?:tool|function)_call"
+)
 _OPEN = (
     rf"(?:<(?:seed:)?(?:{_REASONING_TAGS})>|◁think▷|\[THINK\]|<unused94>|<\|begin_of_thought\|>)"
 )
@@ -27,18 +30,21 @@ _ANSWER_LINE = re.compile(
     r"(?:Final )?[Aa]nswer: ?\(?[A-N](?:[ .)]{0,3}|[).:,][^\n?]{0,80}))\s*\Z",
     re.IGNORECASE,
 )
-# Harmony-style channels: all but the final one contain reasoning.
-_CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>\w+)[^<]*<\|message\|>", re.IGNORECASE)
+# Harmony-style channels: all but the final one contain reasoning. If a server removed their marks,
+# their names touch the texts: "analysisThe man …assistantfinalB".
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>"
+    r"|(?:\A\s*(?=analysis(?![a-z\s.:,-]))|assistant)(analysis|commentary|final)"
+)
 _REASONING_FIELD = re.compile(
     r"""["'](?:reason\w*|explanation|rationale|thoughts?|thinking|analysis|justification|evidence|
-    chain_of_thought|cot|observations?|description|caption|question)["']\s*:\s*"(?:[^"\\]|\\.)*"?""",
+    chain_of_thought|cot|observations?|description|caption|question)["']\s*:\s*"(?:[^"\\]|\\.)*"?
+    |(?:["'](?:arguments|parameters)["']|action\sinput)\s*:\s*\{(?:[^{}]|\{[^{}]*\})*\}?""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _MARKUP = re.compile(
     r"<\|(?![A-Z]\|>)[^|<>\n]{1,40}\|>"  # special tokens of chat templates, not <|C|>
-    r"|</?(?:s|eos|bos|b|strong|em|i|u|p|br|div|span|td|tr|th|li|ul|ol|code|pre|html|body"
-    r"|table|letter|option|choice|end_of_turn|start_of_turn|answer|ans|final|final_answer|response"
-    r"|output|result)(?:\s[^<>\n]{0,80})?/?>"
+    r"|</?(?:[siubp]|em|br|td|tr|th|li|ul|ol|[a-z][a-z_]{2,20})(?:\s[^<>\n]{0,80})?/?>"
     r"|\[/?INST\]"
     r"|\\(?:boxed|fbox|text\w{0,8}|math\w{1,8}|displaystyle|bf|rm|left|right|quad|[,;!()\[\]])"
     r"|```[a-z]{0,12}",
@@ -102,14 +108,15 @@ def _reasoning_end(text: str, opened: int, end: int) -> int:
 
 
 def _blank_channels(text: str) -> str:
-    marks = list(_CHANNEL.finditer(text)) if "<|channel|>" in text else []
+    marks = list(_CHANNEL.finditer(text)) if "analysis" in text or "final" in text else []
     if not marks:
         return text
-    spans = [(0, marks[0].start())]
-    for mark, after in zip(marks, [*marks[1:], None], strict=True):
-        final = mark["name"].lower() == "final"
-        spans.append((mark.start(), mark.end() if final else after.start() if after else len(text)))
-    return blank_spans(text, spans)
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    spans = [
+        (mark.start(), mark.end() if "final" in mark.groups() else end)
+        for mark, end in zip(marks, ends, strict=True)
+    ]
+    return blank_spans(text, [(0, marks[0].start()), *spans])
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.answer_words import ARROWS, MARKS, PATTERNS, SETS
 from videomme_pipeline.scoring.readers.letters import Form, WrittenLetter
 
 
@@ -31,7 +31,8 @@ def role_of(written: WrittenLetter) -> Role:
     """The role of one letter."""
     if _is_article(written):
         return Role.MENTION
-    if words_of.PICKED.match(written.tail) or _is_affirmed(written):  # "A ❌ B ✅"
+    is_single = PATTERNS["singled_out"].search(written.clause)
+    if is_single or PATTERNS["picked"].match(written.tail) or _is_affirmed(written):  # "A ❌ B ✅"
         role = Role.CHOSEN
     else:
         by_words = _role_by_words(written)
@@ -43,10 +44,9 @@ def role_of(written: WrittenLetter) -> Role:
 def _is_article(written: WrittenLetter) -> bool:
     return (
         written.letter == "A"
-        and written.form is Form.UPPER
-        and not written.enclosed
         and not written.has_text
-        and words_of.ARTICLE.match(written.tail) is not None
+        and not written.clause.lower().endswith("option ")
+        and PATTERNS["article"].match(written.tail) is not None
     )
 
 
@@ -55,40 +55,32 @@ def _is_doubted(written: WrittenLetter) -> bool:
     clause, tail = written.clause, written.tail
     if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
-    apposition = words_of.APPOSITION.match(tail)
-    if apposition and words_of.DENIED.match(tail, apposition.end()):
+    apposition = PATTERNS["apposition"].match(tail)
+    if apposition and PATTERNS["denied"].match(tail, apposition.end()):
         return True
-    if tail.startswith("?") and (not written.last or words_of.QUESTION.match(clause)):
+    if tail.startswith("?") and (not written.last or PATTERNS["question"].match(clause)):
         return True
-    is_text = written.enclosed and words_of.TEXT_THAT_DENIES.match(tail)
-    if (words_of.DENIED.match(tail) and not is_text) or words_of.CONDITION_AFTER.match(tail):
+    if PATTERNS["denied"].match(tail) or PATTERNS["condition_after"].match(tail):
         return True
-    others = (words_of.NEGATED, words_of.CONDITION, words_of.OTHER_CASE, words_of.OF_ANOTHER)
-    return bool(clause) and any(other.search(clause) for other in others)
+    others = ("negates", "condition", "other_case", "of_another")
+    return bool(clause) and any(PATTERNS[other].search(clause) for other in others)
 
 
 def _is_affirmed(written: WrittenLetter) -> bool:
     """True for "C is correct", but not for "player C is better"."""
-    if not words_of.AFFIRMED.match(written.tail):
+    if not PATTERNS["affirmed"].match(written.tail):
         return False
-    if not written.words or written.form is Form.ORDINAL:
+    if not written.words:
         return True
     last = written.words[-1]
-    if last in words_of.FILLERS:
-        return True
     if not last.isascii():
         return _means_option(last)
-    return last.endswith("ly") or any(last in kind for kind in _BEFORE_SUBJECT)
+    return last in _BEFORE_SUBJECT
 
 
-_BEFORE_SUBJECT = (
-    words_of.ANSWER_NOUNS,
-    words_of.OPTION_NOUNS,
-    words_of.CONCLUSIONS,
-    words_of.MARKS,
-    words_of.SUBJECTS,
-    words_of.COPULAS,
-    words_of.CLAUSE_JOINTS,
+_BEFORE_SUBJECT = MARKS.union(
+    *(SETS[name] for name in ("answer_nouns", "option_nouns", "conclusions", "subjects")),
+    *(SETS[name] for name in ("copulas", "clause_joints", "fillers")),
 )
 
 
@@ -97,15 +89,14 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
     if role is Role.NAMED:
         is_step = not (written.first or written.last or written.has_text)
         is_mark = written.form is Form.LOWER and not any(map(_means_option, written.words))
-        return not is_step and not is_mark and words_of.LISTING.isdisjoint(written.words)
+        return not is_step and not is_mark and SETS["listing"].isdisjoint(written.words)
     if written.form is not Form.LOWER:
         return True
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:
-        return written.first and written.tail[:1] in (")", ".", ":", " ")
-    if written.letter in "AEI" and not written.has_text:
-        cut_off = role is Role.CHOSEN and written.words[-1] in words_of.COPULAS  # "It is a"
-        return written.is_statement and not cut_off
+        return written.first
+    if written.letter in "AEI":
+        return written.is_statement and role is not Role.CHOSEN  # "It is a"
     return written.is_statement or role is not Role.ALONE
 
 
@@ -140,9 +131,9 @@ def _role_by_words(written: WrittenLetter) -> Role:
     if words[reached - 2 : reached] in (["is", ":"], ["was", ":"], ["be", ":"]):
         reached -= 1  # "The larger circle is: (B) red"
     phrase = _Phrase(words[: reached - 1], words[reached - 1], words[reached:])
-    if phrase.announcing in words_of.MARKS:
+    if phrase.announcing in MARKS:
         return _role_after_mark(written, phrase)
-    if phrase.announcing in words_of.COPULAS:
+    if phrase.announcing in SETS["copulas"]:
         return _role_after_copula(written, phrase)
     return _role_after_word(written, phrase)
 
@@ -150,7 +141,7 @@ def _role_by_words(written: WrittenLetter) -> Role:
 def _role_at_start(written: WrittenLetter) -> Role:
     if written.is_statement:
         return Role.ALONE
-    is_label = written.enclosed or written.has_text or words_of.LABEL_END.match(written.tail)
+    is_label = written.enclosed or written.has_text or PATTERNS["label_end"].match(written.tail)
     return Role.LABEL if is_label else Role.MENTION
 
 
@@ -160,118 +151,113 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
     names_option = any(map(_means_option, words))
     if words[0] in ("and", "or") or (words[0] == "for" and names_option):
         return Role.MENTION  # the end of a sentence that was cut off, or "for option A, …"
-    if not words_of.QUALITIES.isdisjoint(words) and (names_option or written.ends_statement):
+    if not SETS["qualities"].isdisjoint(words) and (names_option or written.ends_statement):
         return Role.DECLARED
-    if not names_option:
-        return Role.ALONE if written.is_statement else Role.MENTION
-    # "The letter A is on the board" may be a thing in the video, and "Option A is about a dog" only
-    # tells what an option says.
-    tail = written.tail
-    is_described = "letter" in words or tail.startswith(" is ") or not tail[:1].isascii()
-    stated = written.is_statement if is_described else written.ends_statement
-    return Role.NAMED if stated else Role.MENTION
+    if not written.is_statement:
+        return Role.MENTION  # "Option A is about a dog" only tells what an option says
+    return Role.NAMED if names_option else Role.ALONE
 
 
 def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
-    label = [word for word in phrase.subject if word not in words_of.MARKS and word != ","]
+    label = [word for word in phrase.subject if word not in MARKS and word != ","]
     if _introduces_list(label):
         return Role.MENTION
     if any(map(_announces, label)):
         return Role.DECLARED
-    if not words_of.OTHER_LABELS.isdisjoint(label):
+    if not SETS["other_labels"].isdisjoint(label):
         return Role.MENTION
-    if not label:
+    if not label or label[-1] in SETS["conclusions"]:  # "The woman is a nurse, so: A"
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
     is_short = phrase.announcing == ":" and len(label) <= 3
     is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
-    if is_direct and is_value and (is_short or phrase.announcing in words_of.ARROWS):
+    if is_direct and is_value and (is_short or phrase.announcing in ARROWS):
         return Role.CHOSEN
     return Role.MENTION
 
 
 def _introduces_list(label: Sequence[str]) -> bool:
     """True for "Options:" and "The given options are:", but not for "Correct options:"."""
-    helpers = words_of.FILLERS | words_of.COPULAS | words_of.OFFERED
+    helpers = SETS["fillers"] | SETS["copulas"] | SETS["offered"]
     named = [word for word in label if word not in helpers]
-    is_offer = named == ["answers"] and not words_of.OFFERED.isdisjoint(label)
-    return is_offer or (bool(named) and words_of.LISTING.issuperset(named))
+    return bool(named) and SETS["listing"].issuperset(named)
 
 
 def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after "is": "the answer is C", "it is C"; not "the player is C"."""
     subject = [word for word in phrase.subject if word != "also"]
-    is_shape = phrase.announcing == "like" and not words_of.VISIBLE.isdisjoint(phrase.between)
+    is_shape = phrase.announcing == "like" and not SETS["visible"].isdisjoint(phrase.between)
     if _introduces_list(subject) or is_shape:
         return Role.MENTION
-    if not words_of.QUALITIES.isdisjoint(subject):
+    if not SETS["qualities"].isdisjoint(subject):
         return Role.DECLARED
     if any(map(_announces, subject)):
-        is_other = subject[-1] in words_of.OTHER_LABELS or _is_thing(subject, phrase.announcing)
+        is_other = subject[-1] in SETS["other_labels"] or _is_thing(subject, phrase.announcing)
         return Role.MENTION if is_other else Role.DECLARED
     is_label = written.tail[:2] in (". ", ") ") and ":" in phrase.between
-    if (is_label or written.has_text or written.enclosed) and words_of.NOUN_JOINTS.isdisjoint(
-        phrase.between
-    ):
+    names_thing = not SETS["noun_joints"].isdisjoint(phrase.between)
+    if (is_label or written.has_text or written.enclosed) and not names_thing:
         return Role.STATED
+    concludes = not SETS["conclusions"].isdisjoint(subject)
     stated = (
         not subject
-        or subject[-1] in words_of.SUBJECTS
+        or subject[-1] in SETS["subjects"]
         or "'" in phrase.announcing
         or phrase.names_option
+        or (phrase.announcing == "is" and written.last and concludes)  # "So the exit is C."
     )
-    if not stated and subject[-1] in words_of.FILLERS:  # "it must be C", "must be C"
-        helpers = words_of.FILLERS | words_of.COPULAS
-        stated = not words_of.SUBJECTS.isdisjoint(subject) or helpers.issuperset(subject)
+    if not stated and subject[-1] in SETS["fillers"]:  # "it must be C", "must be C"
+        helpers = SETS["fillers"] | SETS["copulas"]
+        stated = not SETS["subjects"].isdisjoint(subject) or helpers.issuperset(subject)
     return Role.CHOSEN if stated and written.ends_statement else Role.MENTION
 
 
 def _is_thing(subject: Sequence[str], verb: str) -> bool:
     """True for "the letter on the jersey" and "the caption says", which name no option."""
-    if any(map(_means_answer, subject)) or words_of.VISIBLE.isdisjoint(subject):
+    if any(map(_means_answer, subject)) or SETS["visible"].isdisjoint(subject):
         return False
-    return verb == "says" or not words_of.PLACES.isdisjoint(subject)
+    return verb == "says" or not SETS["places"].isdisjoint(subject)
 
 
 def _is_of_person(subject: Sequence[str]) -> bool:
     """True for the subject of "the boy picks B", false for "so I pick B" and "Hence, pick B"."""
     after_comma = len(subject) - 1 - subject[::-1].index(",") if "," in subject else -1
     words = {*subject[after_comma + 1 :]}
-    joints = words_of.CONCLUSIONS | words_of.CLAUSE_JOINTS | words_of.MARKS
-    helpers = words_of.FILLERS | words_of.COPULAS | words_of.QUALITIES | joints
+    joints = SETS["conclusions"] | SETS["clause_joints"] | MARKS
+    helpers = SETS["fillers"] | SETS["copulas"] | SETS["qualities"] | joints
     named = [word for word in words - helpers if not word.endswith("ly")]
-    is_own = not words_of.FIRST_PERSON.isdisjoint(words) or any(map(_announces, named))
+    is_own = not SETS["first_person"].isdisjoint(words) or any(map(_announces, named))
     return bool(named) and not is_own
 
 
 def _names_no_answer(written: WrittenLetter, phrase: _Phrase) -> bool:
     """True for "points A and B", for the choice of a person and for the instruction: answer "A"."""
     word, subject = phrase.announcing, phrase.subject
-    if word in words_of.POINTING_VERBS:
+    if word in SETS["pointing_verbs"]:
         is_direct = {*phrase.between} & {"to", "toward", "towards"}
-        return not is_direct or not words_of.POINTERS.isdisjoint(subject)
+        return not is_direct or not SETS["pointers"].isdisjoint(subject)
     if word == "answer" and written.quoted:
-        nouns = words_of.QUALITIES | words_of.ANSWER_NOUNS | {"the", "my"}
+        nouns = SETS["qualities"] | SETS["answer_nouns"] | {"the", "my"}
         return nouns.isdisjoint(subject[-1:])
-    return word in words_of.PERSONAL_VERBS and _is_of_person(subject)
+    return word in SETS["personal_verbs"] and _is_of_person(subject)
 
 
 def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     word = phrase.announcing
     if _names_no_answer(written, phrase):
         return Role.MENTION
-    if _means_answer(word) and word not in words_of.THINGS:
+    if _means_answer(word) and word not in SETS["things"]:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
         stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
     is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
-    concludes = word in words_of.CONCLUSIONS and written.ends_statement and not is_subject
-    if word in words_of.CHOICE_VERBS or concludes:
+    concludes = word in SETS["conclusions"] and written.ends_statement and not is_subject
+    if word in SETS["choice_verbs"] or concludes:
         return Role.CHOSEN
     if written.has_text:
         return Role.NAMED
-    if word in words_of.CONCLUSIONS or word in words_of.OTHER_LABELS:
+    if word in SETS["conclusions"] or word in SETS["other_labels"]:
         return Role.MENTION
     # For example "three people, option C."
     in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))
@@ -281,11 +267,11 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
 
 
 def _may_be_between(word: str) -> bool:
-    if word in words_of.COPULAS or word in words_of.CHOICE_VERBS or _means_answer(word):
+    if word in SETS["copulas"] or word in SETS["choice_verbs"] or _means_answer(word):
         return False
     return (
-        word in words_of.FILLERS
-        or word in words_of.QUALITIES
+        word in SETS["fillers"]
+        or word in SETS["qualities"]
         or word.endswith("ly")
         or _means_option(word)
     )
@@ -296,12 +282,12 @@ def _announces(word: str) -> bool:
 
 
 def _means_answer(word: str) -> bool:
-    return word in words_of.ANSWER_NOUNS or (
-        not word.isascii() and words_of.ANNOUNCES_UNSPACED.search(word) is not None
+    return word in SETS["answer_nouns"] or (
+        not word.isascii() and PATTERNS["announces_unspaced"].search(word) is not None
     )
 
 
 def _means_option(word: str) -> bool:
-    return word in words_of.OPTION_NOUNS or (
-        not word.isascii() and words_of.NAMES_UNSPACED.search(word) is not None
+    return word in SETS["option_nouns"] or (
+        not word.isascii() and PATTERNS["names_unspaced"].search(word) is not None
     )

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.question import Letter, split_option
-from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.answer_words import NUMBERS, PATTERNS, SETS, WORD_LETTER
 from videomme_pipeline.scoring.readers.option_texts import (
     ARTICLES,
     OptionTexts,
@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.readers.response_text import (
 
 _MAX_READ_CHARACTERS = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
-_SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{words_of.WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
+_SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -51,9 +51,6 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     statement = set_markup_aside(answer)
     if not texts or not statement.strip():
         return None
-    start = _declared_end(answer)
-    if start and (stated := _repeated(statement, texts, (start, len(statement)))):
-        return stated.reading
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
     outer = repeated[0] or repeated[-1]
@@ -67,8 +64,7 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     end = yes_or_no.end() if yes_or_no else span[1]
     most_words = max(len(text.core) for text in texts.values()) + 2
     words = list(islice(words_from(statement, span[0], end), most_words))
-    given = tuple(word.text for word in words)
-    cores = (given, without_article(given)) if given else ()
+    cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
     return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
@@ -79,7 +75,7 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     statement = set_markup_aside(answer).rstrip()
     statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
-    statement = words_of.SEEMS.sub(lambda verb: "is".ljust(len(verb[0])), statement)
+    statement = PATTERNS["seems"].sub(lambda verb: "is".ljust(len(verb[0])), statement)
     start = _declared_end(answer)
     is_short = len(_sentences(statement, start)) <= (2 if start else 1)
     stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
@@ -92,7 +88,7 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
 
 def _declared_end(answer: str) -> int:
     """The end of the last "the answer is", or 0."""
-    return max((match.end() for match in words_of.DECLARES.finditer(answer)), default=0)
+    return max((match.end() for match in PATTERNS["declares"].finditer(answer)), default=0)
 
 
 # --- A final value, which is compared as a whole: 6√3 contains √3 and is another value
@@ -123,8 +119,7 @@ def read_final_value(
     start = _declared_end(answer)
     start, end = marked or (start, start + len(_VALUE_END.split(answer[start:], maxsplit=1)[0]))
     value = _normal(answer[start:end])
-    is_letter = value.upper() in options
-    if not start or is_letter or words_of.BRACKETED.search(answer, start, end):
+    if not start or PATTERNS["bracketed"].search(answer, start, end):
         return None
     texts = {letter: _normal(split_option(option)[1]) for letter, option in options.items()}
     fits: list[Letter] = []
@@ -158,11 +153,12 @@ def _equal_numbers(option: str, value: str) -> bool:
 def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | None:
     """The only option in a statement that is sure of it."""
     start, end = span
-    contrast = words_of.CONTRAST.search(answer, start, end)
+    contrast = PATTERNS["contrast"].search(answer, start, end)
     end = contrast.start() if contrast else end
     occurrences = _occurrences(answer, texts, start, end) or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
-    if len(letters) != 1 or not letters.issuperset(words_of.BRACKETED.findall(answer, start, end)):
+    named = PATTERNS["bracketed"].findall(answer, start, end)
+    if len(letters) != 1 or not letters.issuperset(named):
         return None
     alike = _written(
         list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
@@ -173,14 +169,14 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
     words = blank_spans(answer[:end], spans)[start:]
     statement = answer[start:end].rstrip(" \n*\"')")
-    is_question = statement.endswith("?") or words_of.QUESTION.match(statement)
+    is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
     is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
     first = occurrences[0]
-    is_condition = words_of.CONDITION.search(answer[start : first.start])
-    is_doubtful = is_question or words_of.REFUSAL.search(words) or words_of.WRONG.search(words)
-    if is_doubtful or is_cut_off or is_condition or _states_other_value(answer, first, end):
+    is_condition = PATTERNS["condition"].search(answer[start : first.start])
+    denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
+    if is_question or is_cut_off or is_condition or any(denials):
         return None
-    return first.reading
+    return None if _states_other_value(answer, first, end) else first.reading
 
 
 def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
@@ -188,7 +184,7 @@ def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
     if not any(map(str.isdigit, answer[option.start : option.end])):
         return False
     return any(
-        word.text[-1].isdigit() and words_of.BEFORE_VALUE.search(answer[option.end : word.start])
+        word.text[-1].isdigit() and PATTERNS["before_value"].search(answer[option.end : word.start])
         for word in words_from(answer, option.end, end)
     )
 
@@ -201,20 +197,21 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     reason, in its only sentence with a letter, or in its last one if no other option is named.
     """
     sentences = _sentences(answer)
-    while sentences and words_of.OFFERS_HELP.match(answer, *sentences[-1]):
+    while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
         sentences.pop()
     if len(sentences) < 2:
         return None
     last = sentences[-1]
-    if words_of.CONCLUDES.match(answer, *last):
+    if PATTERNS["concludes"].match(answer, *last):
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
-    if words_of.EXPLAINS.match(answer, *sentences[1]):
+    if PATTERNS["explains"].match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
     if preferred := _preferred(answer, texts, sentences):
         return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
-    lettered = [sentence for sentence in sentences if words_of.BRACKETED.search(answer, *sentence)]
+    bracketed = PATTERNS["bracketed"]
+    lettered = [sentence for sentence in sentences if bracketed.search(answer, *sentence)]
     if lettered:
         return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
     return _read_last_sentence(answer, texts, sentences)
@@ -228,9 +225,8 @@ def _read_last_sentence(
     An option that is a clause ("B is closer") may also begin the first one.
     """
     last = sentences[-1]
-    before_last = sentences[-2][0]
-    doubts = ((words_of.REFUSAL, 0), (words_of.WRONG, before_last), (words_of.HEDGES, last[0]))
-    if any(doubt.search(answer, start) for doubt, start in doubts):
+    doubts = (("refuses", 0), ("wrong", sentences[-2][0]), ("hedges", last[0]))
+    if any(PATTERNS[doubt].search(answer, start) for doubt, start in doubts):
         return None
     if _ends_with_value(answer, texts, last):
         return _read_statement(answer, texts, last)
@@ -238,20 +234,20 @@ def _read_last_sentence(
     is_only = len({occurrence.letter for occurrence in named}) == 1
     begins = is_only and _begins_with_clause(answer, texts, named[0], sentences[0][0])
     ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
-    is_stated = any(words_of.CLAUSE_END.match(answer, end) for end in ends)
+    is_stated = any(PATTERNS["clause_end"].match(answer, end) for end in ends)
     stated = sentences[0] if begins else last
     return _read_statement(answer, texts, stated) if begins or (is_only and is_stated) else None
 
 
 def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> list[_Occurrence]:
     """The options that begin a sentence which calls them better: "Box B more closely …"."""
-    if words_of.REFUSAL.search(answer):
+    if PATTERNS["refuses"].search(answer):
         return []
     return [
         _Occurrence(letter, *own)
         for start, end in sentences
         for letter, text in texts.items()
-        if (own := text.match(answer, start)) and words_of.PREFERRED.match(answer, own[1], end)
+        if (own := text.match(answer, start)) and PATTERNS["preferred"].match(answer, own[1], end)
     ]
 
 
@@ -262,14 +258,14 @@ def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
     if len(named) != 1 or answer[named[0].end : end].strip(" .!*\"')\n"):
         return False
     is_value = any(map(str.isdigit, answer[named[0].start : named[0].end]))
-    return is_value and words_of.BEFORE_VALUE.search(answer[start : named[0].start]) is not None
+    return is_value and PATTERNS["before_value"].search(answer[start : named[0].start]) is not None
 
 
 def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, start: int) -> bool:
     """True for "In the image, point B is closer" and "Based on the image, the best match is B"."""
-    if words_of.COPULAS.isdisjoint(texts[option.letter].core[1:]):
-        return words_of.BASED_ON.fullmatch(answer, start, option.start) is not None
-    return words_of.BEFORE_CLAUSE.fullmatch(answer, start, option.start) is not None
+    if SETS["copulas"].isdisjoint(texts[option.letter].core[1:]):
+        return PATTERNS["based_on"].fullmatch(answer, start, option.start) is not None
+    return PATTERNS["before_clause"].fullmatch(answer, start, option.start) is not None
 
 
 # --- Texts and values of options in a statement
@@ -278,6 +274,7 @@ _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
+_IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -308,7 +305,7 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
     written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
     several = len({occurrence.letter for occurrence in written}) > 1
     return [
-        option for option in written if several or words_of.CLAUSE_END.match(answer, option.end)
+        option for option in written if several or PATTERNS["clause_end"].match(answer, option.end)
     ]
 
 
@@ -334,7 +331,7 @@ def _values(
     Empty if an option has no value (except "None of these") or two options have the same one.
     """
     kept = [
-        (letter, text) for letter, text in texts.items() if words_of.NO_VALUE.isdisjoint(text.words)
+        (letter, text) for letter, text in texts.items() if SETS["no_value"].isdisjoint(text.words)
     ]
     values = {_value(text.words): letter for letter, text in kept}
     if None in values or len(values) < len(kept):
@@ -348,7 +345,7 @@ def _values(
     stated = [
         value
         for value in written
-        if words_of.BEFORE_VALUE.search(answer[words[0].start : value.start])
+        if PATTERNS["before_value"].search(answer[words[0].start : value.start])
     ]
     if concludes:
         return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
@@ -356,7 +353,10 @@ def _values(
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
-    """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
+    """False for a part of a larger value, and for numbers and very short words, unless a word ends
+    the sentence: "It goes up."."""
+    if _IN_VALUE.search(answer, max(0, occurrence.start - 9), occurrence.start):
+        return False
     text = answer[occurrence.start : occurrence.end]
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
     return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_last is not None)
@@ -368,9 +368,5 @@ def _stem(word: str) -> str:
 
 def _value(words: Sequence[str]) -> str | None:
     """The only number in `words`, in digits, or None."""
-    numbers = [
-        words_of.NUMBERS.get(word, word)
-        for word in words
-        if word in words_of.NUMBERS or word[-1].isdecimal()
-    ]
+    numbers = [NUMBERS.get(word, word) for word in words if word in NUMBERS or word[-1].isdecimal()]
     return numbers[0] if len(numbers) == 1 else None

@@ -13,6 +13,7 @@ from enum import StrEnum
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 _QUESTION_NUMBER = re.compile(r"(\d+)\D*$")
@@ -27,6 +28,11 @@ class GroupRule(StrEnum):
     """These answers are -1, as in the official script of Video-MME-v2. In a chain, -1 counts as
     right. In another group, it cancels one right answer. This defect is reproduced for comparison
     only."""
+
+
+def rule_of(reader: ReaderName) -> GroupRule:
+    """The rule of the tool whose reader is `reader`."""
+    return GroupRule.OFFICIAL if reader is ReaderName.OFFICIAL_V2 else GroupRule.CORRECTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

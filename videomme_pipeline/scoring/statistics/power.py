@@ -3,7 +3,8 @@
 The assumptions are stated, or measured on two evaluations or two repeats of one.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log2, sqrt
 from typing import NamedTuple
@@ -27,8 +28,9 @@ class PowerAnalysis:
 
     `discordance` is the share of questions that exactly one of two evaluations answers correctly,
     which is the variance of the difference of one question. `correlation` is the correlation of
-    these differences within a video. `effect` is a difference of accuracies, as a fraction of 1. It
-    is at least one question in each of the fewest videos that the exact test can reject.
+    these differences within a video. `cluster_size` is that of `mean_cluster_size`, or None if all
+    videos have as many questions. `effect` is a difference of accuracies, as a fraction of 1. It is
+    at least one question in each of the fewest videos that the exact test can reject.
 
     Raises:
         ScoringError: if there are too few videos for any significant difference.
@@ -38,6 +40,7 @@ class PowerAnalysis:
     videos: int
     discordance: float
     correlation: float = USUAL_CORRELATION
+    cluster_size: float | None = None
     alpha: float = LEVEL
     power: float = 0.8
     effect: float = field(init=False)
@@ -49,11 +52,21 @@ class PowerAnalysis:
                 f"{self.videos} videos: with fewer than {least}, no difference can be significant "
                 f"at a level of {self.alpha:g}; use more videos"
             )
-        design_effect = 1 + (self.questions / self.videos - 1) * self.correlation
+        size = self.cluster_size or self.questions / self.videos
+        design_effect = 1 + (size - 1) * self.correlation
         standard_error = sqrt(self.discordance * design_effect / self.questions)
         quantiles = scipy.special.stdtrit(self.videos - 1, [1 - self.alpha / 2, self.power])
         effect = max(float(quantiles.sum() * standard_error), least / self.questions)
         object.__setattr__(self, "effect", effect)
+
+
+def mean_cluster_size(sizes: Iterable[int]) -> float:
+    """The mean number of questions on the video of a question: sum of squares / sum of `sizes`.
+
+    With it, the design effect holds for unequal numbers of questions per video (Kish, 1965).
+    """
+    counts = list(sizes)
+    return sum(count * count for count in counts) / sum(counts)
 
 
 def least_significant_videos(alpha: float) -> int:
@@ -87,7 +100,7 @@ def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> N
     estimate = clustered_mean(differences, [a.video_id for a, _ in answered])
     discordance = float(np.mean(differences != 0))
     variance = float(np.var(differences)) / estimate.values
-    per_video = estimate.values / estimate.clusters
+    per_video = mean_cluster_size(Counter(a.video_id for a, _ in answered).values())
     if not variance or per_video <= 1 or estimate.standard_error is None:
         return Noise(discordance=discordance, correlation=0.0)
     design_effect = estimate.standard_error**2 / variance
@@ -112,12 +125,13 @@ def detectable_difference(
         noise = measure_noise(rows, others)
     compared = compared or list(rows)
     discordance = noise.discordance - _removed_by_repeats(rows) - _removed_by_repeats(others)
-    videos = len({row.video_id for row in compared})
-    if videos < least_significant_videos(LEVEL):
+    questions = Counter(video for video, _ in {(r.video_id, r.question_id) for r in compared})
+    if len(questions) < least_significant_videos(LEVEL):
         return None
     return PowerAnalysis(
-        questions=len({row.question_id for row in compared}),
-        videos=videos,
+        questions=questions.total(),
+        videos=len(questions),
+        cluster_size=mean_cluster_size(questions.values()),
         discordance=max(0.0, discordance),
         correlation=noise.correlation,
     ).effect
