@@ -51,6 +51,11 @@ def is_with_audio(name: str) -> bool:
     return name.removeprefix(_CHOSEN).startswith(_AUDIO)
 
 
+def is_of_chosen(name: str) -> bool:
+    """True for the tracks of chosen lists of questions."""
+    return name.startswith(_CHOSEN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
     """One row per (evaluation, question, repeat).
