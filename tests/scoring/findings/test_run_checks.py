@@ -20,7 +20,7 @@ from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.registry import FORMATS
 from videomme_pipeline.formats.score_file import ScoreOptions, audited_file
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.findings.checks import ANSWER_CHECKS, FILE_CHECKS, TEXT_CHECKS, audit
+from videomme_pipeline.scoring.findings.checks import FILE_CHECKS, TEXT_CHECKS, audit
 from videomme_pipeline.scoring.findings.run import PublishedCell, Run, Runs, StoredFacts
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
@@ -299,7 +299,7 @@ def facts(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def test_every_finding_is_planted() -> None:
-    checks = (*FILE_CHECKS, *ANSWER_CHECKS, *TEXT_CHECKS)
+    checks = (*FILE_CHECKS, *TEXT_CHECKS)
     assert {check.__name__ for check in checks} == PLANTED.keys()
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.support.scored_rows import group_of, scored
-from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.nightly.history import history_of
@@ -48,7 +47,7 @@ def test_an_answer_is_unusual_if_another_one_is_more_frequent() -> None:
 
 def test_columns_are_selected_by_facet() -> None:
     history = history_of(RUNS)
-    labels = history.labels[Measure.ACCURACY]["domain"]
+    labels = history.labels["domain"]
     assert labels.tolist() == ["Knowledge", "", ""]
     assert history.wrong(range(3), labels == "Knowledge").tolist() == [[0, 0], [0, 0], [1, 0]]
 

@@ -14,6 +14,8 @@ FILE_CHECKS: Sequence[Check] = (
     run_checks.missing_questions,
     run_checks.left_out,
     run_checks.differences,
+    run_checks.sameness,
+    run_checks.letters,
 )
 """The checks of results files."""
 CITATION_CHECKS: Sequence[Check] = (
@@ -30,8 +32,6 @@ CITATION_CHECKS: Sequence[Check] = (
     run_checks.sameness,
 )
 """The checks of evaluations: a score must not be cited if one of its findings is an error."""
-ANSWER_CHECKS: Sequence[Check] = (run_checks.sameness, run_checks.letters)
-"""The checks of a citation that a results file has, too."""
 TEXT_CHECKS: Sequence[Check] = (
     run_checks.stored_failures,
     run_checks.guessed_letters,
@@ -54,7 +54,7 @@ def audit(runs: Runs) -> Iterator[Finding]:
     """
     named: set[str] = set()
     for run in runs.runs:
-        of_kind = CITATION_CHECKS if run.is_evaluation else (*FILE_CHECKS, *ANSWER_CHECKS)
+        of_kind = CITATION_CHECKS if run.is_evaluation else FILE_CHECKS
         group = {run.name, *(other.name for other, _ in runs.same[run.name])}
         for finding in findings(run, runs, (*of_kind, *TEXT_CHECKS)):
             if finding.check != run_checks.sameness.__name__ or not group <= named:

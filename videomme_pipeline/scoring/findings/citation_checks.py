@@ -77,9 +77,12 @@ def release(run: Run, _runs: Runs) -> Finding:
     if is_subset and (
         size.questions_per_video is None or set(selected.values()) == {size.questions_per_video}
     ):
+        selected_by = Selection.stored_in(run.specification or {}).selected_by
+        keys = ", ".join(f"{key}: {value}" for key, value in selected_by.items())
+        subset = f"a subset ({keys})" if keys else "a subset"
         return Finding(
             Status.WARNING,
-            f"{counted}: a subset{_keys(run)}, {declared}",
+            f"{counted}: {subset}, {declared}",
             "name the subset beside the score, or remove the keys that select videos "
             "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
             "the evaluation, and run again",
@@ -89,13 +92,6 @@ def release(run: Run, _runs: Runs) -> Finding:
         f"{counted}, but {declared}",
         f"build the questions again, then {run.run_again}",
     )
-
-
-def _keys(run: Run) -> str:
-    """The keys of the evaluation that select videos: " (duration: long)"."""
-    selected = Selection.stored_in(run.specification or {}).selected_by
-    keys = ", ".join(f"{key}: {value}" for key, value in selected.items())
-    return f" ({keys})" if keys else ""
 
 
 def frames(run: Run, _runs: Runs) -> Finding | None:

@@ -47,9 +47,8 @@ class Part:
 class ReaderScores:
     """The scores of a run as the tool of `reader` counts them.
 
-    `parts` are named as in published results: `overall`, or with groups `group_score`, `accuracy`
-    and the group scores of the facets' values (`level_1`, `relevance`). A part without answers is
-    left out.
+    `parts` with answers are named as in published results: `overall`, or with groups `group_score`,
+    `accuracy` and the group scores of the facets' values (`level_1`, `relevance`).
     """
 
     reader: ReaderName

@@ -113,8 +113,7 @@ class Run:
     """The answers of one run, and its evidence.
 
     `questions` are those that the run should answer, by id; of a file, those that it answers. The
-    checks of a citation need no texts, so their `answers` may be rows with fewer columns. `stored`
-    has facts about a results file.
+    checks of a citation need no texts, so their `answers` may be rows with fewer columns.
 
     Only an evaluation has a `specification`. `question_fingerprints` (of the questions on each
     video, correct answers included) and `media` (by video id) are the current ones. `videos` (by
@@ -163,12 +162,11 @@ class Run:
     @cached_property
     def readings(self) -> Mapping[ReaderName, Mapping[Key, Letter | None]]:
         """Letters by reader, without readers that know fewer options than the benchmark."""
-        readers = [
-            reader
+        by_reader: dict[ReaderName, dict[Key, Letter | None]] = {
+            reader: {}
             for reader in ReaderName
             if len(self.benchmark.letters) <= 4 or not reader.startswith(ReaderName.OFFICIAL_V1)
-        ]
-        by_reader: dict[ReaderName, dict[Key, Letter | None]] = {name: {} for name in readers}
+        }
         for row, text in self.texts:
             question = self.questions[row.question_id]
             for reader, letters in by_reader.items():

@@ -34,8 +34,7 @@ _CANNOT = (
 _REFUSAL = re.compile(rf"\W*([A-N])[.:),\s]+(?:{_CANNOT})", re.IGNORECASE)
 _REFUSING_OPTION = re.compile(rf"\b(?:{_CANNOT})", re.IGNORECASE)
 _BIASED_EFFECT, _BIASED_P_VALUE = 0.3, 0.001
-"""Smallest effect size (Cohen's w, √(chi-square / n)) and largest p-value of a letter distribution
-that is reported."""
+"""Smallest effect size (Cohen's w, √(chi-square / n)) and largest p-value that are reported."""
 _FEW_AT_LIMIT, _MIN_LIMIT = 5, 8
 """A token count that fewer answers share, or that is smaller, is not taken for a limit."""
 _ONE_LETTER_SHARE, _FEW_ANSWERS = 0.98, 30
@@ -116,8 +115,8 @@ def missing_questions(run: Run, _runs: Runs) -> Iterator[Finding]:
         return
     for column, videos in size.videos_by.items():
         values = run.benchmark.facet(column).values or ()
-        answered = {row.facets.get(column) for row in run.rows}
-        present = [value for value in values if value in answered]
+        of_rows = {row.facets.get(column) for row in run.rows}
+        present = [value for value in values if value in of_rows]
         if size.questions_per_video and 0 < len(present) < len(values):
             part = f"{' and '.join(map(str, present))} "
             declared = len(present) * videos * size.questions_per_video

@@ -62,8 +62,7 @@ def same_pairs(
 ) -> Iterator[tuple[int, int, Sameness]]:
     """Yield the positions of each pair of runs with the same answers, and the comparison.
 
-    Answers to equal requests are left out. The requests of results files are not stored, so they
-    count as different.
+    Answers to equal requests are left out. Requests that are not stored count as different.
     """
     letters, correct, requests = _tables(runs, requests_are_stored)
     answered = letters != _NO_ANSWER

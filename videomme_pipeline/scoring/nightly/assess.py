@@ -10,7 +10,7 @@ from statistics import fmean
 
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
-from videomme_pipeline.scoring.nightly.alarm import AlarmState, Counts, Mask, RunCounts, watch
+from videomme_pipeline.scoring.nightly.alarm import AlarmState, Mask, RunCounts, watch
 from videomme_pipeline.scoring.nightly.history import History, history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.observation import Observation
@@ -116,10 +116,9 @@ def assess(
         elif check is NightlyCheck.MARGINALS:
             finding = _marginals_finding(history, accuracy_states, budgets[check], severity)
         else:
-            is_accuracy = check is NightlyCheck.ACCURACY
-            states = (
-                accuracy_states if is_accuracy else watch_check(check, history, budgets, references)
-            )
+            states = accuracy_states
+            if check is not NightlyCheck.ACCURACY:
+                states = watch_check(check, history, budgets, references)
             state = states[-1]
             difference = _difference_text(check, against_reference)
             decision = f"{difference}. {_decision(check, history, state, dates, budgets[check])}"
@@ -186,9 +185,7 @@ def _measure(check: NightlyCheck, history: History) -> tuple[RunCounts, Mask]:
 def _test_finding(
     check: NightlyCheck, severity: Severity, history: History, state: AlarmState, decision: str
 ) -> NightlyFinding:
-    measure, valid = _measure(check, history)
-    runs = [*state.pool, history.last_run]
-    rates = _rates(measure(runs), valid[runs], history, check)
+    rates = _rates(check, history, [*state.pool, history.last_run])
     measures = {"p_value": state.p_value, "evidence": state.evidence, "alarm_at": state.alarm_at}
     summary = "no video was answered completely, so there is nothing to compare"
     if rates is not None:
@@ -212,9 +209,7 @@ def _decision(
     if state.since is None:
         return f"Within the noise (p {p_value_text(state.p_value)})"
     if not state.is_new:
-        measure, valid = _measure(check, history)
-        runs = [state.since, history.last_run]
-        rates = _rates(measure(runs), valid[runs], history, check)
+        rates = _rates(check, history, [state.since, history.last_run])
         # Answers are unusual in comparison with the other runs of a pool.
         then = f" ({rates[1]:.1%} then)" if rates and check is not NightlyCheck.FLIPS else ""
         return f"The alarm since {dates[state.since]}{then} goes on until a run is as before"
@@ -289,9 +284,11 @@ def _failed_rate(rows: Sequence[ScoredQuestion]) -> float | None:
 
 
 def _rates(
-    counts: Counts, valid: Mask, history: History, check: NightlyCheck
+    check: NightlyCheck, history: History, runs: Sequence[int]
 ) -> tuple[float, float] | None:
     """The rates (0 to 1) of the last run and of the earlier runs, or None if one has no videos."""
+    measure, is_valid = _measure(check, history)
+    counts, valid = measure(runs), is_valid[runs]
     if not valid[-1].any() or not valid[:-1].any():
         return None
     per_video = history.answers.shape[1] / history.missed.shape[1]

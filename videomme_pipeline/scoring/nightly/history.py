@@ -24,15 +24,15 @@ class History:
     """All runs of one evaluation. The arrays have one row per run, the reference first.
 
     `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
-    is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
-    each measure) describe these columns. `missed` and `whole_groups` have a column per video.
-    `missed` is the full score minus the score of the video's group in units, summed over repeats,
-    at most `most_missed`. `whole_groups` is True if the group was answered completely.
+    is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, of
+    groups if there are any) describe these columns. `missed` and `whole_groups` have a column per
+    video. `missed` is the full score minus the score of the video's group in units, summed over
+    repeats, at most `most_missed`. `whole_groups` is True if the group was answered completely.
     """
 
     answers: Counts
     videos: Counts
-    labels: dict[Measure, dict[str, NDArray[np.str_]]]
+    labels: dict[str, NDArray[np.str_]]
     missed: Counts
     whole_groups: Mask
     most_missed: int
@@ -110,18 +110,17 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
             missed[number, video] += round((100 - group.score) / 100 * units)
             groups[number, video] += Outcome.FAILED not in group.outcomes
     repeats = 1 + max(repeat for _, _, repeat in columns)
+    whole_groups = groups == repeats
+    measure = Measure.GROUP_SCORE if whole_groups.any() else Measure.ACCURACY
     return History(
         answers=answers,
         videos=np.array([videos[video_id] for video_id, _, _ in columns], dtype=np.int64),
         labels={
-            measure: {
-                facet: np.array([str(row_by_key[key].facets.get(facet, "")) for key in columns])
-                for facet in benchmark.tested_facets(measure)
-            }
-            for measure in Measure
+            facet: np.array([str(row_by_key[key].facets.get(facet, "")) for key in columns])
+            for facet in benchmark.tested_facets(measure)
         },
         missed=missed,
-        whole_groups=groups == repeats,
+        whole_groups=whole_groups,
         most_missed=units * repeats,
     )
 

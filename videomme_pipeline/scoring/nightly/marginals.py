@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.scoring.nightly.alarm import AlarmState, exchangeability_test
 from videomme_pipeline.scoring.nightly.history import History
 from videomme_pipeline.scoring.statistics.estimates import adjusted_p_values
@@ -31,8 +30,7 @@ def marginal_tests(history: History, pool: Sequence[int], run: int) -> list[Marg
     """
     runs = [*pool, run]
     cells = []
-    measure = Measure.GROUP_SCORE if history.has_groups else Measure.ACCURACY
-    for column, labels in history.labels[measure].items():
+    for column, labels in history.labels.items():
         for value in sorted(set(labels.tolist()) - {""}):
             selected = labels == value
             videos = np.zeros(history.missed.shape[1], dtype=bool)

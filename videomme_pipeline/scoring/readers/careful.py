@@ -40,11 +40,7 @@ _MAX_READ_CHARACTERS = 50_000
 
 
 def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
-    """The letter that a careful person reads in `response`.
-
-    docs/readers.md lists the rules that read a letter, the strongest first, and the reasons for
-    reading none.
-    """
+    """The letter that a careful person reads in `response`, by the rules of docs/readers.md."""
     texts = option_texts(letters, options)
     folded = set_answer_mark_aside(_without_prompt(fold(response), letters), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
@@ -423,9 +419,8 @@ _MAX_NUMBER_CHARACTERS = 12
 def _list_items(text: str) -> dict[int, bool]:
     """The labels of all lists of options by position, and True for the items marked as right.
 
-    A list is "A. … B. …", or three labels in alphabetical order, even if letters between them are
-    left out. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off
-    in its first item.
+    A list is "A. … B. …", or three labels in alphabetical order with or without letters between
+    them. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off.
     """
     labels = list(_LABEL.finditer(text))
     if labels and _LAST_PARAGRAPH.search(text, max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)):

@@ -62,11 +62,11 @@ class WrittenLetter:
 _NEAR = 60
 _LOOK_BACK = 160
 _LOOK_AHEAD = 90
-"""The distances from a letter, in characters, in which its role is determined. They are bounded so
-that reading takes linear time."""
+"""The characters around a letter that determine its role: a bound keeps the time linear."""
 _OPENING = " \t*_`\"'([{<$~>^"
 _ENCLOSING = frozenset("([{*_`$<")
 _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
+_CLOSING = " \n.!?)]}*_`\"'"
 _CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
 _SENTENCE_END = re.compile(
     r"[!?|\n]|\.(?<!\b(?:Dr|Mr|Ms|St|vs).)(?<!\bMrs.)(?<!e\.g.)(?!g\.)", re.IGNORECASE
@@ -81,23 +81,37 @@ def find_letters(
 ) -> list[WrittenLetter]:
     """The letters in `text`, in order. Letters that the question does not offer are included.
 
-    Args:
-        texts: the spans of option texts by the position of their letter, as `labelled_texts`
-            finds them. They are blank in `text`.
+    `texts` are the spans of option texts by the position of their letter, as `labelled_texts` finds
+    them. They are blank in `text`.
     """
     matches = list(_pattern(tuple(letters)).finditer(text))
     lower = text.lower()
     if any(mark in lower for mark in ("option", "choice", "第")):
         matches = sorted((*matches, *_ORDINAL.finditer(text)), key=re.Match.start)
-    surroundings = _Surroundings(
-        text,
-        letters,
-        texts,
-        begins=len(text) - len(text.lstrip(_BULLETS + "\n")),
-        ends=len(text.rstrip(" \n.!?)]}*_`\"'")),
-        sentences=sentence_ends(text),
-    )
-    return [surroundings.of(match) for match in matches]
+    begins, ends = len(text) - len(text.lstrip(_BULLETS + "\n")), len(text.rstrip(_CLOSING))
+    sentences = sentence_ends(text)
+    all_written = []
+    for match in matches:
+        start, end = match.span()
+        own_text = texts.get(start)
+        clause, gap = _clause_before(text, sentences, start)
+        closed = _closers_end(text, end) if gap.strip() else end
+        after = closed if own_text is None else _closers_end(text, own_text[1])
+        written = WrittenLetter(
+            letter=_named(match, letters),
+            start=start,
+            end=end,
+            is_lower=match.lastgroup == "lower",
+            clause=clause,
+            tail=text[after : after + _LOOK_AHEAD],
+            has_text=own_text is not None,
+            enclosed=closed > end and not _ENCLOSING.isdisjoint(gap),
+            quoted='"' in gap and "(" not in gap,
+            first=start - len(clause) - len(gap) <= begins,
+            last=after >= ends,
+        )
+        all_written.append(written)
+    return all_written
 
 
 def sentence_ends(text: str) -> list[int]:
@@ -158,61 +172,31 @@ _ORDINAL = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Surroundings:
-    """A text; `begins` and `ends` enclose it without outer marks."""
+def _closers_end(text: str, end: int) -> int:
+    closers = _CLOSERS.match(text, end)
+    return closers.end() if closers else end
 
-    text: str
-    letters: Sequence[Letter]
-    texts: Mapping[int, Span]
-    begins: int
-    ends: int
-    sentences: Sequence[int]
 
-    def of(self, match: re.Match[str]) -> WrittenLetter:
-        start, end = match.span()
-        own_text = self.texts.get(start)
-        clause, gap = self._clause_before(start)
-        closed = self._closers_end(end) if gap.strip() else end
-        after = closed if own_text is None else self._closers_end(own_text[1])
-        return WrittenLetter(
-            letter=_named(match, self.letters),
-            start=start,
-            end=end,
-            is_lower=match.lastgroup == "lower",
-            clause=clause,
-            tail=self.text[after : after + _LOOK_AHEAD],
-            has_text=own_text is not None,
-            enclosed=closed > end and not _ENCLOSING.isdisjoint(gap),
-            quoted='"' in gap and "(" not in gap,
-            first=start - len(clause) - len(gap) <= self.begins,
-            last=after >= self.ends,
-        )
+def _clause_before(text: str, sentences: Sequence[int], start: int) -> tuple[str, str]:
+    """The part of the sentence before `start`, and the marks between it and the letter.
 
-    def _closers_end(self, end: int) -> int:
-        closers = _CLOSERS.match(self.text, end)
-        return closers.end() if closers else end
-
-    def _clause_before(self, start: int) -> tuple[str, str]:
-        """The part of the sentence before `start`, and the marks between it and the letter.
-
-        A letter on its own line belongs to the line above if that line announces an answer
-        ("### Answer", "The best answer is").
-        """
-        text, words_end = self.text, start
-        while words_end > 0 and text[words_end - 1] in _OPENING:
-            words_end -= 1
-        clause_start = _sentence_start(self.sentences, words_end)
-        gap = text[words_end:start]
-        clause = text[clause_start:words_end].lstrip(_BULLETS)
-        if clause.endswith(("-", "=")) and gap.startswith(">"):
-            clause += ">"
-        clause += " " if clause and gap else ""
-        is_noun = clause.strip().lower() in SETS["option_nouns"]  # "is:\nOption C"
-        if (clause and not is_noun) or (clause_start > 0 and text[clause_start - 1] != "\n"):
-            return clause, gap
-        above = _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start])
-        return f"{above} {clause}" if above and clause else above or clause, gap
+    A letter on its own line belongs to the line above if that line announces an answer
+    ("### Answer", "The best answer is").
+    """
+    words_end = start
+    while words_end > 0 and text[words_end - 1] in _OPENING:
+        words_end -= 1
+    clause_start = _sentence_start(sentences, words_end)
+    gap = text[words_end:start]
+    clause = text[clause_start:words_end].lstrip(_BULLETS)
+    if clause.endswith(("-", "=")) and gap.startswith(">"):
+        clause += ">"
+    clause += " " if clause and gap else ""
+    is_noun = clause.strip().lower() in SETS["option_nouns"]  # "is:\nOption C"
+    if (clause and not is_noun) or (clause_start > 0 and text[clause_start - 1] != "\n"):
+        return clause, gap
+    above = _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start])
+    return f"{above} {clause}" if above and clause else above or clause, gap
 
 
 def _named(match: re.Match[str], letters: Sequence[Letter]) -> str:

@@ -94,14 +94,17 @@ def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[
     Every occurrence of an offered letter in one of nine formats is a candidate. The format of the
     highest rank wins, and among its candidates the rightmost.
     """
-    shift, text = _trimmed(response)
+    text = response.strip()
+    for mark in ",.!?;:'\"":
+        text = text.strip(mark)
+    text = text.strip()
     candidates = list(_ranked_candidates(text, letters)) or [
         (0, index, letter) for letter in letters if (index := text.rfind(letter)) >= 0
     ]
     if not candidates:
         return NO_LETTER
     rank, position, letter = max(candidates)
-    start = shift + position
+    start = response.find(text) + position
     return Reading(letter=letter, rule=_RANK_NAMES[rank], span=(start, start + 1))
 
 
@@ -127,15 +130,6 @@ _PHRASES = (
     *("i choose", "i select", "i pick"),
     *("옵션", "정답은", "답은", "답:", "答案是", "答案为", "选", "答えは"),
 )
-
-
-def _trimmed(response: str) -> tuple[int, str]:
-    """The number of characters cut from the front, and `response` without outer marks."""
-    text = response.strip()
-    for mark in ",.!?;:'\"":
-        text = text.strip(mark)
-    text = text.strip()
-    return response.find(text), text
 
 
 def _ranked_candidates(text: str, letters: Sequence[Letter]) -> Iterator[tuple[int, int, Letter]]:

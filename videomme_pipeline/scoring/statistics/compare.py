@@ -124,8 +124,7 @@ def compare(
             in both, if one side has duplicate rows or rows of several evaluations, or if the tracks
             differ and something else, too.
     """
-    _require_one_benchmark(rows_a, rows_b)
-    _require_one_track(rows_a, rows_b)
+    _require_comparable(rows_a, rows_b)
     by_key_a = _by_question(_repeated_like(rows_b, rows_a))
     by_key_b = _by_question(_repeated_like(rows_a, rows_b))
     shared = [key for key in by_key_a if key in by_key_b]
@@ -179,24 +178,10 @@ def _accuracy(right: Sequence[bool], videos: Sequence[str], questions: int) -> E
     return replace(estimate, low=interval.low, high=interval.high)
 
 
-def _require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
-    """Check that both are of one track, or differ only in their subtitles."""
+def _require_comparable(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
+    """Check that both are of one benchmark, and of one track or differ only in their subtitles."""
     both = (*rows_a[:1], *rows_b[:1])
-    tracks = {row.track for row in both} - {UNKNOWN_TRACK}
-    pairings = {row.pairing for row in both}
-    if len(tracks) > 1 and (len(pairings) > 1 or None in pairings):
-        a, b = (f"{row.evaluation} is {row.track.replace('_', ' ')}" for row in both)
-        raise ScoringError(
-            f"{a} and {b}: they are of different tracks and differ in other settings too, so their "
-            "difference has several causes; compare evaluations of one track, or two that differ "
-            "only in `subtitles`"
-        )
-
-
-def _require_one_benchmark(
-    rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]
-) -> None:
-    names = sorted({row.benchmark for row in (*rows_a[:1], *rows_b[:1])})
+    names = {row.benchmark for row in both}
     if len(names) > 1:
         headlines = {find_benchmark(name).headline for name in names}
         metric = ", and their headline metrics differ" if len(headlines) > 1 else ""
@@ -205,6 +190,15 @@ def _require_one_benchmark(
             f"{rows_b[0].benchmark}: different benchmarks or splits have different "
             f"questions{metric}; compare evaluations of one benchmark (`videomme scores` shows "
             "several benchmarks side by side)"
+        )
+    tracks = {row.track for row in both} - {UNKNOWN_TRACK}
+    pairings = {row.pairing for row in both}
+    if len(tracks) > 1 and (len(pairings) > 1 or None in pairings):
+        a, b = (f"{row.evaluation} is {row.track.replace('_', ' ')}" for row in both)
+        raise ScoringError(
+            f"{a} and {b}: they are of different tracks and differ in other settings too, so their "
+            "difference has several causes; compare evaluations of one track, or two that differ "
+            "only in `subtitles`"
         )
 
 

@@ -71,8 +71,7 @@ class PairedDifference:
     """`a` minus `b` on the same questions.
 
     `interval_kind` is the method of the interval of `difference`, or None for a single cluster.
-    `p_value` is from the sign-flip test, which assumes no distribution. `exact` is False if the
-    test used random draws.
+    `p_value` and `exact` are from the sign-flip test, which assumes no distribution.
     """
 
     difference: Estimate

@@ -25,9 +25,8 @@ class GroupRule(StrEnum):
     CORRECTED = "corrected"
     """These answers are wrong, as in VLMEvalKit and lmms-eval."""
     OFFICIAL = "official"
-    """These answers are -1, as in the official script of Video-MME-v2. In a chain, -1 counts as
-    right. In another group, it cancels one right answer. This defect is reproduced for comparison
-    only."""
+    """These answers are -1, as in the official script of Video-MME-v2: right in a chain, one right
+    answer less in another group. This defect is reproduced for comparison only."""
 
 
 def rule_of(reader: ReaderName) -> GroupRule:
