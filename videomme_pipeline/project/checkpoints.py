@@ -88,11 +88,8 @@ class TrainingRun(Spec):
         """Yield the training step and the folder of each checkpoint. A step can have several.
 
         Folders without a step are left out. `leave_out` is called with one sentence about every
-        other folder that is left out.
-
-        Raises:
-            ConfigurationError: if `pattern` names no folders.
-            StorageError: if a folder cannot be listed.
+        other folder that is left out. Raises ConfigurationError if `pattern` names no folders, and
+        StorageError if a folder cannot be listed.
         """
         pattern = os.path.expanduser(self.pattern)  # noqa: PTH111 - it can be a URL
         wildcard = _WILDCARD.search(pattern)
@@ -269,9 +266,8 @@ def decide_checkpoint(
 ) -> Checkpoint:
     """`row` with the verdict of its gate. The first checkpoint has nothing to be compared with.
 
-    Raises:
-        ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
-        ScoringError: if there are no scores, or too many questions have no answer.
+    Raises ConfigurationError if `checkpoints.yaml` has no entry for the training run, and
+    ScoringError if there are no scores, or too many questions have no answer.
     """
     run = training_run(project.configuration, row.run)
     scores = _scores(project, row.evaluation)

@@ -205,10 +205,7 @@ class BenchmarkStage:
     # Partitions.
 
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[Partition]:
-        """Every partition that these evaluations need (None: all).
-
-        Raises NotReadyError if the partitions are not known yet.
-        """
+        """Every partition that these evaluations need (None: all), or NotReadyError if unknown."""
         return [
             partition_of(video=video, variant=variant)
             for variant in self._variants(evaluations)

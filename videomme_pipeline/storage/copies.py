@@ -55,11 +55,9 @@ class LocalCopies:
     def hold(self, path: UPath, listed: FileState | None = None) -> Iterator[Path]:
         """Yield a copy of an object, which is kept during the block.
 
-        The copy has the state `listed`, or else the current state of the object.
-
-        Raises:
-            FileNotFoundError: if there is no such object.
-            OSError: if the store cannot be reached, the disk is full, or the state is not `listed`.
+        The copy has the state `listed`, or else the current state of the object. Raises
+        FileNotFoundError if there is no such object, and OSError if the store cannot be reached,
+        the disk is full, or the state is not `listed`.
         """
         state = listed or object_state(path)
         while (lock := _lock_shared(copy := self._copy_of(path, state), state.bytes)) is None:

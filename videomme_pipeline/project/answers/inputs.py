@@ -127,9 +127,7 @@ class Inputs:
     def render_prompts(self) -> list[Prompt]:
         """One prompt per question, rendered from the stored frames and subtitle lines.
 
-        Raises:
-            NotReadyError: if the frames or subtitle lines are missing.
-            PromptError: if the template does not fit a question.
+        Raises NotReadyError if these are missing, and PromptError if the template does not fit.
         """
         lines, alignment = self.lines(), self.evaluation.alignment
         prompts = []

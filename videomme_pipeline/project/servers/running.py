@@ -64,9 +64,8 @@ class ModelServers:
     def check(self, spec: EndpointSpec, member: EndpointSpec) -> None:
         """Check that the endpoint `member` reports the server that is recorded for `spec`.
 
-        Raises:
-            ModelError: if `member` reports another server. If the model has one endpoint, the new
-                server is recorded, so that the next run asks it every question.
+        Raises ModelError if `member` reports another server. If the model has one endpoint, the new
+        server is recorded, so that the next run asks it every question.
         """
         running = self._running
         if running is not None and running.failure:
@@ -91,10 +90,8 @@ class ModelServers:
     def model(self, spec: AnyModelSpec, *, on_progress: OnStageProgress | None) -> VideoLLM:
         """The model of `spec`, which checks its servers.
 
-        With `on_progress`, the servers of a model with `serve` are started first.
-
-        Raises:
-            ModelError: as `start` does, or if the key of the endpoint is not set.
+        With `on_progress`, the servers of a model with `serve` are started first. Raises ModelError
+        as `start` does, or if the key of the endpoint is not set.
         """
         served = spec if on_progress is None else self.start(spec, on_progress)
         built = build_model(served.working_in(self._store.server_logs))
@@ -119,10 +116,8 @@ class ModelServers:
     def start(self, spec: AnyModelSpec, on_progress: OnStageProgress) -> AnyModelSpec:
         """`spec` at the URLs of its servers, which are started if they do not run yet.
 
-        A model without `serve` is returned unchanged.
-
-        Raises:
-            ModelError: if there are no weights, or a server does not start.
+        A model without `serve` is returned unchanged. Raises ModelError if there are no weights, or
+        a server does not start.
         """
         if not isinstance(spec, EndpointSpec) or spec.serve is None:
             return spec

@@ -59,10 +59,8 @@ def examine_model(
 ) -> Iterator[Finding]:
     """Yield a check that the endpoint serves the model, and a check that it answers a request.
 
-    `on_progress` gets what a server of the model does until it answers.
-
-    Raises:
-        ModelError: if there is no such model.
+    `on_progress` gets what a server of the model does until it answers. Raises ModelError if there
+    is no such model.
     """
     model = project.configuration.catalog.find(name)
     if isinstance(model, EndpointSpec):
@@ -144,8 +142,7 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
         yield Finding.error("cluster", str(error))
         return
     if not problems:
-        message = f"the cluster of {CLUSTER_FILE} has no worker; start some"
-        yield Finding.warning("cluster", message)
+        yield Finding.warning("cluster", f"the cluster of {CLUSTER_FILE} has no worker; start some")
     for address, problem in problems.items():
         status = Status.ERROR if problem else Status.OK
         message = problem or "has the versions of this machine and finds the tasks of runs"
@@ -173,8 +170,7 @@ def _shared_data(project: Project, workers: Workers) -> Finding:
 def _data(project: Project, name: str) -> Iterator[Finding]:
     findings = check_data(project.benchmarks[name].open_source)
     if not findings:
-        message = "needs no license; a run checks its files"
-        yield Finding.ok(name, message)
+        yield Finding.ok(name, "needs no license; a run checks its files")
     for finding in findings:
         yield replace(finding, check=f"{name} {finding.check}")
 
