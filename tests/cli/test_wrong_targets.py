@@ -32,9 +32,9 @@ def test_a_second_ui_on_the_same_port_ends_with_one_sentence(root: Path) -> None
     assert not (root / "home").exists(), "nothing was started"
 
 
-def test_a_ui_without_a_project_ends_with_one_sentence(
+def test_a_ui_without_a_workspace_ends_with_one_sentence(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "or write a new project here with `videomme init`" in videomme("ui").failed_with
+    assert "workspace.yaml: no such file; write it with" in videomme("ui").failed_with
     assert not (root / "home").exists(), "nothing was started"

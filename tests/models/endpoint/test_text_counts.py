@@ -62,6 +62,8 @@ async def test_texts_are_not_counted_if_that_costs_money_or_proves_nothing() -> 
         {"limits": {"requests_per_minute": 1e6}},
         {"count_texts": False},
         {"tokens_per_frame": None},
+        {"tokens_per_frame": None, "family": "claude", "count_texts": True},
+        {"tokens_per_frame": None, "family": "gpt-4o", "count_texts": True},
     ]
     with ModelServer() as server:
         for values in silent:

@@ -102,6 +102,8 @@ class _Family(Spec):
     """Values of `model_type` in `config.json`."""
     marks: int = 2
     """Tokens for the start and the end of a picture or a video."""
+    is_exact: bool = True
+    """False for a provider's approximation."""
     picture: _Sizes | _Tiles | _Fitted | _Padded | _Area
     video: _Sizes | None = None
     """With limits of a whole video (`per_video`), each pair has its time as text."""
@@ -171,6 +173,12 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
 def has_rule(model: str) -> bool:
     """True if the tokens of a picture are known for a model or family of this name."""
     return frame_tokens(model, (32, 32)) is not None
+
+
+def has_exact_rule(model: str) -> bool:
+    """True for open models. Hosted models can be billed by other numbers than the published."""
+    family = _family_of(model)
+    return family is not None and family.is_exact
 
 
 def frame_times(model: str, seconds: Sequence[float]) -> list[str]:

@@ -18,6 +18,7 @@ from videomme_pipeline.models.endpoint.frame_tokens import (
     FamilyName,
     frame_times,
     frame_tokens,
+    has_exact_rule,
     has_rule,
 )
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
@@ -299,6 +300,9 @@ class EndpointSpec(ModelSpec):
 
     @property
     def counts_texts(self) -> bool:
+        """True if texts are counted. With an approximate rule, that would show no frames."""
+        if self.tokens_per_frame is None and not has_exact_rule(self.token_family):
+            return False
         if self.count_texts is not None:
             return self.count_texts
         return not self.costs_money and self.limits.requests_per_minute is None

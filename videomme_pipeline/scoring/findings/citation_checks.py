@@ -163,7 +163,8 @@ def _unproven(run: Run, rows: Sequence[Answer | ScoredQuestion]) -> tuple[str, s
         f"the tokens of the text are unknown for {of_rows}, so nothing shows how many frames the "
         "model saw",
         "let the model count texts (`count_texts: true` in models.yaml, the default without a "
-        f"price), set a new `revision`, and {run.run_again}",
+        "price; hosted models also need `tokens_per_frame`), set a new `revision`, and "
+        + run.run_again,
     )
 
 
