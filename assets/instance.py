@@ -35,8 +35,7 @@ _OURS = "# The Dagster instance of this project"
 def prepare_home() -> Path:
     """Create or update the home of the instance, and set DAGSTER_HOME for child processes.
 
-    Raises:
-        ConfigurationError: if PostgreSQL is configured in a way that cannot work.
+    Raises ConfigurationError if PostgreSQL is configured in a way that cannot work.
     """
     home = _home_folder()
     settings = home / SETTINGS_FILE

@@ -234,7 +234,6 @@ def _state_of(folder: UPath) -> str:
 
 def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UPath) -> None:
     """Record a checkpoint, for which the configuration then has evaluations."""
-    templates = [project.configuration.evaluation(template) for template in run.templates]
     rows = [
         Checkpoint(
             run=name,
@@ -245,7 +244,7 @@ def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UP
             folder=str(folder),
             recorded_at=datetime.now(UTC),
         )
-        for template in templates
+        for template in map(project.configuration.evaluation, run.templates)
     ]
     write_checkpoint(project.store, rows)
 

@@ -179,8 +179,7 @@ class BenchmarkStage:
 
     @property
     def failures(self) -> FailureLog:
-        """The partitions that could not be built, with the reasons."""
-        return FailureLog(self.project.store, self.label)
+        return self.benchmark.failures(self.name)
 
     @cached_property
     def variant_dimension(self) -> Dimension | None:

@@ -114,8 +114,7 @@ class LocalCopies:
 def local_copies() -> LocalCopies:
     """The local copies of this machine, in VIDEOMME_CACHE (by default `~/.cache/videomme/copies`).
 
-    Raises:
-        ConfigurationError: if VIDEOMME_CACHE_GIGABYTES is not a number of at least 0.
+    Raises ConfigurationError if VIDEOMME_CACHE_GIGABYTES is not a number of at least 0.
     """
     folder = os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "videomme" / "copies"
     limit = os.environ.get(LIMIT_VARIABLE) or str(_DEFAULT_GIGABYTES)
@@ -138,8 +137,7 @@ _local_copies = cache(LocalCopies)
 def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
     """Yield a local file as it is, or a copy of a remote one, which is kept during the block.
 
-    Raises:
-        OSError: if the copy cannot be fetched, or the object changed after it was listed.
+    Raises OSError if the copy cannot be fetched, or the object changed after it was listed.
     """
     if not isinstance(file, RemoteFile) and is_local(file):
         yield file

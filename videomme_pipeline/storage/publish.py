@@ -99,7 +99,6 @@ def remove_left_over(root: Path) -> None:
 
 @cache
 def _sweep_once(pid: int, parent: Path) -> None:  # noqa: ARG001 - a forked process sweeps again
-    """Sweep a folder, unless this process has done so before."""
     _sweep(parent)
 
 

@@ -181,7 +181,8 @@ def ask_model(
         if wait := _wait_of(progress):
             report(progress.answered, progress.failed, wait)
 
-    servers, are_ours = project.servers, _starts_servers(spec)
+    servers = project.servers
+    are_ours = isinstance(spec, EndpointSpec) and spec.serve is not None
     if are_ours:
         plan = replace(plan, limits=plan.limits.model_copy(update={"outage_seconds": math.inf}))
     with ExitStack() as stack:
@@ -230,10 +231,6 @@ def _wait_of(progress: AskingProgress) -> str:
     if progress.elsewhere and not progress.in_flight:
         return f"another run is asking {progress.elsewhere:,} of the questions"
     return ""
-
-
-def _starts_servers(spec: ModelSpec) -> bool:
-    return isinstance(spec, EndpointSpec) and spec.serve is not None
 
 
 def _has_unsettled(

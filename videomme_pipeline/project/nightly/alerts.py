@@ -31,11 +31,9 @@ class Alert:
 def send(alert: Alert, prefix: str = "") -> None:
     """Send `alert` to all URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space.
 
-    The title begins with `prefix`, which names the project if several projects share one UI.
-
-    Raises:
-        AlertError: if apprise does not support a URL or a service did not accept the alert. All
-            URLs are tried first.
+    The title begins with `prefix`, which names the project if several projects share one UI. Raises
+    AlertError, after all URLs were tried, if apprise does not support a URL or a service did not
+    accept the alert.
     """
     urls = os.environ.get(URLS_VARIABLE, "").split()
     if not urls:

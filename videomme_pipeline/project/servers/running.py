@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
 
 from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
@@ -27,7 +26,7 @@ _SHOWN_CHARACTERS = 100
 OnStageProgress = Callable[[StageProgress], None]
 
 
-class ModelServers:
+class ModelServers(AbstractContextManager["ModelServers"]):
     """The servers of one model at a time, since another model may need the same GPUs.
 
     They run until another model needs servers, or until the block of `with` ends. Only one run at
@@ -42,9 +41,6 @@ class ModelServers:
         self._running: RunningServers | None = None
         self._spec: EndpointSpec | None = None
         """The model of the servers that run now."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()

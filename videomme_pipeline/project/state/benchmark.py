@@ -81,6 +81,10 @@ class BenchmarkState:
         offered = self._configuration.samplings.get(self.name, ())
         return any(offer.name == sampling for offer in offered)
 
+    def failures(self, stage: str) -> FailureLog:
+        """The partitions of a stage that could not be built, with the reasons."""
+        return FailureLog(self.store, f"{self.name}/{stage}")
+
     def invalidate(self) -> None:
         """Replace the snapshot, because files may have changed."""
         self.snapshot = Snapshot(self)
@@ -225,7 +229,7 @@ class Snapshot:
             try:
                 (self._videos[video_id],) = read_rows(path, Video)
             except FileNotFoundError:
-                failures = FailureLog(self._benchmark.store, f"{self._benchmark.name}/videos")
+                failures = self._benchmark.failures("videos")
                 raise failures.not_ready(VideoPartition(video_id)) from None
         return self._videos[video_id]
 

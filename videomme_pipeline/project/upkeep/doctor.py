@@ -113,7 +113,6 @@ def _disk(project: Project) -> Finding:
 
 
 def _journal(project: Project) -> Iterator[Finding]:
-    """Verify the journal, if there is one."""
     try:
         journal = journal_of(project.store)
         if not journal.exists():
@@ -126,7 +125,6 @@ def _journal(project: Project) -> Iterator[Finding]:
 
 
 def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
-    """Check the cluster of cluster.yaml, if there is one."""
     if project.cluster is None:
         return
     try:
