@@ -31,8 +31,7 @@ SECONDS_AT_MOST = 2.0
 class EventBatch(AbstractContextManager["EventBatch"]):
     """Collects the materializations of a step and stores them in batches.
 
-    Use it as `with EventBatch(context) as events: events.add(materialization)`. Leaving the block
-    stores the pending events, even after an exception.
+    Leaving the block of `with` stores the pending events, even after an exception.
     """
 
     def __init__(self, context: dg.OpExecutionContext) -> None:

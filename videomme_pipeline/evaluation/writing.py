@@ -28,7 +28,6 @@ _TEMPLATE = Path(__file__).parents[1] / "assets"
 _EVALUATIONS = "evaluations"
 _ABOUT_THE_DEMO = ("nightly.yaml", "samplings.yaml")
 """Files that a project without the demo gets as comments."""
-_BASELINE = "longest-option"
 _PROFILES = {
     "vllm": Profile.VLLM,
     "sglang": Profile.SGLANG,
@@ -109,7 +108,7 @@ def usual_model(configuration: Configuration, name: str) -> str:
     endpoints = [spec.name for spec in models if isinstance(spec, EndpointSpec)]
     if name in [spec.name for spec in models]:
         return name
-    return endpoints[0] if len(endpoints) == 1 else _BASELINE
+    return endpoints[0] if len(endpoints) == 1 else "longest-option"
 
 
 def write_endpoint(configuration: Configuration, url: str) -> str:

@@ -47,7 +47,6 @@ VERDICTS = "verdicts"
 PREVIOUS, BEST = "previous", "best"
 _WILDCARD = re.compile(r"[*?\[]")
 _LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
-_STEP = "{step}"
 _MAX_DIGITS = 18
 """The digits of a training step. A longer number does not fit into a table."""
 
@@ -114,7 +113,7 @@ class TrainingRun(Spec):
         if self.step is None:
             number = _LAST_NUMBER.search(path)
             return number and number[1]
-        start, _, end = self.step.partition(_STEP)
+        start, _, end = self.step.partition("{step}")
         names = [name for name in path.split("/") if name.startswith(start) and name.endswith(end)]
         steps = [name[len(start) : len(name) - len(end)] for name in names]
         return next((step for step in steps if step.isascii() and step.isdecimal()), None)

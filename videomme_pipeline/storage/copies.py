@@ -42,10 +42,7 @@ _NAME = re.compile(r"[0-9a-f]{24}-[0-9a-f]{24}-.+|\.videomme-.+", re.DOTALL)
 
 
 class LocalCopies:
-    """Copies of objects in `folder`, of about `limit_bytes` together.
-
-    The copies that are in use are kept even if they are larger than the limit.
-    """
+    """Copies of objects in `folder`, of about `limit_bytes` together unless more are in use."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder, self._limit_bytes = folder, limit_bytes

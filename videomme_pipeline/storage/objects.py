@@ -179,7 +179,7 @@ def object_state(path: UPath) -> FileState:
 
 
 def list_objects(folder: UPath) -> dict[str, FileState]:
-    """All objects under `folder` by their name in it, in alphabetical order; none is no error.
+    """All objects under `folder` by their name in it, in alphabetical order; {} without any.
 
     One request lists about 1,000 objects. Raises OSError if the store cannot be reached.
     """
@@ -246,10 +246,7 @@ def _state(info: Mapping[str, Any]) -> FileState:
 
 
 def file_state(path: UPath | Path) -> FileState:
-    """The state of a file or an object. The state of a broken link is that of the link itself.
-
-    Raises FileNotFoundError if there is none, or StorageError if the folder cannot be listed.
-    """
+    """The state of a file, object or broken link. Raises FileNotFoundError or StorageError."""
     with listing(path):
         if not is_local(path):
             return object_state(path)

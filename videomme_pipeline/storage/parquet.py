@@ -104,10 +104,7 @@ def read_foreign_table(path: Path, largest_bytes: int | None = None) -> pa.Table
 
 
 def read_copied_table(path: UPath | Path) -> pa.Table:
-    """The table at `path`, from a local copy if the file is in an object store.
-
-    A damaged copy is fetched again. Raises the errors of `read_table`.
-    """
+    """As `read_table`, from a local copy of an object. A damaged copy is fetched again."""
     if is_local(path):
         return read_table(path)
     try:

@@ -1,6 +1,6 @@
 """Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
@@ -156,17 +156,8 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
-    certain = [
-        prompt.text
-        for key, request in requests.items()
-        if key not in settled
-        for _, prompt in request.questions
-    ]
-    possible = [
-        prompt.text
-        for _, request in judge_requests(judge, missing)
-        for _, prompt in request.questions
-    ]
+    certain = _texts(request for key, request in requests.items() if key not in settled)
+    possible = _texts(request for _, request in judge_requests(judge, missing))
     return estimate_cost(
         f"{evaluation.name}@{RULE}",
         judge.model,
@@ -177,6 +168,10 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
         ],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
     )
+
+
+def _texts(requests: Iterable[VideoRequests]) -> list[str]:
+    return [prompt.text for request in requests for _, prompt in request.questions]
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from videomme_pipeline.scoring.nightly.policy import Severity
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
 UI_VARIABLE = "VIDEOMME_UI"
-_DEFAULT_UI = "http://localhost:3000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ def send(alert: Alert, prefix: str = "") -> None:
 
 def ui_address() -> str:
     """URL of the Dagster UI: VIDEOMME_UI, or port 3000 of this machine."""
-    return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
+    return os.environ.get(UI_VARIABLE, "http://localhost:3000").rstrip("/")
 
 
 def nightly_alert(assessment: Assessment, link: str) -> Alert | None:

@@ -178,8 +178,7 @@ class TrackedEvaluation:
     def assess(self, date: str) -> Assessment:
         """Compare a stored nightly run with its reference and with the nightly runs in between.
 
-        Raises NotReadyError without a reference with the current settings, and ScoringError if
-        nothing can be compared.
+        Raises NotReadyError as `reference`, and ScoringError if nothing can be compared.
         """
         rows = read_rows(self.path(date), ObservedQuestion)
         repeats = [

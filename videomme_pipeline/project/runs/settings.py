@@ -67,8 +67,7 @@ class ClusterSpec(Spec, ABC):
     def check_jobs(self) -> str | None:
         """Check that jobs with workers can be started, and return what a run will start.
 
-        None if the workers run already, so that they can be checked themselves. Raises ClusterError
-        if no job can be started.
+        None if the workers run already and can be checked themselves. Raises ClusterError.
         """
 
 

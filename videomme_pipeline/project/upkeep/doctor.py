@@ -59,8 +59,7 @@ def examine_model(
 ) -> Iterator[Finding]:
     """Yield a check that the endpoint serves the model, and a check that it answers a request.
 
-    `on_progress` gets what a server of the model does until it answers. Raises ModelError if there
-    is no such model.
+    `on_progress` gets what a server does until it answers. Raises ModelError without such a model.
     """
     model = project.configuration.catalog.find(name)
     if isinstance(model, EndpointSpec):
