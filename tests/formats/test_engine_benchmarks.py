@@ -107,13 +107,18 @@ def test_predictions_of_evalscope_are_joined_by_their_ids(tmp_path: Path) -> Non
     ]
     path = tmp_path / "predictions.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = score_file(path, ScoreOptions(annotations=annotations))
-    assert [row.outcome.value for row in report.rows] == ["correct", "failed"]
-    assert report.rows[1].error == "error: timeout"
+    for options in (ScoreOptions(), ScoreOptions(annotations=annotations)):
+        report = score_file(path, options)
+        assert [row.outcome.value for row in report.rows] == ["correct", "failed"]
+        assert report.rows[1].error == "error: timeout"
+        assert any("only letters are read" in remark for remark in report.remarks) is (
+            options.annotations is None
+        )
 
 
 LINE = json.dumps({"question_id": "001-1", "answer": "A", "prediction": "A"})
 OTHER = LINE.replace("001-1", "001-2")
+NESTED = json.dumps({"question_id": "002-1", "parts": [{"question_id": "a"}], "answer": "A"})
 
 
 @pytest.mark.parametrize(
@@ -127,8 +132,27 @@ OTHER = LINE.replace("001-1", "001-2")
             False,
         ),
         (f"\n{LINE}\n\n{OTHER}\n\n", 2, False),
+        (f"{LINE},\n{OTHER},\n", 2, False),
+        (f"[{LINE}]\n[{OTHER}]", 2, False),
+        (f"{LINE}\n{LINE[:20]}{OTHER}\n", 2, True),
+        (f'{LINE}\n{LINE[:20]}\n{OTHER[:-1]}, "seconds": 2}}\n', 2, True),
+        (f"{LINE}\n{NESTED[:-8]}{OTHER}\n", 2, True),
+        (f"{LINE}\n{OTHER}\n" + "\0" * 20, 2, True),
+        (f"{LINE}\n{OTHER}\nTraceback: out of memory", 2, True),
     ],
-    ids=["torn last line", "one line", "indented", "blank lines"],
+    ids=[
+        "torn last line",
+        "one line",
+        "indented",
+        "blank lines",
+        "commas",
+        "lists",
+        "torn row before the next one",
+        "torn row on its line",
+        "torn row with a whole object in it",
+        "zeros of a full disk",
+        "message of another program",
+    ],
 )
 def test_complete_rows_of_an_own_log_count(
     tmp_path: Path, content: str, read: int, is_cut_off: bool
@@ -137,11 +161,21 @@ def test_complete_rows_of_an_own_log_count(
     path.write_text(content)
     report = score_file(path, ScoreOptions())
     assert len(report.rows) == read
-    assert any("is cut off" in remark for remark in report.remarks) is is_cut_off
+    assert any("cut off and left out" in remark for remark in report.remarks) is is_cut_off
 
 
-@pytest.mark.parametrize("content", [f"{LINE[:20]}\n{OTHER}", f"{LINE}\nend", LINE[:20]])
-def test_a_broken_line_elsewhere_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_log_that_ends_inside_of_a_character_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(f"{LINE}\n{OTHER[:-2]} 红".encode()[:-1])
+    report = score_file(path, ScoreOptions())
+    assert [row.question_id for row in report.rows] == ["001-1"]
+    assert any(remark.endswith("left out: line 2") for remark in report.remarks)
+
+
+@pytest.mark.parametrize(
+    "content", [f"{LINE[:20]}\n{OTHER}", LINE[:20], f"{LINE}\n" + 200 * f"{LINE[:20]}\n"]
+)
+def test_a_file_without_a_whole_first_row_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(content)
     with pytest.raises(ScoringError, match="not readable as JSON"):

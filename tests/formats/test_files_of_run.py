@@ -78,10 +78,10 @@ def test_a_number_in_the_dataset_joins_no_shards(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("benchmark", ["videomme", "longvideobench_val"])
 def test_the_advice_for_unknown_columns_works(tmp_path: Path, benchmark: str) -> None:
-    row = {"qid": "1-1", "video": "v", "choices": ["A. x", "B. y"], "gt": "A", "pred": "A"}
+    asked = {"video": "v", "choices": ["A. x", "B. y"], "gt": "A"}
     path = tmp_path / "own.json"
-    path.write_text(json.dumps([row]))
-    with pytest.raises(ScoringError, match="recognized: none; this would") as caught:
+    path.write_text(json.dumps([{"qid": "1-1", "asked": asked, "pred": "A"}]))
+    with pytest.raises(ScoringError, match=r"recognized: prediction, .*; this would") as caught:
         score_file(path, ScoreOptions(benchmark=benchmark))
     words = str(caught.value).rpartition("work: ")[2].replace("--columns ", "").split()
     columns = dict(word.split("=") for word in words)

@@ -147,7 +147,36 @@ def test_a_nested_file_can_have_the_questions(structure: str, tmp_path: Path) ->
     assert scored(path, [columns]) == RIGHT
 
 
-@pytest.mark.parametrize("structure", [*STRUCTURES, *WHOLE])
+USUAL = (
+    "task, response and ground truth",
+    "record by question",
+    "answers as indices",
+    "candidates and texts",
+    "candidates and indices",
+)
+"""The files whose columns have usual names."""
+
+
+@pytest.mark.parametrize("structure", USUAL)
+def test_columns_with_usual_names_need_no_option(
+    structure: str, tmp_path: Path, annotations: Path
+) -> None:
+    content, _ = {**STRUCTURES, **WHOLE}[structure]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    dataset = annotations if structure in STRUCTURES else None
+    assert scored(path, [], dataset) == RIGHT
+
+
+def test_a_column_that_is_read_under_another_name_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps([whole(name, answer=None, gt="A", output="A") for name in IDS]))
+    remarks = score_file(path, ScoreOptions()).remarks
+    assert "the column `gt` is read as `answer`" in remarks
+    assert "the column `output` is read as `prediction`" in remarks
+
+
+@pytest.mark.parametrize("structure", sorted({*STRUCTURES, *WHOLE}.difference(USUAL)))
 def test_the_advice_for_a_nested_file_works(
     structure: str, tmp_path: Path, annotations: Path
 ) -> None:

@@ -249,7 +249,7 @@ def test_lmms_eval_sample_lines_are_read(tmp_path: Path) -> None:
         ("empty.json", "[]", "contains no results"),
         ("broken.json", "[{", "not readable as JSON"),
         ("blank.json", "", "contains no results"),
-        ("broken.jsonl", '{"video_id": "001"}\n{oops', "line 2"),
+        ("broken.jsonl", '{oops\n{"video_id": "001"}', "line 1"),
         (
             "groups.json",
             json.dumps([QUESTION | {"group_type": "logic"}]),

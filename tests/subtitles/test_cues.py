@@ -580,3 +580,65 @@ def test_only_the_parser_that_is_named_pysrt_needs_the_package_pysrt(
     assert contents(cues.read_srt(TWO_CUES.encode(), SrtParser.PYSUBS2)) == FIRST_AND_SECOND
     with pytest.raises(SubtitleError, match="pysrt is not installed"):
         cues.read_srt(TWO_CUES.encode(), SrtParser.PYSRT)
+
+
+ROLLING = [
+    ("00:00:00,160", "00:00:02,550", " ", "hello and welcome"),
+    ("00:00:02,550", "00:00:02,560", "hello and welcome", " "),
+    ("00:00:02,560", "00:00:05,110", "hello and welcome", "to the show"),
+    ("00:00:05,110", "00:00:05,120", "to the show", " "),
+    ("00:00:05,120", "00:00:07,000", "to the show", "show me more more"),
+    ("00:00:07,000", "00:00:07,010", "show me more more", " "),
+    ("00:00:07,010", "00:00:09,000", "show me more more", "more"),
+]
+"""The cues of YouTube, in which each line is shown three times."""
+
+
+def test_rolling_captions_have_every_word_once() -> None:
+    """As WebVTT with times of words, and as the SRT file that other tools make of it."""
+    srt = "".join(
+        f"{number}\n{start} --> {end}\n{first}\n{second}\n\n"
+        for number, (start, end, first, second) in enumerate(ROLLING, 1)
+    )
+    vtt = "WEBVTT\nKind: captions\n\n" + "".join(
+        f"{start} --> {end} align:start position:0%\n{first}\n"
+        f"{second.replace(' and', '<00:00:00.480><c> and</c>')}\n\n"
+        for start, end, first, second in ROLLING
+    )
+    for file in (read_srt(srt.encode()), read_webvtt(vtt.encode())):
+        assert [(cue.start_seconds, cue.text) for cue in file.cues if cue.text] == [
+            (0.16, "hello and welcome"),
+            (2.56, "to the show"),
+            (5.12, "show me more more"),
+            (7.01, "more"),
+        ]
+
+
+def test_words_that_are_said_again_are_kept() -> None:
+    texts = ["No.", "No.", "No. Yes.", "Go on.", "on. And then", "la la", "la la", "la la la"]
+    srt = "".join(
+        f"00:00:{number:02},000 --> 00:00:{number + 1:02},000\n{text}\n\n"
+        for number, text in enumerate(texts)
+    )
+    assert [cue.text for cue in read_srt(srt.encode()).cues] == texts
+
+
+@pytest.mark.parametrize("read", [read_srt, read_webvtt])
+@pytest.mark.parametrize(
+    "arrow", ["->", "=>", ">", "-- >", "\u2013", "\u2014", " - ", "\u2192", "  "]
+)
+def test_a_loose_arrow_is_read(read: Callable[[bytes], CueFile], arrow: str) -> None:
+    text = TWO_CUES.replace(":03,000 -->", f":03,000 {arrow}")
+    assert contents(read(text.encode())) == FIRST_AND_SECOND
+
+
+def test_a_loose_arrow_before_a_damaged_time_is_reported() -> None:
+    file = read_srt(TWO_CUES.replace("--> 00:00:04", "-> 00:0x:04").encode())
+    assert contents(file) == FIRST_AND_SECOND[:1]
+    assert [problem.partition(":")[0] for problem in file.problems] == ["cue 2 (line 6)"]
+
+
+@pytest.mark.parametrize("spoken", ["10:00 - 11:30", "from 10:00:00 - 11:00:00", "1:2:3"])
+def test_times_that_are_said_are_text(spoken: str) -> None:
+    file = read_srt(TWO_CUES.replace("first", spoken).encode())
+    assert contents(file)[0][2] == spoken

@@ -7,6 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from videomme_pipeline.benchmarks.columns import Columns
 from videomme_pipeline.benchmarks.facets import Facet, Measure
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -106,6 +107,8 @@ class Benchmark(DeclaredFacts):
     letters: tuple[Letter, ...] = tuple(Letter)[:4]
     has_text_cells: bool = False
     """True if the dataset has all options, and each number, as one text."""
+    columns: Columns | None = None
+    """The columns of the dataset, if it is declared."""
     media_folder: str | None = None
     prompts: Mapping[str, PublishedPrompt] = Field(default_factory=dict)
     repository: str | None = None

@@ -8,7 +8,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -33,6 +34,8 @@ _USUAL_NAMES: Mapping[str, Sequence[str]] = yaml.safe_load(
 _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
 
 _log = logging.getLogger(__name__)
+_MAX_CELL_CHARACTERS = 1 << 30
+_OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
@@ -102,10 +105,22 @@ def plain_name(column: str) -> str:
     return re.sub(r"[^a-z0-9]", "", column.lower())
 
 
-def usual_rank(column: str, content: str) -> int | None:
-    """The place of a column among the usual names of columns with this content, such as `video`."""
-    names, name = _USUAL_NAMES[content], plain_name(column)
-    return names.index(name) if name in names else None
+def columns_with(content: str, names: Iterable[str]) -> list[str]:
+    """The columns with a usual name for this content (`video` …), the most specific ones first."""
+    usual = _USUAL_NAMES[content]
+    ranks = {name: usual.index(plain) for name in names if (plain := plain_name(name)) in usual}
+    return sorted(ranks, key=ranks.__getitem__)
+
+
+def option_columns(names: Iterable[str]) -> list[str]:
+    """The columns of the single options, such as A, B and C, or `option0` and `option1`."""
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        plain = plain_name(name)
+        if _OPTION_COLUMN.fullmatch(plain):
+            by_form[plain[:-1]].append(name)
+    columns = max(by_form.values(), key=len, default=[])
+    return columns if len(columns) > 1 else []
 
 
 def read_rows(path: Path, inner: str | None = None) -> list[Cells]:
@@ -197,19 +212,12 @@ def whole_characters(value: Any) -> Any:
 
     A text that was cut inside an emoji ends with half of it. No file in UTF-8 can contain that.
     """
+    text = json.dumps(value, ensure_ascii=False, default=str)
     try:
-        json.dumps(value, ensure_ascii=False, default=str).encode()
+        text.encode()
     except UnicodeEncodeError:
-        return _replaced(value)
+        return json.loads(_HALF_CHARACTER.sub("\ufffd", text))
     return value
-
-
-def _replaced(value: Any) -> Any:
-    if isinstance(value, str):
-        return _HALF_CHARACTER.sub("\ufffd", value)
-    if isinstance(value, Mapping):
-        return {_replaced(key): _replaced(item) for key, item in value.items()}
-    return [_replaced(item) for item in value] if isinstance(value, list) else value
 
 
 def _read(path: Path) -> list[Cells]:
@@ -220,28 +228,64 @@ def _read(path: Path) -> list[Cells]:
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     if suffix in (".csv", ".tsv", ".txt"):
-        header = text.partition("\n")[0]
-        return _delimited(text, "\t" if suffix == ".tsv" else max(",;\t", key=header.count))
+        rows = table_rows(text)
+        absent = dict.fromkeys(chain.from_iterable(rows))
+        return [{**absent, **row} for row in rows]
     if suffix == ".jsonl":
         return _objects([parse_json(line) for line in text.split("\n") if line.strip()])
     value = parse_json(text)
-    return _objects(list(value.values()) if isinstance(value, dict) else value)
+    if isinstance(value, dict):
+        value = pandas_rows(value) or list(value.values())
+    return _objects(value)
 
 
-def _delimited(text: str, delimiter: str) -> list[Cells]:
-    """The rows of a table with a header, without blank ones."""
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    check_names(reader.fieldnames or ())
+def table_rows(text: str) -> list[Cells]:
+    """The rows of a table with a header, without blank ones. Its cells are texts.
+
+    Tabs, commas or semicolons separate the cells. Absent last cells of a row are left out.
+    """
+    text = text.lstrip("\r\n")
+    header = text.partition("\n")[0]
+    delimiter = "\t" if "\t" in header else max(",;", key=header.count)
+    csv.field_size_limit(_MAX_CELL_CHARACTERS)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    names = next(reader, [])
+    check_names(names)
     rows: list[Cells] = []
-    for row in reader:
-        if None in row:
+    for cells in reader:
+        if len(cells) > len(names):
             raise ValueError(
                 f"line {reader.line_num} has more cells than the header; put quotes around texts "
                 f"with {delimiter!r}"
             )
-        if any(map(text_in, row.values())):
-            rows.append(row)
+        if any(map(str.strip, cells)):
+            rows.append(dict(zip(names, cells, strict=False)))
     return rows
+
+
+def pandas_rows(value: Mapping[str, Any]) -> list[Any]:
+    """The rows of a table that `DataFrame.to_json` wrote as one object, or none for other objects.
+
+    The orients `split`, `table`, `index` and `columns` are objects. A row has its label as `id` if
+    the labels are not numbers. ValueError and TypeError if the lists do not fit.
+    """
+    rows, labels = list(value.values()), list(value)
+    if value.keys() == {"schema", "data"}:
+        return list(value["data"])
+    if {"columns", "data"} <= value.keys() <= {"columns", "data", "index"}:
+        check_names(names := list(map(str, value["columns"])))
+        rows = [dict(zip(names, cells, strict=True)) for cells in value["data"]]
+        labels = value.get("index") or ["0"] * len(rows)
+    elif not rows or not all(isinstance(r, dict) and r.keys() == rows[0].keys() for r in rows):
+        return []
+    elif any(columns_with(content, value) for content in ("prediction", "answer")):
+        labels = list(rows[0])
+        rows = [{name: value[name][label] for name in value} for label in labels]
+    elif not any(columns_with(content, rows[0]) for content in ("prediction", "answer")):
+        return []
+    if all(str(label).isdecimal() for label in labels):
+        return rows
+    return [{"id": label, **row} for label, row in zip(labels, rows, strict=True)]
 
 
 def _objects(rows: Sequence[Any]) -> list[Cells]:
@@ -310,7 +354,7 @@ def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
     if columns.options_are != "any" and isinstance(columns.options, str):
         return question, _exact_options(row[columns.options], columns)
     if columns.options is None:
-        stem, options = _split(question)
+        stem, options = split_options(question)
     elif isinstance(columns.options, str):
         stem, options = question, options_in(row[columns.options])
     else:
@@ -402,7 +446,7 @@ def _exact_options(cell: object, columns: Columns) -> list[str]:
         if isinstance(cell, list) and all(isinstance(text, str) and text.strip() for text in cell):
             return cell
         raise ValueError(f"`{columns.options}` must be a list of texts, found {cell!r}")
-    before, options = _split(cell.lstrip("\n")) if isinstance(cell, str) else ("", [])
+    before, options = split_options(cell.lstrip("\n")) if isinstance(cell, str) else ("", [])
     if before or len(options) < 2:
         raise ValueError(
             f"`{columns.options}` must be one text with lines A., B. and so on, found {cell!r}"
@@ -421,10 +465,10 @@ def options_in(cell: object) -> list[Any]:
         return [None if text is None else f"{key}. {text}" for key, text in texts.items()]
     if options is not None:
         return list(options)
-    return _split(cell)[1] if isinstance(cell, str) else []
+    return split_options(cell)[1] if isinstance(cell, str) else []
 
 
-def _split(text: str) -> tuple[str, list[str]]:
+def split_options(text: str) -> tuple[str, list[str]]:
     """The lines before option A, and the options, each with all its lines.
 
     A line begins the next option only if it starts with the next letter, because an option may

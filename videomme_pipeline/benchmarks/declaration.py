@@ -167,6 +167,7 @@ class Declaration(DeclaredFacts):
             "facets": facets,
             "letters": tuple(Letter)[: self.letters],
             "has_text_cells": self.columns.options_are == "lines",
+            "columns": self.columns,
             "prompt": name if default else self.prompt,
             "prompts": default | prompts,
             "repository": self.hub.repository if self.hub else None,

@@ -15,12 +15,12 @@ from videomme_pipeline.benchmarks.columns import (
     AnswerKind,
     Columns,
     answer_in,
-    plain_name,
+    columns_with,
+    option_columns,
     question_and_options,
     read_rows,
     seconds_in,
     text_in,
-    usual_rank,
 )
 from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES, spellings
 from videomme_pipeline.benchmarks.question import Letter
@@ -33,8 +33,6 @@ _TABLES = (*SUFFIXES, ".txt")
 """Endings of files that may have questions. "Unicode text" of Excel ends in `.txt`."""
 _MAX_FILES = 100_000
 _LOOKED_AT_ROWS = 1_000
-
-_OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
 
 Rows = Sequence[Mapping[str, Any]]
 _TEMPLATE = Path(__file__).with_name("declaration_template.txt")
@@ -124,7 +122,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
     guesses: dict[str, Any] = {
         "video": video,
         "question": _named(names, "question"),
-        "options": _options(names),
+        "options": _named(names, "options") or option_columns(names) or None,
         "answer": _named(names, "answer"),
         "question_id": _ids(rows, _named(names, "question_id")),
         "clip_start": _seconds(sample, _named(names, "clip_start")),
@@ -193,7 +191,7 @@ def _column_of_files(
                 path = "/".join((*parents[depth:], spelling))
                 folders[path].add("/".join(parents[:depth]) or ".")
     shares: dict[tuple[str, str], float] = {}
-    for column in dict.fromkeys((*_with_usual_names(names, content), *names)):
+    for column in dict.fromkeys((*columns_with(content, names), *names)):
         values = {text for row in rows if (text := text_in(row.get(column))) is not None}
         named = Counter(base for value in values for base in folders.get(value, ()))
         if named:
@@ -209,27 +207,7 @@ def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:
 
 
 def _named(names: Sequence[str], content: str) -> str | None:
-    return next(iter(_with_usual_names(names, content)), None)
-
-
-def _with_usual_names(names: Sequence[str], content: str) -> list[str]:
-    """The columns with a usual name for this content, the most specific ones first."""
-    ranks = {name: rank for name in names if (rank := usual_rank(name, content)) is not None}
-    return sorted(ranks, key=ranks.__getitem__)
-
-
-def _options(names: Sequence[str]) -> str | list[str] | None:
-    """The column with all options, or the columns of the single ones."""
-    column = _named(names, "options")
-    if column is not None:
-        return column
-    by_form: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(names):
-        plain = plain_name(name)
-        if _OPTION_COLUMN.fullmatch(plain):
-            by_form[plain[:-1]].append(name)
-    columns = max(by_form.values(), key=len, default=[])
-    return columns if len(columns) > 1 else None
+    return next(iter(columns_with(content, names)), None)
 
 
 def _ids(rows: Rows, column: str | None) -> str | None:

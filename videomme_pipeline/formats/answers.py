@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.columns import letters_of, text_in
 from videomme_pipeline.benchmarks.question import Question, with_own_ids
 from videomme_pipeline.errors import listed
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.formats.dataset_rows import text_of
+from videomme_pipeline.formats.dataset_rows import response_in, text_of
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.formats.stored_facts import (
     completion_tokens,
@@ -29,8 +29,6 @@ from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.findings.run import StoredFacts
 
-TEXT_COLUMNS = ("prediction", "response", "raw_output")
-"""Names of the column with the model's response, in the order in which they are looked up."""
 _MISSING_IN_PANDAS = frozenset(
     {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
      "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -124,7 +122,7 @@ def answers_of(
 
 def _response_text(row: Row, question: Question, missing: Set[str]) -> str | None:
     """The response in `row`; None for an empty one, a failed one, and a text that is `missing`."""
-    value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
+    value = response_in(row)
     text = text_in(value)
     is_missing = text in missing and not letters_of(text or "", question.options)
     return None if text is None or is_missing or failure(row) else str(value)

@@ -8,19 +8,27 @@ each entry of an object or a list, and each entry is a row. A path that ends in 
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import usual_rank
+from videomme_pipeline.benchmarks.columns import (
+    columns_with,
+    option_columns,
+    pandas_rows,
+    split_options,
+    text_in,
+)
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ScoringError, listed
-from videomme_pipeline.formats.answers import TEXT_COLUMNS
-from videomme_pipeline.formats.results_format import Row, mapping_or_empty
+from videomme_pipeline.formats.results_format import TEXT_COLUMNS, Row, mapping_or_empty
 
 _EACH = "*"
 _NEEDED = ("question_id", "video_id", "options", "answer")
 """The columns that are needed beside the response."""
+_EMPTY = (None, "")
 _DEEPEST = 5
 _MAX_COLUMNS = 30
 """An object with more keys is taken for one whose keys are ids."""
@@ -31,6 +39,9 @@ _Parts = tuple[str, ...]
 
 def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path) -> Iterator[Row]:
     """Yield the rows in `objects`, with the values of `columns` under the names that these have."""
+    if len(objects) == 1 and not any(_EACH in column for column in columns.values()):
+        with suppress(TypeError, ValueError):
+            objects = pandas_rows(objects[0]) or objects
     if not columns:
         yield from objects
         return
@@ -62,6 +73,48 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
         )
 
 
+@lru_cache(maxsize=64)
+def _candidates(names: tuple[str, ...]) -> tuple[Mapping[str, Sequence[str]], Sequence[str]]:
+    """The columns that may have the content of each standard column, and those of one option."""
+    usable = [name for name in names if name != "index"]  # the number of the row
+    standard = (*_NEEDED, "question", "prediction")
+    by_name = {name: usual for name in standard if (usual := columns_with(name, usable))}
+    return by_name, option_columns(names)
+
+
+def usual_columns(row: Row) -> dict[str, str]:
+    """The columns of `row` whose values belong in empty standard columns, by the names of these."""
+    has_text = not row.keys().isdisjoint(TEXT_COLUMNS)
+    return {
+        name: filled[0]
+        for name, columns in _candidates(tuple(row))[0].items()
+        if row.get(name) in _EMPTY
+        and not (name == "prediction" and has_text)
+        and (filled := [c for c in columns if row[c] not in _EMPTY and not _is_open(row[c])])
+    }
+
+
+def with_usual_names(row: Row) -> Row:
+    """`row` with its values in the standard columns, if it has them in other usual ones.
+
+    The options may have one column each, or be the last lines of the question.
+    """
+    by_name, single = _candidates(tuple(row))
+    if not by_name and not single:
+        return row
+    named = {**row, **{name: row[column] for name, column in usual_columns(row).items()}}
+    if named.get("options") not in _EMPTY:
+        return named
+    question, options = split_options(text_in(named.get("question")) or "")
+    if single:
+        named["options"] = [row[column] for column in single]
+    elif len(options) > 1:
+        if not any("\n" in option.strip() for option in options[:-1]):
+            options[-1] = options[-1].partition("\n")[0]  # instructions follow in a prompt
+        named |= {"question": question, "options": options}
+    return named
+
+
 def advice(row: Row) -> str:
     """The columns of the first object, which of them are known, and the likely `--columns`."""
     values_by_path = _values_by_path(row)
@@ -89,15 +142,14 @@ def _guesses(row: Row) -> dict[str, _Parts]:
         guesses["prediction"] = response
     entries = _entry(guesses.get("prediction", ()))
     for name in _NEEDED:
-        ranks = {
-            parts: rank
+        paths = [
+            parts
             for parts, value in values_by_path.items()
-            if (name == "options" or not isinstance(value, Mapping))
-            and _is_above(parts, entries)
-            and (rank := usual_rank(parts[-1], name)) is not None
-        }
-        if ranks and name not in row:
-            guesses[name] = min(ranks, key=ranks.__getitem__)
+            if (name == "options" or not isinstance(value, Mapping)) and _is_above(parts, entries)
+        ]
+        usual = columns_with(name, (parts[-1] for parts in paths))
+        if usual and name not in row:
+            guesses[name] = next(parts for parts in paths if parts[-1] == usual[0])
     # The keys of an object are ids of questions if its entries are rows, and else of videos.
     outermost = entries[: entries.index(_EACH) + 1] if entries else ()
     name = "question_id" if outermost == entries else "video_id"
@@ -124,7 +176,7 @@ def _response(row: Row, values_by_path: Mapping[_Parts, Any]) -> _Parts | None:
 
 
 def _is_response(name: str) -> bool:
-    return usual_rank(name, "prediction") is not None
+    return bool(columns_with("prediction", [name]))
 
 
 def _entry(parts: _Parts) -> _Parts:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
@@ -22,19 +23,17 @@ from videomme_pipeline.benchmarks.columns import (
     without_missing,
 )
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
-from videomme_pipeline.benchmarks.question import Duration, Letter, Question, split_option
+from videomme_pipeline.benchmarks.question import Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.errors import one_line
-from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
+from videomme_pipeline.formats.results_format import TEXT_COLUMNS, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
 _NUMBER_IN_VIDEO = re.compile(r"(?<=.)[-_]\w{1,3}$")
 _BLANK = {"", "none", "nan", "null"}
-_FIRST_COLUMNS = {Letter.A, Letter.B}
-"""The first two of the columns of a table with one column per option."""
-
 
 SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
 """The numbers of the questions on each video, by text and options."""
@@ -67,8 +66,10 @@ class Annotations:
         question_id, video = name_of(row, "question_id"), name_of(row, "video_id")
         if question_id and question_id in self.by_id:
             return self.by_id[question_id]
-        alike = self.by_text.get(without_case_and_spaces(text_in(row.get("question")) or ""), ())
-        alike = [q for q in alike if video in (None, q.video_id, q.youtube_id)]
+        # lmms-eval has the text of a question of MLVU as its id.
+        text = text_in(row.get("question")) or question_id or ""
+        alike = self.by_text.get(without_case_and_spaces(text), ())
+        alike = [question for question in alike if _is_about(question, video)]
         if len(alike) > 1 and own is not None:
             alike = [q for q in alike if _texts(q) == _texts(own)]
         if len(alike) == 1:
@@ -90,8 +91,12 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     video_id = name_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
-    options, text = _options(row), text_in(row.get("question")) or ""
+    options, text = _options(row, benchmark), text_in(row.get("question")) or ""
+    declared = find_benchmark(benchmark).columns
     answer = _letter(text_in(row.get("answer")) or "", options)
+    with suppress(ValueError):
+        if declared is not None and declared.answer in row:
+            answer = answer_in(row[declared.answer], declared.answer_is, options)
     if answer is None:
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N or an option")
     if answer not in tuple(Letter)[: len(options)]:
@@ -120,8 +125,10 @@ def annotated(row: Row, annotations: Annotations) -> tuple[Question, str]:
     question = annotations.find(row, None)
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
-        raise ValueError(f"the annotations have no question with the {named}")
-    text = text_in(row.get("answer")) or question.answer
+        by = named if question_id or number is not None else "text and the video of this one"
+        raise ValueError(f"the annotations have no question with the {by}")
+    answer = row.get("answer")
+    text = (None if isinstance(answer, Mapping) else text_in(answer)) or question.answer
     index = question.letters.index(question.answer)
     is_index = text in (str(index), str(index + 1))
     if is_index or _letter(text, question.options) == question.answer:
@@ -144,13 +151,21 @@ def known_question(row: Row, own: Question, annotations: Annotations) -> tuple[Q
     if question is None:
         return own, "the dataset does not have its question" if annotations.are_whole else ""
     texts = [without_case_and_spaces(text) for text in (own.question, question.question)]
-    if texts[0] and texts[0] != texts[1]:
+    if texts[0] and texts[1] not in texts[0]:  # a prompt contains the question
         return question, "the question has another text in the dataset"
     if _texts(own) != _texts(question):
         return question, "the options are others in the dataset"
     if own.answer is not question.answer:
         return question, f"the answer is {own.answer}, and {question.answer} in the dataset"
     return question, ""
+
+
+def _is_about(question: Question, video: str | None) -> bool:
+    """True if `video`, an id or the path of a file, is the video of `question`, or None."""
+    path, file = PurePosixPath(video or ""), PurePosixPath(question.footage.video_file or "")
+    names = {video, path.stem if path.suffix.lower() in FOOTAGE_SUFFIXES else path.name}
+    ids = {question.video_id, question.youtube_id, file.stem}
+    return video is None or not names.isdisjoint(ids)
 
 
 def _texts(question: Question) -> list[str]:
@@ -165,17 +180,20 @@ def _letter(answer: str, options: Sequence[str]) -> Letter | None:
     return equal[0] if len(equal) == 1 else split_option(answer)[0]
 
 
-def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
+def with_letters(rows: Sequence[Row], benchmark: str) -> Sequence[Row]:
     """`rows` with letters instead of indices, if all answers are indices of options.
 
     The indices begin with 0 if one is 0, and with 1 if one is the number of the options.
     """
     answers = [text_in(row.get("answer")) or "" for row in rows]
-    if not all(map(str.isdecimal, answers)) or not all(map(has_options, rows)):
+    declared = find_benchmark(benchmark).columns
+    if declared and declared.answer_is != "letter" and all(declared.answer in r for r in rows):
+        return rows  # those of the dataset, whose answers the declaration explains
+    if not all(map(str.isdecimal, answers)) or not all(row.get("options") for row in rows):
         return rows
     kind: AnswerKind = "index" if "0" in answers else "index_from_1"
     try:
-        options = [_options(row) for row in rows]
+        options = [_options(row, benchmark) for row in rows]
         letters = [
             answer_in(answer, kind, own) for answer, own in zip(answers, options, strict=True)
         ]
@@ -187,37 +205,38 @@ def with_letters(rows: Sequence[Row]) -> Sequence[Row]:
     return [{**row, "answer": letter} for row, letter in zip(rows, letters, strict=True)]
 
 
-def with_lettered_options(rows: Sequence[Row], benchmark: str, *, has_texts: bool) -> Sequence[Row]:
+def with_lettered_options(
+    rows: Sequence[Row], benchmark: str, *, has_texts: bool, has_shards: bool
+) -> Sequence[Row]:
     """`rows` with the letters of `benchmark` as options, if letters are all that they need.
 
-    All right answers must be letters, and most responses too unless the rows have `has_texts`. A
-    row without a video is on the one that its id names: "001" for "001-2".
+    All right answers must be letters, and most responses too unless the rows have `has_texts`. The
+    number of a question in the dataset is its id if it has no other one, and no `has_shards`.
     """
-    letters = {*find_benchmark(benchmark).letters}
-    ids = [name_of(row, "question_id") or name_of(row, "id") for row in rows]
-    answers = {text for row in rows if (text := text_in(row.get("answer")))}
-    responses = list(filter(None, (text_in(row.get("prediction")) for row in rows)))
-    lettered = sum(response in letters for response in responses)
-    if None in ids or not answers or not answers <= letters:
-        return rows
-    if not has_texts and (2 * lettered <= len(responses)):
-        return rows
-    return [
-        {
-            **row,
-            "question_id": question_id,
-            "video_id": name_of(row, "video_id") or _NUMBER_IN_VIDEO.sub("", question_id or ""),
-            "options": sorted(letters),
-        }
-        for row, question_id in zip(rows, ids, strict=True)
+    letters = sorted(find_benchmark(benchmark).letters)
+    ids = ("question_id",) if has_shards else ("question_id", "doc_id")
+    named = [
+        {**row, "question_id": next(filter(None, (name_of(row, name) for name in ids)), None)}
+        for row in rows
     ]
+    answered = [row for row in named if text_in(row.get("answer"))]
+    responses = [text for row in answered if (text := text_in(response_in(row)))]
+    right = {text_in(row["answer"]) if row["question_id"] else None for row in answered}
+    if not right or not right <= {*letters}:
+        return rows
+    if not has_texts and 2 * sum(text in letters for text in responses) <= len(responses):
+        return rows
+    return [{**row, "options": letters} for row in named]
 
 
-def has_options(row: Row) -> bool:
-    """True if `row` contains the options of its question."""
-    return (bool(row.get("options")) or row.keys() >= _FIRST_COLUMNS) and text_of(
-        row, "video_id"
-    ) is not None
+def with_video_of_id(row: Row) -> Row:
+    """`row` on the video that its id names: "001" for "001-2"."""
+    return {**row, "video_id": _NUMBER_IN_VIDEO.sub("", name_of(row, "question_id") or "")}
+
+
+def response_in(row: Row) -> Any:
+    """The value of the column with the model's response, or None."""
+    return next((row[name] for name in TEXT_COLUMNS if name in row), None)
 
 
 def dataset_row(question: Question) -> dict[str, Any]:
@@ -269,9 +288,8 @@ def _facets(row: Row, benchmark: str) -> Facets:
     row = with_dataset_names(row, declared.facets)
     others = (facet for other in registered_benchmarks() for facet in other.published_facets)
     kinds = {facet.column: facet.kind for facet in (*others, *declared.facets)}
-    closed: dict[str, Sequence[FacetValue]] = {"duration": tuple(Duration)}
-    if declared.group_facet is not None:
-        closed[declared.group_facet] = declared.facet(declared.group_facet).values or ()
+    names = ("duration", declared.group_facet)
+    closed = {facet.column: facet.values for facet in declared.facets if facet.column in names}
     values = {name: _facet(row, name, kind, closed.get(name)) for name, kind in kinds.items()}
     return with_derived(values, declared.facets)
 
@@ -290,11 +308,9 @@ def _facet(
         raise ValueError(f"`{column}` is {text!r}, not a number") from None
 
 
-def _options(row: Row) -> tuple[str, ...]:
-    """The options from a list, a map, a text with one per line (v2), a list as text, or columns."""
+def _options(row: Row, benchmark: str) -> tuple[str, ...]:
+    """The options from a list, a map, a text with one per line (v2), or a list as text."""
     value = row.get("options")
-    if not value and row.keys() >= _FIRST_COLUMNS:
-        value = {letter: row[letter] for letter in Letter if letter in row}
     if isinstance(value, Mapping):
         value = options_in(value)
     if isinstance(value, str) and value.lstrip().startswith("["):
@@ -305,4 +321,5 @@ def _options(row: Row) -> tuple[str, ...]:
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or not value:
         raise ValueError("it has no `options`")
-    return tuple(without_missing(value))
+    columns = find_benchmark(benchmark).columns
+    return tuple(without_missing(value, columns.missing_options if columns else ()))

@@ -2,14 +2,11 @@
 
 import csv
 import glob
-import io
 import json
 import os
 import re
 import select
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,21 +14,21 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.columns import (
     JSON_DECODER,
-    check_names,
     parquet_rows,
     parse_json,
+    table_rows,
     whole_characters,
 )
-from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
+from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError, listed
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row, TableRow
 
 FIRST_BYTE_SECONDS = 30.0
 """Time until a pipe must have the first byte of the results."""
 MAX_PIPE_BYTES = 1 << 28
-_MAX_FIELD_CHARACTERS = 1 << 30
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
-_NOT_SPACE = re.compile(r"\S")
+_VALUE = re.compile(r"[^\s,]")
+_MAX_CUT_OFF = 100
 _READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
 _PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
 _UNUSABLE: Mapping[bytes, str] = {
@@ -71,13 +68,10 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
             return read_rows_of(copy)
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise ScoringError(f"{path}: this is a device or a socket; save the results as a file")
-    kind, remarks = "a results file", []
+    kind, remarks = "a results file", list[str]()
     try:
-        kind, parse = _detected(path)
+        kind, parse = _detected(path, remarks)
         published = parse()
-        if published and isinstance(published[-1], _CutOff):
-            line = published.pop().line
-            remarks.append(f"the last line of {path.name} ({line:,}) is cut off and is left out")
         _check_size(published, largest_content(path))
         rows: list[Any] = whole_characters(published)
     except FileNotFoundError:
@@ -87,7 +81,10 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     except (OSError, ValueError, csv.Error, DamagedFileError, StorageError) as error:
         raise ScoringError(f"{path}: not readable as {kind}: {error}") from error
     if not all(isinstance(row, Mapping) for row in rows):
-        raise ScoringError(f"{path}: expected a list of objects, one per video or question")
+        raise ScoringError(
+            f"{path}: expected a list of objects, one per video or question; in other lists, "
+            "nothing names the columns (in pandas, write orient='records')"
+        )
     if rows is not published:
         halves = sum(row != whole for row, whole in zip(published, rows, strict=True))
         remarks.append(f"rows with a text cut inside a character, which is now U+FFFD: {halves}")
@@ -122,8 +119,8 @@ def _check_size(rows: Sequence[object], largest: int) -> None:
         )
 
 
-def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
-    """The format of the file and a function that returns its rows."""
+def _detected(path: Path, remarks: list[str]) -> tuple[str, Callable[[], list[Any]]]:
+    """The format of the file and a function that returns its rows and appends `remarks`."""
     with path.open("rb") as file:
         start = file.read(16)
     for magic, what in _UNUSABLE.items():
@@ -134,16 +131,13 @@ def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
     if start.startswith(b"PK"):
         return "a zip archive", partial(read_archive, path, largest_content(path))
     text = _text_of(path)
-    header, _, others = text.lstrip().partition("\n")
+    header = text.lstrip().partition("\n")[0]
     if not header:
         return "text", list
     if header[0] in "[{":
-        if others.strip() and _is_json(header):
-            return "JSON lines", partial(_parse_json_lines, text)
-        return "JSON", partial(_parse_json_text, text)
-    for delimiter, kind in (("\t", "TSV"), (max(",;", key=header.count), "CSV")):
-        if delimiter in header:
-            return kind, partial(_parse_table, text, delimiter)
+        return "JSON", partial(_parse_json_text, text, remarks)
+    if not {*"\t,;"}.isdisjoint(header):
+        return "CSV or TSV", lambda: list(map(TableRow, table_rows(text)))
     raise ScoringError(
         f"{path}: no known format, it begins with {header[:40]!r}; convert it to {_READABLE}"
     )
@@ -156,73 +150,55 @@ def _text_of(path: Path) -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":  # the run was killed inside a character
+            return content.decode(encoding, "replace")
         raise ScoringError(
             f"{path}: neither text in UTF-8 nor a known binary format (byte {error.start:,} is "
             f"{content[error.start]:#04x}); convert it to {_READABLE}"
         ) from None
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except json.JSONDecodeError:
-        return False
-    return True
-
-
-def _parse_json_text(text: str) -> list[Any]:
-    """The list in JSON text, its only value, or several values that are not one per line."""
+def _parse_json_text(text: str, remarks: list[str]) -> list[Any]:
+    """The list in JSON text, its only value, or its values if there are several."""
     try:
         value = parse_json(text)
-    except json.JSONDecodeError:
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            return _parse_values(text, remarks)
         try:
             value = parse_json(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
-        except json.JSONDecodeError as error:
-            with suppress(ValueError):
-                if len(values := _parse_json_lines(text)) > 1:
-                    return values
+        except json.JSONDecodeError:
             raise error from None
     return value if isinstance(value, list) else [value]
 
 
-@dataclass(frozen=True, slots=True)
-class _CutOff:
-    """The number of the last line, which is not complete."""
+def _parse_values(text: str, remarks: list[str]) -> list[Any]:
+    """The values in `text`, one after another, and a remark on those that are not complete.
 
-    line: int
-
-
-def _parse_json_lines(text: str) -> list[Any]:
-    """The values in `text`, one after another, and a `_CutOff` for a value that is not complete.
-
-    A run that was killed leaves half of its last line.
+    A run that was killed leaves a part of a row, after which the next run may append its own rows.
+    After such a part, the next row begins with the first key of the file, and a line or its keys.
     """
     rows: list[Any] = []
-    position = 0
-    while start := _NOT_SPACE.search(text, position):
+    cut_off: list[int] = []
+    opening = text[: text.find(":")].strip()
+    position, is_after_part = 0, False
+    while position >= 0 and (start := _VALUE.search(text, position)):
         try:
             value, position = JSON_DECODER.raw_decode(text, start.start())
-        except ValueError as error:
-            line = 1 + text.count("\n", 0, start.start())
-            is_cut_off = isinstance(error, json.JSONDecodeError) and (
-                error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
-            )
-            if rows and is_cut_off and "\n" not in text[start.start() :].strip():
-                return [*rows, _CutOff(line)]
-            raise ValueError(f"line {line}: {error}") from error
-        rows.append(value)
-    return rows
-
-
-def _parse_table(text: str, delimiter: str) -> list[Any]:
-    csv.field_size_limit(_MAX_FIELD_CHARACTERS)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    columns = next(reader)
-    check_names(columns)
-    rows = []
-    for fields in reader:
-        if len(fields) > len(columns):
-            raise ValueError(f"line {reader.line_num}: more fields than columns")
-        if fields:
-            rows.append(TableRow(zip(columns, fields, strict=False)))
+        except json.JSONDecodeError:
+            if len(cut_off) >= _MAX_CUT_OFF or not rows or not isinstance(rows[0], Mapping):
+                raise
+            value, position, is_after_part = None, start.end(), True
+        if is_after_part and not (
+            isinstance(value, Mapping)
+            and (text[start.start() - 1] == "\n" or value.keys() == rows[0].keys())
+        ):
+            cut_off.append(start.start())
+            position = text.find(opening, position)
+            continue
+        is_after_part = False
+        rows += value if isinstance(value, list) else [value]
+    if cut_off:
+        lines = dict.fromkeys(f"{1 + text.count(chr(10), 0, start):,}" for start in cut_off)
+        remarks.append(f"rows that are cut off and left out: line {listed(list(lines))}")
     return rows

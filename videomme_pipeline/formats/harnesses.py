@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import lettered
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.formats.results_format import (
     ResultsFormat,
@@ -31,7 +30,7 @@ def _read_inspect(row: Row) -> Iterator[Row]:
         yield {
             "question_id": sample.get("id"),
             **({"question": question} if isinstance(question, str) else {}),
-            **(_options(choices) if isinstance(choices, list) else {}),
+            "options": choices,
             "answer": _first(sample.get("target")),
             **beside(output, choice, *({"pred_answer": score.get("answer")} for score in scores)),
             **mapping_or_empty(sample.get("metadata")),
@@ -89,7 +88,7 @@ def _read_every_eval_ever(instance: Row) -> Iterator[Row]:
         "question_id": instance.get("sample_id"),
         "question": asked.get("raw"),
         "answer": answer,
-        **_options(choices),
+        "options": choices,
         # Files converted from logs of Inspect number the epochs.
         **({"repeat": int(metadata["epoch"]) - 1} if "epoch" in metadata else {}),
         **beside({"token_usage": instance.get("token_usage")}, instance.get("evaluation")),
@@ -102,25 +101,13 @@ def _read_every_eval_ever(instance: Row) -> Iterator[Row]:
 def _read_vllm_omni(row: Row) -> Iterator[Row]:
     for item in objects_in(row["videomme_eval_items"]):
         letter = item.get("predicted") or (_WITHOUT_LETTER if item.get("parse_failed") else None)
-        answer = item.get("gold_normalized", item.get("gold"))
-        yield {**item, "task_type": item.get("task"), "answer": answer, "prediction": letter}
+        yield {**item, "task_type": item.get("task"), "prediction": letter}
 
 
 def _read_sglang_omni(row: Row) -> Iterator[Row]:
     """Yield one row per question, with its text: a letter is random if `is_mc_fallback` is true."""
     for item in objects_in(row["per_sample"]):
-        yield {
-            **item,
-            "question_id": item.get("sample_id"),
-            "answer": item.get("expected"),
-            "pred_answer": item.get("predicted"),
-            "prediction": item.get("raw_response"),
-        }
-
-
-def _options(choices: list[Any]) -> dict[str, Any]:
-    """The column `options`, if there are any."""
-    return {"options": lettered(list(map(str, choices)))} if choices else {}
+        yield {**item, "prediction": item.get("raw_response")}
 
 
 def _first(value: Any) -> Any:
@@ -149,11 +136,9 @@ VLLM_OMNI = ResultsFormat(
     name="vllm_omni",
     recognizes=lambda row: "videomme_eval_items" in row,
     read=_read_vllm_omni,
-    has_letters=True,
 )
 SGLANG_OMNI = ResultsFormat(
     name="sglang_omni",
     recognizes=lambda row: "per_sample" in row,
     read=_read_sglang_omni,
-    has_letters=True,
 )

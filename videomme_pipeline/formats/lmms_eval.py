@@ -38,7 +38,7 @@ def _read_sample(sample: Row) -> Iterator[Row]:
 
     Current versions of lmms-eval do not write `doc`. The question id is then in the entry of the
     metric. These versions write `resps` only if a filter changed the texts. LongVideoBench calls
-    the question id `id`.
+    the question id `id`, and its target is a number.
     """
     doc = sample.get("doc")
     metrics = objects_in(value for name, value in sample.items() if name != "doc")
@@ -46,20 +46,14 @@ def _read_sample(sample: Row) -> Iterator[Row]:
     if not isinstance(doc, Mapping):
         doc = {
             "doc_id": sample.get("doc_id"),
-            "question_id": next(filter(None, map(_question_id, metrics)), None),
             "answer": sample.get("target"),
+            **{k: m[k] for m in metrics for k in ("question_id", "id", "answer") if k in m},
         }
-    elif question_id := _question_id(doc):
-        doc = {**doc, "question_id": question_id}
     texts = [list(_leaves(sample[name])) for name in _TEXTS if name in sample] or [[None]]
     answers = max(1, len(texts[-1]))
     are_texts = all(value is None or isinstance(value, str) for value in texts[0])
     for number, text in enumerate((texts[0] if are_texts else texts[0][:1]) or [None]):
         yield {**facts, **doc, "copy": number % answers, "prediction": text}
-
-
-def _question_id(row: Row) -> Any:
-    return row.get("question_id", row.get("id"))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -5,26 +5,27 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.columns import read_rows, text_in
 from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import AnnotationError, ScoringError, listed
 from videomme_pipeline.formats import contract, harnesses, lmms_eval, official, vlmevalkit
-from videomme_pipeline.formats.answers import TEXT_COLUMNS, Answers, answers_of
-from videomme_pipeline.formats.columns import advice, with_columns
+from videomme_pipeline.formats.answers import Answers, answers_of
+from videomme_pipeline.formats.columns import advice, usual_columns, with_columns, with_usual_names
 from videomme_pipeline.formats.dataset_rows import (
     Annotations,
     SeenQuestions,
     annotated,
-    has_options,
     known_question,
     name_of,
     question_of,
     with_lettered_options,
     with_letters,
+    with_video_of_id,
 )
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
-from videomme_pipeline.formats.results_format import ResultsFormat, Row, TableRow
+from videomme_pipeline.formats.results_format import TEXT_COLUMNS, ResultsFormat, Row, TableRow
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
@@ -79,20 +80,25 @@ def read_results(
     form, notes = contents.form, contents.notes
     rows: Sequence[Row] = contents.rows
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
-    advice_for_rows = advice(rows[0]) if rows and form is _PLAIN else ""
-    may_lack_options = dataset is None and (form.has_letters or form is _PLAIN)
-    if may_lack_options and not any(map(has_options, rows)):
-        rows = with_lettered_options(rows, benchmark, has_texts=form.has_letters)
-    if dataset is None and rows and not any(map(has_options, rows)):
-        raise ScoringError(
-            f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
-            "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
-            f"it to the official template. {advice_for_rows}"
+    advice_for_rows = advice(max(rows, key=len)) if rows and form is _PLAIN else ""
+    if dataset is None and rows and not any(row.get("options") for row in rows):
+        rows = with_lettered_options(
+            rows, benchmark, has_texts=form is not _PLAIN, has_shards=contents.has_shards
         )
+        if not any(row.get("options") for row in rows):
+            raise ScoringError(
+                f"{path}: recognized as {form.name}, but it has no options; give the annotations "
+                "of the dataset (its Parquet, JSON or CSV file) with --annotations, or convert it "
+                f"to the official template. {advice_for_rows}"
+            )
+        contents.remarks.append("the file has no options, so only letters are read as answers")
+    if dataset is None and not any(row.get("video_id") for row in rows):
+        rows = list(map(with_video_of_id, rows))
+        contents.remarks.append("no row names its video, which is taken from the question's id")
     questions: list[tuple[Question, Row]] = []
     left_out, differing = list[str](), list[str]()
     seen: SeenQuestions = defaultdict(dict)
-    for number, row in enumerate(with_letters(rows), start=1):
+    for number, row in enumerate(with_letters(rows, benchmark), start=1):
         try:
             question, differs = _question_in(row, benchmark, dataset, seen, contents.has_shards)
         except ValueError as error:
@@ -131,7 +137,7 @@ def _question_in(
     """The question that `row` answers, and how the row differs from the dataset, or ""."""
     if dataset is None:
         return question_of(row, benchmark, seen), ""
-    if has_options(row):
+    if row.get("options") and row.get("video_id") and text_in(row.get("answer")):
         return known_question(row, question_of(row, benchmark, seen), dataset)
     if has_shards and name_of(row, "question_id") is None:
         raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")
@@ -223,6 +229,9 @@ def _contents(path: Path, skip_missing: bool, columns: Mapping[str, str]) -> _Co
             f"{path}: recognized as {form.name}, but its rows have another structure ({error}); "
             "convert it to the official template"
         ) from error
+    renamed = usual_columns(rows[0]) if rows and form is _PLAIN else {}
+    remarks += [f"the column `{column}` is read as `{name}`" for name, column in renamed.items()]
+    rows = list(map(with_usual_names, rows))
     if empty:
         notes.append(f"{len(empty)} videos have no list of `questions`: {listed(empty)}")
     if missing:
@@ -243,18 +252,19 @@ class _NoAnswersError(ScoringError):
 
 def read_annotations(path: Path, benchmark: str) -> Annotations:
     """The questions in a file with the columns of Video-MME, or those that `benchmark` declares."""
-    seen: SeenQuestions = defaultdict(dict)
     questions: Sequence[Question]
     try:
-        rows, _ = read_rows_of(path)
-        questions = [question_of(row, benchmark, seen) for row in rows]
-    except ValueError as error:
+        questions = declared_questions(path, find_benchmark(benchmark))
+    except AnnotationError as error:
+        seen: SeenQuestions = defaultdict(dict)
         try:
-            questions = declared_questions(path, find_benchmark(benchmark))
-        except AnnotationError as other:
+            rows = map(with_usual_names, read_rows(path))
+            questions = [question_of(row, benchmark, seen) for row in rows]
+        except ValueError as other:
             raise ScoringError(
-                f"{path}: not the annotations of {benchmark}: {error}; by its declaration: {other}"
-            ) from other
+                f"{path}: not the annotations of {benchmark}: {error}; nor rows of Video-MME: "
+                f"{other}"
+            ) from error
     _check_ids(questions, path)
     annotations = Annotations(questions, are_whole=True)
     for question in questions:

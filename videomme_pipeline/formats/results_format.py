@@ -12,6 +12,10 @@ Row = Mapping[str, Any]
 """One object of a results file: a question, or a video with its questions."""
 
 
+TEXT_COLUMNS = ("prediction", "response", "raw_output")
+"""Names of the column with the model's response, in the order in which they are looked up."""
+
+
 class TableRow(dict[str, Any]):
     """A row of a CSV or TSV file or of a workbook, whose cells are texts."""
 
@@ -40,8 +44,6 @@ class ResultsFormat:
     else by `doc_id`, the number of the question in the dataset. `repeat` is the number of the
     repeat, from 0. `copy` numbers the texts of a file that does not say whether they are repeats.
 
-    `has_letters` is True if all right answers are letters, so that no options are needed.
-
     `rows(questions, answers)` returns the rows of a written file, or is None if the format is only
     read. `answers` are scored rows by question id, possibly not for all questions. `text(rows)`
     returns the text of the file.
@@ -50,6 +52,5 @@ class ResultsFormat:
     name: str
     recognizes: Callable[[Row], bool]
     read: Callable[[Row], Iterable[Row]]
-    has_letters: bool = False
     rows: Callable[[Sequence[Question], Mapping[str, ScoredQuestion]], Sequence[Row]] | None = None
     text: Callable[[Sequence[Row]], str] = json_lines

@@ -10,7 +10,10 @@ from typing import Any
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.formats.results_format import Row, mapping_or_empty
 
-_LETTERS = ("pred_answer", "parsed_pred", "extracted_answer", "extracted_prediction", "pred_letter")
+_LETTERS = (
+    *("pred_answer", "parsed_pred", "pred_letter", "predicted"),
+    *("extracted_answer", "extracted_prediction"),
+)
 _SCORES = ("score", "is_correct", "hit")
 _TOKENS = ("token_counts", "token_usage", "usage", "completion_tokens", "output_tokens")
 _ENDS = ("finish_reason", "stop_reason")

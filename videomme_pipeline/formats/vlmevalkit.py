@@ -8,18 +8,9 @@ import io
 from collections.abc import Mapping, Sequence
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text, renamed, text_of
+from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
 from videomme_pipeline.formats.results_format import ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-
-_DATASET_COLUMNS = {"video": "video_id", "candidates": "options"}
-"""The dataset's column names by VLMEvalKit's."""
-
-
-def _read(row: Row) -> list[Row]:
-    """`row` with the dataset's names. Values that already have such a name are kept."""
-    kept = {name: row[name] for name in _DATASET_COLUMNS.values() if text_of(row, name)}
-    return [renamed(row, _DATASET_COLUMNS) | kept]
 
 
 def _rows(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> list[Row]:
@@ -44,8 +35,8 @@ def _table(rows: Sequence[Row]) -> str:
 
 FORMAT = ResultsFormat(
     name="vlmevalkit",
-    recognizes=lambda row: not row.keys().isdisjoint(_DATASET_COLUMNS),
-    read=_read,
+    recognizes=lambda row: not row.keys().isdisjoint({"video", "candidates"}),
+    read=lambda row: [row],
     rows=_rows,
     text=_table,
 )

@@ -18,7 +18,7 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import Frame, ShownFrame
 from videomme_pipeline.subtitles.cues import Cue, CueFile, SrtParser
 
-ALIGN_VERSION = 1
+ALIGN_VERSION = 2
 """Part of the fingerprint of all aligned lines. Increase it when a change of a policy or of
 `cues` changes the lines."""
 

@@ -24,6 +24,8 @@ MAX_FILE_BYTES = 8 * 1024**2
 MAX_CUE_CHARACTERS = 20_000
 """Limits of a subtitle file and of the text after one timing line. Three hours of subtitles have
 about half a megabyte (SRT) or two megabytes (words)."""
+_MAX_SHOWN_WORDS = 40
+"""The most words that rolling captions show again."""
 _MAX_SECONDS = 10_000 * 3_600
 _Item = TypeVar("_Item")
 
@@ -35,6 +37,9 @@ _MARKS: Mapping[str, bytes | tuple[bytes, ...]] = {
 }
 _TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMING = re.compile(rf"(?<![\d:.,]){_TIME}\s*-->\s*{_TIME}(?!\d)", re.ASCII)
+_LONG_TIME = r"\d{1,4}:\d{1,2}(?::\d{1,2}(?:[.,]\d{1,3})?|[.,]\d{1,3})"
+_LOOSE_ARROW = re.compile(rf"^(\s*{_LONG_TIME})\W{{1,7}}(?=\d+:)", re.ASCII)
+"""The start of a line with two times, and something else than an arrow: `->` or a dash."""
 _CLOCK = re.compile(r"\d\s*:\s*\d", re.ASCII)
 _CLOCK_AFTER_ARROW = re.compile(r"-->\s*-?\d+\s*:\s*\d", re.ASCII)
 _INDEX = re.compile(r"\s*\d+\s*", re.ASCII)
@@ -137,7 +142,24 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     cues, problems = _read_each("cue", _blocks(raw.split("\n")), partial(_srt_cue, parser))
     if not cues and raw.strip():
         raise _nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems)
-    return _cue_file(cues, problems, encoding, raw=raw)
+    return _cue_file(_each_word_once(cues), problems, encoding, raw=raw)
+
+
+def _each_word_once(cues: list[Cue]) -> list[Cue]:
+    """`cues` without the words that rolling captions, as those of YouTube, show again.
+
+    There, a cue begins with the words that end the cue before it, or has no others. In other files
+    this is rare, and the words are said again.
+    """
+    once, shown, rolled = list[Cue](), list[str](), 0
+    for cue in cues:
+        words = cue.text.split()
+        lengths = range(min(len(words), len(shown), _MAX_SHOWN_WORDS), 0, -1)
+        repeated = next((n for n in lengths if shown[-n:] == words[:n]), 0)
+        once.append(replace(cue, text=" ".join(words[repeated:])))
+        rolled += 0 < repeated < len(words)
+        shown = words or shown
+    return once if rolled > 2 and 3 * rolled > len(cues) else cues
 
 
 def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
@@ -151,7 +173,7 @@ def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     raw, encoding = _decode(data)
     lines: list[str] = []
     for block in raw.split("\n\n"):
-        rows = block.split("\n")
+        rows = list(map(_with_arrow, block.split("\n")))
         first = next((number for number, row in enumerate(rows) if "-->" in row), len(rows))
         # Other lines become blank ones, so that problems have the numbers of the file's lines.
         lines += [*[""] * first, *(_VTT_TIME_TAG.sub("", row) for row in rows[first:]), ""]
@@ -382,13 +404,17 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, _Block]]:
     """The line number (from 1) and the block of each cue."""
     timings = [
         (index, timing)
-        for index, line in enumerate(lines)
+        for index, line in enumerate(map(_with_arrow, lines))
         if "-->" in line and ((timing := _TIMING.search(line)) or _is_broken_timing(line))
     ]
     ends = [*(index for index, _ in timings[1:]), None]
     for (start, timing), end in zip(timings, ends, strict=False):
         rows = lines[start + 1 : end]
         yield start + 1, (timing, rows if end is None else _without_index(rows))
+
+
+def _with_arrow(line: str) -> str:
+    return line if "-->" in line else _LOOSE_ARROW.sub(r"\1 --> ", line)
 
 
 def _is_broken_timing(line: str) -> bool:

@@ -631,6 +631,8 @@ POINTS = ("x=0, y=0", "x=0, y=1", "x=1, y=0", "x=1, y=1")
         (r"\boxed{(D) x=1, y=0}", POINTS, "D"),
         (r"the answer is (C) \boxed{4}", ("picture one", "picture two", "picture three"), None),
         (r"the answer is (B) \boxed{4}", ("3", "4", "5"), "B"),
+        ("A. 36°", ("36°", "40°"), "A"),
+        ("Option A: 36°.", ("36°", "(a)"), "A"),
     ],
 )
 def test_a_value_has_its_signs_and_relations(

@@ -19,7 +19,6 @@ ARROWS = frozenset(("->", "=>", "→"))
 MARKS = ARROWS | frozenset((":", "=", "-", "–", "—"))
 """Marks between a label and its value, without the comma."""
 
-
 _LISTS = tomllib.loads(
     resources.files(__package__).joinpath("answer_words.toml").read_text("utf-8")
 )

@@ -121,7 +121,7 @@ _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
 )
 _SEVERAL_LETTERS = re.compile(
-    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))+|(?:{_BETWEEN}[a-n](?!\w))+){_BETWEEN}"
+    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w)){{2,}}|(?:{_BETWEEN}[a-n](?!\w)){{2,}}){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
 _PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")

@@ -44,7 +44,8 @@ _REASONING_FIELD = re.compile(
 )
 _MARKUP = re.compile(
     r"<\|(?![A-Z]\|>)[^|<>\n]{1,40}\|>"  # special tokens of chat templates, not <|C|>
-    r"|</?(?:[siubp]|em|br|td|tr|th|li|ul|ol|[a-z][a-z_]{2,20})(?:\s[^<>\n]{0,80})?/?>"
+    rf"|</?(?!(?:{_REASONING_TAGS})>)(?:[siubp]|em|br|t[drh]|li|[uo]l|[a-z][a-z_]{{2,20}})"
+    r"(?:\s[^<>\n]{0,80})?/?>"
     r"|\[/?INST\]"
     r"|\\(?:boxed|fbox|text\w{0,8}|math\w{1,8}|displaystyle|bf|rm|left|right|quad|[,;!()\[\]])"
     r"|```[a-z]{0,12}",

@@ -153,7 +153,7 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
         return Role.MENTION  # the end of a sentence that was cut off, or "for option A, …"
     if not SETS["qualities"].isdisjoint(words) and (names_option or written.ends_statement):
         return Role.DECLARED
-    if not written.is_statement:
+    if not written.is_statement and not (names_option and written.has_text):
         return Role.MENTION  # "Option A is about a dog" only tells what an option says
     return Role.NAMED if names_option else Role.ALONE
 
