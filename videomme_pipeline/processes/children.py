@@ -56,11 +56,8 @@ class Child:
     def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> Value:
         """The value of `function(task)`, computed in the child process.
 
-        Threads that share the child wait for each other.
-
-        Raises:
-            ChildFailedError: if the task ended its process, or raised an unexpected error.
-            VideoMMEError: if the task raised it.
+        Threads that share the child wait for each other. Raises the VideoMMEError of the task, or
+        ChildFailedError if the task ended its process or raised an unexpected error.
         """
         with self._turn:
             if self._process is not None and not self._process.can_run(limits):
