@@ -127,7 +127,7 @@ def _parse_entry(name: str, entry: Any, where: str, folder: Path) -> ModelSpec:
     if _built_in(name):
         raise ConfigurationError(f"{where}: that name is built in; choose another one")
     default = "program" if "command" in entry else "openai_compatible"
-    provider = _provider(str(entry.get("kind", default)), where)
+    provider = _provider(str(entry.get("kind", default)), f"{where}: ")
     spec: ModelSpec = parse_spec({"name": name, **entry}, provider.spec, where)
     try:
         return spec.in_folder(folder)
@@ -141,8 +141,7 @@ def entry_specs() -> list[type[ModelSpec]]:
     Raises:
         ConfigurationError: if another package cannot be loaded.
     """
-    providers = [*PROVIDERS.values(), *map(_installed_provider, plugins.installed(plugins.MODELS))]
-    return [provider.spec for provider in providers]
+    return [_provider(kind).spec for kind in _kinds()]
 
 
 def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) -> VideoLLM:
@@ -152,7 +151,7 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
         ModelError: if its key is not in `environment`, or a package that it needs is not
             installed.
     """
-    build = _provider(spec.kind, f"model {spec.name}").build
+    build = _provider(spec.kind, f"model {spec.name}: ").build
     if not isinstance(spec, EndpointSpec) or len(spec.members) == 1:
         return build(spec, environment)
     return ModelPool({member.endpoint: build(member, environment) for member in spec.members})
@@ -162,19 +161,20 @@ def _built_in(name: str) -> ModelSpec | None:
     """The model that needs no entry and has this name, or None."""
     if name in BUILT_IN or name not in plugins.installed(plugins.MODELS):
         return BUILT_IN.get(name)
-    provider = _installed_provider(name)
+    provider = _provider(name)
     spec: ModelSpec | None = None if provider.needs_entry else provider.spec(name=name)
     return spec
 
 
-def _provider(kind: str, where: str) -> Provider[Any]:
-    kinds = (*PROVIDERS, *plugins.installed(plugins.MODELS))
-    if kind not in kinds:
-        raise ConfigurationError(f"{where}: `kind` is {kind!r}, {nearest(kind, kinds)}")
-    return PROVIDERS.get(kind) or _installed_provider(kind, f"{where}: ")
+def _kinds() -> tuple[str, ...]:
+    return (*PROVIDERS, *plugins.installed(plugins.MODELS))
 
 
-def _installed_provider(kind: str, where: str = "") -> Provider[Any]:
+def _provider(kind: str, where: str = "") -> Provider[Any]:
+    if kind in PROVIDERS:
+        return PROVIDERS[kind]
+    if kind not in _kinds():
+        raise ConfigurationError(f"{where}`kind` is {kind!r}, {nearest(kind, _kinds())}")
     provider: Provider[Any] = plugins.find(
         plugins.MODELS,
         kind,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pydantic import Field
 
@@ -145,12 +145,6 @@ class ModelSpec(Spec, ABC):
 
 
 AnyModelSpec = TypeVar("AnyModelSpec", bound=ModelSpec)
-
-
-class WithServer(Protocol):
-    """A function that adds the current server of a model to its spec."""
-
-    def __call__(self, spec: AnyModelSpec, /) -> AnyModelSpec: ...
 
 
 @dataclass(frozen=True, slots=True)
