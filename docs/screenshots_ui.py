@@ -174,7 +174,6 @@ def bring_up_to_date(
     link = page.get_by_role("link", name=f"{url}/locations/videomme/jobs/refresh_stale")
     page.goto(link.get_attribute("href") or url)  # a click opens another tab
     expect(page.get_by_role("button", name="Launch Run")).to_be_enabled(timeout=60_000)
-    shot("launchpad")
     page.get_by_role("button", name="Launch Run").click()
     wait_for(page, check, "48 fresh")
 
@@ -194,7 +193,6 @@ def backfill_a_sampling(
     page.get_by_text(NEW_SAMPLING).locator("visible=true").last.click()
     dialog.get_by_text("Launch runs to materialize").click()
     dialog.get_by_role("button", name="All", exact=True).last.click()
-    shot("backfill-dialog")
     dialog.get_by_role("button", name="Launch backfill").click()
     wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "Materialized (48)")
     wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "contact_sheet")

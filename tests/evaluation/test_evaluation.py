@@ -288,3 +288,40 @@ def test_every_evaluation_of_this_repository_loads() -> None:
 def test_no_two_evaluations_of_this_repository_are_the_same() -> None:
     evaluations = repository_configuration().evaluations.values()
     assert len({e.fingerprint for e in evaluations}) == len(evaluations)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("errors.txt", "002-1\n\n003-2\r\n002-1\n"),
+        ("errors.csv", "video_id,question_id\n002,002-1\n003,003-2\n"),
+        ("page.csv", '\ufeffQuestion,Answer\n002-1,A\n003-2,"B, C"\n'),
+        ("ids.json", '["002-1", "003-2"]'),
+        ("compare.json#lost", '{"won": ["001-1"], "lost": ["002-1", "003-2"]}'),
+    ],
+)
+def test_a_file_lists_the_questions(folder: Path, name: str, text: str) -> None:
+    (folder / "evaluations" / name.partition("#")[0]).write_text(text)
+    named = read(folder, "mine", {**GOOD, "questions": name})
+    listed = read(folder, "other", {**GOOD, "questions": ["002-1", "003-2"]})
+    assert named.selection.questions == ("002-1", "003-2")
+    assert named.fingerprint == listed.fingerprint
+    assert named.fingerprint != read(folder, "whole", GOOD).fingerprint
+    assert named.track == "chosen_with_subtitles"
+
+
+@pytest.mark.parametrize(
+    ("questions", "words"),
+    [
+        ("missing.txt", "missing.txt: not a list of question ids .*No such file"),
+        ("empty.txt", "empty.txt: not a list of question ids"),
+        ("compare.json", "compare.json: not a list of question ids"),
+        ("compare.json#lots", "compare.json: not a list of question ids .*'lots'"),
+        ([], "`questions`"),
+    ],
+)
+def test_a_wrong_list_of_questions_is_an_error(folder: Path, questions: object, words: str) -> None:
+    (folder / "evaluations" / "empty.txt").write_text("\n")
+    (folder / "evaluations" / "compare.json").write_text('{"lost": ["002-1"]}')
+    with pytest.raises(ConfigurationError, match=words):
+        read(folder, "mine", {**GOOD, "questions": questions})

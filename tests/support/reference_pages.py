@@ -26,6 +26,7 @@ FILES: Mapping[str, str] = {
     "benchmarks": "`assets/benchmarks.yaml`: one entry per benchmark that is used.",
     "benchmark": "`assets/benchmarks/NAME.yaml`: an [own benchmark](benchmarks.md).",
     "models": "`assets/models.yaml`: one entry per [model](models.md).",
+    "program": "`assets/models.yaml`: one entry per [program](programs.md).",
     "nightly": "`assets/nightly.yaml`: [nightly runs](nightly.md).",
     "checkpoints": "`assets/checkpoints.yaml`: one entry per [training run](checkpoints.md).",
     "storage": "`assets/storage.yaml`: [disk space](disk.md).",
@@ -33,6 +34,9 @@ FILES: Mapping[str, str] = {
     "runs": "`assets/runs.yaml`: [several projects](scaling.md#several-projects-in-one-ui).",
 }
 """The configuration files of the page. `samplings.yaml` has lists of samplings by benchmark."""
+
+ENTRIES: Mapping[str, str] = {"models": "EndpointSpec", "program": "ProgramSpec"}
+"""The kinds of entries in models.yaml on the page."""
 
 KEYS_INTRODUCTION = """\
 # YAML keys
@@ -113,9 +117,12 @@ def commands_page() -> str:
 def keys_page() -> str:
     """The keys of each configuration file, with their meanings and defaults."""
     files = schemas(read_configuration(ROOT / "assets" / "offline"))
+    files["program"] = files["models"]
     lines = [KEYS_INTRODUCTION]
     for name, introduction in FILES.items():
-        schema = files[name]["$defs"]["EndpointSpec"] if name == "models" else files[name]
+        schema = files[name]
+        if name in ENTRIES:
+            schema = schema["$defs"][ENTRIES[name]]
         lines += [f"## {name}\n", f"{introduction}\n", "| key | meaning | default |\n|---|---|---|"]
         definitions = files[name].get("$defs", {})
         for key, field in _keys(schema, definitions):

@@ -1,9 +1,10 @@
 """Questions from the rows of annotation files, and everything that is wrong with the rows."""
 
+import csv
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -48,6 +49,8 @@ MAX_ID_BYTES = 3 * MAX_ID_CHARACTERS
 SEGMENTS = "subtitles"
 """The column of the subtitles of a video as a list of timed segments, if annotations have it."""
 _CONTRACT_VIDEO = "video_path"
+_ID_TITLES = ("question_id", "id", "question")
+"""Titles of a column with ids, as results files and the exports of the page have them."""
 _LISTED = 10
 
 
@@ -69,7 +72,9 @@ def read_questions(
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
     content.questions = with_own_ids(content.questions)
     for facet, path in zip(declaration.facet_files, lists, strict=True):
-        ids = _listed_ids(path, {question.question_id for question in content.questions})
+        ids = set(read_ids(path))
+        if ids.isdisjoint(question.question_id for question in content.questions):
+            raise AnnotationError(f"{path}: no question of the annotations has one of its ids")
         content.questions = [
             replace(q, facets=Facets({**q.facets, facet: LISTED[q.question_id not in ids]}))
             for q in content.questions
@@ -79,17 +84,32 @@ def read_questions(
     return content
 
 
-def _listed_ids(path: Path, existing: Collection[str]) -> set[str]:
-    """The ids in a file that lists questions: a JSON list, or one per line."""
+def read_ids(path: Path, key: str = "") -> list[str]:
+    """The question ids in a file: one per line, a column of CSV, or a JSON list (under `key`).
+
+    Raises:
+        AnnotationError: if the file is none of these.
+    """
+    ids: object = None
     try:
         text = path.read_text("utf-8-sig").strip()
-        listed_ids = json.loads(text) if text.startswith("[") else text.splitlines()
-    except (OSError, ValueError) as error:
-        raise AnnotationError(f"{path}: not a list of question ids ({error})") from error
-    ids = set(map(str, listed_ids)).intersection(existing)
-    if not ids:
-        raise AnnotationError(f"{path}: no question of the annotations has one of its ids")
-    return ids
+        if text.startswith(("{", "[")):
+            value = json.loads(text)
+            ids = value[key] if key else value
+        else:
+            rows = [row for row in csv.reader(text.splitlines()) if row]
+            titles = [title.strip().lower() for title in rows[0]]
+            columns = [titles.index(title) for title in _ID_TITLES if title in titles]
+            ids = [row[next(iter(columns), 0)].strip() for row in rows[len(columns) > 0 :]]
+        problem = "found no list, or an empty one"
+    except (OSError, ValueError, LookupError, csv.Error) as error:
+        problem = repr(error)
+    if not isinstance(ids, list) or not ids:
+        raise AnnotationError(
+            f"{path}: not a list of question ids ({problem}); write one per line, a column "
+            "`question_id`, or a JSON list (of a key: `compare.json#lost`)"
+        )
+    return list(dict.fromkeys(map(str, ids)))
 
 
 def _problems_of_all(declaration: Declaration, content: AnnotationContent) -> Iterator[Problem]:

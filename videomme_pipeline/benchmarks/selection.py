@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from blake3 import blake3
 from pydantic import BeforeValidator, Field, model_validator
@@ -33,7 +33,7 @@ class Subset(Spec):
     seed: int = 0
 
 
-class Selection(Spec):
+class VideoSelection(Spec):
     """The videos of one duration, a random sample, or both. By default, all videos."""
 
     duration: Duration | None = None
@@ -43,16 +43,9 @@ class Selection(Spec):
 
     @property
     def selected_by(self) -> dict[str, object]:
-        """The keys that select videos, as JSON. Empty if all videos are selected."""
+        """The keys that select videos and questions, as JSON. Empty if all are selected."""
         keys = set(Selection.model_fields)
         return self.model_dump(mode="json", include=keys, exclude_none=True)
-
-    @classmethod
-    def stored_in(cls, settings: Mapping[str, object]) -> "Selection":
-        """The selection among the stored settings of an evaluation."""
-        return cls.model_validate(
-            {key: settings[key] for key in cls.model_fields if key in settings}
-        )
 
     def of(self, questions: Questions) -> Questions:
         """The part of `questions` on the selected videos; empty if none has that duration."""
@@ -66,11 +59,34 @@ class Selection(Spec):
         return _sample(chosen, self.subset) if self.subset and chosen else chosen
 
 
+class Selection(VideoSelection):
+    """The questions of an evaluation: those on the selected videos, or a chosen list of them."""
+
+    questions: tuple[str, ...] | None = None
+    """Ids of the only questions to ask. The score of a chosen list says nothing about the
+    benchmark, so it is shown apart and never cited."""
+
+    @classmethod
+    def stored_in(cls, settings: Mapping[str, object]) -> Self:
+        """The selection among the stored settings of an evaluation."""
+        return cls.model_validate(
+            {key: settings[key] for key in cls.model_fields if key in settings}
+        )
+
+    def of(self, questions: Questions) -> Questions:
+        selected = super().of(questions)
+        if self.questions is None:
+            return selected
+        chosen = set(self.questions)
+        listed = (row for rows in selected.values() for row in rows if row.question_id in chosen)
+        return group_by_video(listed)
+
+
 def _text_of_path(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-class BenchmarkSettings(Selection):
+class BenchmarkSettings(VideoSelection):
     """Settings of one benchmark: license, source of its files, and which videos to evaluate."""
 
     accept_license: bool = False

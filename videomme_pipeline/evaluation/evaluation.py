@@ -44,7 +44,11 @@ class Evaluation:
     @property
     def track(self) -> str:
         """The track under which results are reported."""
-        return track(subtitles=self.alignment is not None, audio=self.model.hears_audio)
+        return track(
+            subtitles=self.alignment is not None,
+            audio=self.model.hears_audio,
+            chosen=self.selection.questions is not None,
+        )
 
     @property
     def track_name(self) -> str | None:

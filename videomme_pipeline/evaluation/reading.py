@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from videomme_pipeline.benchmarks.questions import read_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.selection import BenchmarkSettings, Selection
+from videomme_pipeline.benchmarks.selection import BenchmarkSettings, Selection, VideoSelection
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name, nearest, parse_spec
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
@@ -33,12 +34,10 @@ from videomme_pipeline.subtitles.align import parse_alignment
 
 Reference = Annotated[str, Field(max_length=500)]
 """The name of something, or the path of a file."""
-
-
 PromptPart = Annotated[str, Field(max_length=10_000)]
 
 
-class EvaluationFile(Selection):
+class EvaluationFile(VideoSelection):
     """The keys of an evaluation file. Most are names that other files and packages define."""
 
     benchmark: Reference
@@ -63,6 +62,9 @@ class EvaluationFile(Selection):
     """A model that reads the responses that `careful` cannot read. Scores report its letters and
     cost separately."""
     generation: Generation = Generation()
+    questions: Annotated[tuple[Reference, ...], Field(min_length=1)] | Reference | None = None
+    """Ids of the only questions to ask: a list, or a file beside the evaluation with one per line
+    (`errors.txt`), a column `question_id` (`.csv`) or a list (`compare.json#lost`)."""
     repeats: int = Field(default=1, ge=1, le=100)
     """The number of times that each question is asked, for models that are not deterministic."""
 
@@ -103,7 +105,11 @@ def parse_evaluation(
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
             generation=file.generation,
             repeats=file.repeats,
-            selection=Selection(duration=file.duration, subset=file.subset),
+            selection=Selection(
+                duration=file.duration,
+                subset=file.subset,
+                questions=_question_ids(file.questions, path.parent),
+            ),
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
@@ -172,6 +178,14 @@ def _template(value: str, folder: Path, benchmark: str) -> Template:
             f"{allowed}; copy the file beside the evaluation"
         )
     return load_template(path)
+
+
+def _question_ids(named: tuple[str, ...] | str | None, folder: Path) -> tuple[str, ...] | None:
+    """The ids in `named`: a list, or a file below `folder` with the key of a list after `#`."""
+    if not isinstance(named, str):
+        return named
+    name, _, key = named.partition("#")
+    return tuple(read_ids(folder / name, key))
 
 
 def check_name(name: str, path: Path) -> None:

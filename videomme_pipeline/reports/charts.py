@@ -16,6 +16,8 @@ with needs_extra("charts", "drawing charts"):
 SERIES_COLORS = ("#3b2e8c", "#0f7a4d", "#9a2158", "#6f6a12", "#1f7a8c", "#4a4f57")
 """The colors of the page, distinguishable for color-blind readers."""
 
+FAILED_COLOR = "#d62728"
+
 AltairChart = alt.LayerChart | alt.FacetChart
 
 _WIDTH, _HEIGHT = 420, 200
@@ -92,18 +94,21 @@ def checkpoint_chart(points: Sequence[Mapping[str, Any]]) -> AltairChart:
     rows = pd.DataFrame(points).dropna(subset="score")
     scores = ["score", "score_low", "score_high"]
     rows[scores] = 100 * rows[scores].astype(float)
-    title = alt.Legend(title=None, orient="top")
-    base = alt.Chart(rows).encode(
-        x=alt.X("step:Q", title="Training step"),
-        color=alt.Color("template:N", scale=alt.Scale(range=list(SERIES_COLORS)), legend=title),
+    color = alt.Color(
+        "template:N",
+        scale=alt.Scale(range=list(SERIES_COLORS)),
+        legend=alt.Legend(title=None, orient="top"),
     )
-    axis = alt.Y("score_low:Q", title="Score, 95% CI", scale=alt.Scale(zero=False))
-    intervals = base.mark_rule(strokeWidth=2).encode(y=axis, y2="score_high:Q")
+    axis = alt.Axis(tickCount=6, labelOverlap=True)
+    base = alt.Chart(rows).encode(x=alt.X("step:Q", title="Training step", axis=axis), color=color)
+    low = alt.Y("score_low:Q", title="Score, 95% CI", scale=alt.Scale(zero=False))
+    intervals = base.mark_rule(strokeWidth=2).encode(y=low, y2="score_high:Q")
     outcomes = alt.Scale(
         domain=["passed", "undecided", "failed"], range=["circle", "diamond", "cross"]
     )
-    gates = base.mark_point(filled=True, size=60, opacity=1).encode(
-        y="score:Q", shape=alt.Shape("outcome:N", scale=outcomes, legend=title)
-    )
+    shape = alt.Shape("outcome:N", scale=outcomes, legend=alt.Legend(title=None, orient="bottom"))
+    gates = base.mark_point(filled=True, size=60, opacity=1).encode(y="score:Q", shape=shape)
+    failed = gates.transform_filter(alt.datum.outcome == "failed")
     line = base.mark_line().encode(y="score:Q")
-    return alt.layer(line, intervals, gates).properties(width=_WIDTH, height=_HEIGHT)
+    failed = failed.encode(color=alt.value(FAILED_COLOR), size=alt.value(90))
+    return alt.layer(line, intervals, gates, failed).properties(width=_WIDTH, height=_HEIGHT)

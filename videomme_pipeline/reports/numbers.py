@@ -20,6 +20,7 @@ from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
 from videomme_pipeline.scoring.scored_question import (
     ScoredQuestion,
+    is_of_chosen,
     is_with_audio,
     is_with_subtitles,
 )
@@ -263,6 +264,7 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     template = specification.get("template") or {}
     has_subtitles = is_with_subtitles(evaluation.rows[0].track)
     has_audio = is_with_audio(evaluation.rows[0].track)
+    is_chosen = is_of_chosen(evaluation.rows[0].track)
     plain = "with" if has_subtitles else "none"
     track = evaluation.alignment.name if evaluation.alignment else plain
     return {
@@ -271,7 +273,8 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
         "fingerprint": evaluation.fingerprint,
         "subtitles": has_subtitles,
         "audio": has_audio,
-        "track": f"{track}, audio" if has_audio else track,
+        "chosen": is_chosen,
+        "track": f"{track}{', audio' * has_audio}{', chosen list' * is_chosen}",
         "template": template.get("name"),
         "baseline": evaluation.is_baseline,
         "input_key": evaluation.input_key,

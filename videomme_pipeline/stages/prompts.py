@@ -55,6 +55,6 @@ PROMPTS = Stage(
     row_class=Prompt,
     fingerprint=_fingerprint,
     inputs=_inputs,
-    settings=("sampling", "alignment", "template"),
+    settings=("sampling", "alignment", "template", "questions"),
     build=lambda stage, targets: each(targets, partial(_render, stage)),
 )

@@ -36,7 +36,8 @@ def _fetch(stage: BenchmarkStage, target: Target) -> Facts:
 
 QUESTIONS = Stage(
     name="questions",
-    description="Every question of the benchmark with its options, answer and categories.",
+    description="Every question of the benchmark with its options, answer and categories. "
+    "docs/five-minutes.md shows what to do in this UI.",
     dimensions=frozenset(),
     kinds=frozenset({"parquet"}),
     row_class=Question,

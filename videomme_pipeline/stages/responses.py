@@ -64,7 +64,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
 
 def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> BuildEvents:
     """Ask about the videos of one evaluation, and store each video after its last answer."""
-    project, questions_on = stage.project, stage.benchmark.snapshot.questions
+    project, questions_on = stage.project, stage.benchmark.snapshot.questions_of(evaluation)
     requests: dict[str, list[VideoRequests]] = {}
     pending: dict[str, Target] = {}
     for target in targets:

@@ -39,7 +39,8 @@ def estimate_responses(
     model = evaluation.model
     if not isinstance(model, EndpointSpec):
         return None
-    questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
+    selected = benchmark.snapshot.questions_of(evaluation)
+    questions = sum(len(selected[video_id]) for video_id in video_ids)
     return estimate_cost(
         name,
         model,

@@ -277,7 +277,7 @@ class TrackedEvaluation:
         except VideoMMEError as error:
             default = str(error)
         for video_id in self.videos:
-            questions = self.benchmark.snapshot.questions[video_id]
+            questions = self.benchmark.snapshot.questions_of(evaluation)[video_id]
             reason = reasons.get(video_id, default)
             yield from with_failed_ones(evaluation, questions, responses, reason)
 

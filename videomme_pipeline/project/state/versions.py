@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fetch.release import Footage
 from videomme_pipeline.fingerprint import canonical_json, fingerprint, text_fingerprint
@@ -134,7 +134,7 @@ class Versions:
 
         The prompts of a blind evaluation do not depend on the video, so the video may be missing.
         """
-        name = evaluation.name
+        name, chosen = evaluation.name, evaluation.selection.questions
         settings = self._once(
             ("prompts", name),
             lambda: fingerprint(
@@ -149,6 +149,11 @@ class Versions:
                 self._without_answers(video_id),
                 self.sent_frames(video_id, evaluation),
                 self.subtitles(video_id, evaluation),
+                *(
+                    q.question_id
+                    for q in self.questions[video_id]
+                    if q.question_id in (chosen or ())
+                ),
             ),
         )
 
@@ -196,7 +201,13 @@ class Versions:
         Raises:
             NotReadyError: if the evaluation selects no video.
         """
-        selected = evaluation.selection.of(self.questions)
+        selected, chosen = evaluation.selection.of(self.questions), evaluation.selection.questions
+        asked = {question.question_id for rows in selected.values() for question in rows}
+        if unknown := [name for name in chosen or () if name not in asked]:
+            raise NotReadyError(
+                f"{evaluation.name}: `questions` has {listed(unknown)}, but the benchmark and its "
+                "selection have no such question; correct the list"
+            )
         if not selected:
             raise NotReadyError(
                 f"{evaluation.name}: `duration: {evaluation.selection.duration}` selects none of "
@@ -214,7 +225,7 @@ class Versions:
                 judge and [judge.fingerprint, self.server_keys(judge.model)[0]],
                 evaluation.sampling.content if isinstance(evaluation.sampling, FromFile) else None,
                 blind and self.scores(blind),
-                *filter(None, [ends]),
+                *filter(None, [ends, chosen]),
             ),
             *(part for video_id in selected for part in self._scored(video_id, evaluation)),
         )

@@ -1,6 +1,6 @@
 """Tables and lines of `videomme run`, `status`, `nightly`, `scores`, `power` and `cache ls`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import filesize
@@ -40,12 +40,29 @@ _MARKS = {"error": ("failed ", "bold red"), "warn": ("warning", "yellow")}
 """The mark of a failed check by its severity."""
 
 
+def _show_chosen_apart(
+    console: Console, rows: Sequence[Row], show: Callable[[Console, Sequence[Row]], None]
+) -> None:
+    """Print `rows`, and those of chosen lists of questions in a table of their own."""
+    from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
+
+    chosen = [row for row in rows if is_of_chosen(row["track"])]
+    if len(chosen) < len(rows) or not rows:
+        show(console, [row for row in rows if not is_of_chosen(row["track"])])
+    if chosen:
+        console.print("\nChosen lists of questions (no scores of a benchmark)")
+        show(console, chosen)
+
+
 def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
     """Cells of rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
+    from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
+
     return [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
-            "questions": _part(row["questions"], row["benchmark_questions"]),
+            "questions": _part(row["questions"], row["benchmark_questions"])
+            + (" (chosen)" if is_of_chosen(row["track"]) else ""),
             "accuracy": at_least(row["failed"], percent(row["accuracy"])),
             "interval": interval(row["accuracy_low"], row["accuracy_high"]),
             "accuracy_of_answered": percent(row["accuracy_of_answered"]),
@@ -58,7 +75,9 @@ def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
 
 def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
     """Print rows of the `leaderboard` view."""
-    show_rows(console, score_rows(leaderboard), SCORE_TITLES)
+    _show_chosen_apart(
+        console, leaderboard, lambda to, rows: show_rows(to, score_rows(rows), SCORE_TITLES)
+    )
 
 
 def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
@@ -77,8 +96,12 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
         show_rows(console, rows, _REPEAT_TITLES)
 
 
-def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def show_across(console: Console, rows: Sequence[Row]) -> None:
     """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
+    _show_chosen_apart(console, rows, _show_across)
+
+
+def _show_across(console: Console, rows: Sequence[Row]) -> None:
     shown = [
         {name: value for name, value in row.items() if name != "scores"}
         | {name: _cell(cell) for name, cell in row["scores"].items()}
