@@ -69,6 +69,7 @@ class ProcessGroup:
             start_new_session=True,
         )
         os.close(lifeline)
+        self.input, self.output = self._process.stdin, self._process.stdout
 
     @property
     def exit_status(self) -> int | None:
