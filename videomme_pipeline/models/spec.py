@@ -113,11 +113,7 @@ class ModelSpec(Spec, ABC):
         return ()
 
     def in_folder(self, folder: Path) -> Self:  # noqa: ARG002 - few models have paths
-        """This model with its relative paths in `folder`, the folder of models.yaml.
-
-        Raises:
-            ConfigurationError: if a file of the model cannot be read.
-        """
+        """This model with its files in `folder`. Raises ConfigurationError if one is missing."""
         return self
 
     def working_in(self, folder: Path) -> Self:  # noqa: ARG002 - few models start processes

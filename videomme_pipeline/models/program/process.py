@@ -55,13 +55,7 @@ class ProgramModel:
         """True after a process ended with several questions, one of which may end it again."""
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer of the program, which is started if it does not run.
-
-        Raises:
-            ResponseFailure: if the program ends, writes something else or reports an error, or the
-                time is over.
-            ModelError: if `files` have changed since the configuration was read.
-        """
+        """Return the answer of the program, which is started if it does not run."""
         work = self.spec.work_folder
         async with self._turn if self._asks_one else nullcontext():
             with scratch_folder(work and work / "frames") as folder:
@@ -90,8 +84,9 @@ class ProgramModel:
                         f"model {self.name}: one of its `files` has changed since this run began; "
                         "run again to ask the changed program all questions"
                     )
-                self._process = _Process(spec, self._environment, self._number)
-                await self._process.connect()
+                process = _Process(spec, self._environment, self._number)
+                await process.connect()
+                self._process = process
             return self._process
 
 
