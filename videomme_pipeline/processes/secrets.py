@@ -1,7 +1,4 @@
-"""Secrets: keys stay out of child processes, and are removed from what servers send.
-
-Some servers repeat a key in their errors.
-"""
+"""Secrets: keys stay out of child processes, and of errors of servers that repeat a key."""
 
 import base64
 import json

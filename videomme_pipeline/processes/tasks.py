@@ -67,19 +67,15 @@ Submit = Callable[[Callable[[Any], Any], Any, TaskLimits], Future[TaskOutcome]]
 class LocalWorkers:
     """Child processes of this process, by default one per usable core."""
 
-    count: int = field(default_factory=usable_cores)
+    room: int = field(default_factory=usable_cores)
     description = ""
-
-    @property
-    def room(self) -> int:
-        return self.count
 
     def problems(self) -> Mapping[str, str | None]:
         return {}
 
     @contextmanager
     def executor(self) -> Iterator[Submit]:
-        children = [Child() for _ in range(self.count)]
+        children = [Child() for _ in range(self.room)]
         free = list(children)
 
         def run(function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
@@ -89,7 +85,7 @@ class LocalWorkers:
             finally:
                 free.append(child)
 
-        with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
+        with ThreadPoolExecutor(self.room, thread_name_prefix="worker") as threads:
             try:
                 yield lambda function, task, limits: threads.submit(run, function, task, limits)
             finally:
