@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
+from videomme_pipeline.formats.dataset_rows import dataset_row, name_of, raw_text
 from videomme_pipeline.formats.results_format import ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -36,7 +36,7 @@ def _table(rows: Sequence[Row]) -> str:
 FORMAT = ResultsFormat(
     name="vlmevalkit",
     recognizes=lambda row: not row.keys().isdisjoint({"video", "candidates"}),
-    read=lambda row: [row],
+    read=lambda row: [{**row, "video_id": name_of(row, "video_id") or row.get("video")}],
     rows=_rows,
     text=_table,
 )

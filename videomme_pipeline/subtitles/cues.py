@@ -148,18 +148,19 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
 def _each_word_once(cues: list[Cue]) -> list[Cue]:
     """`cues` without the words that rolling captions, as those of YouTube, show again.
 
-    There, a cue begins with the words that end the cue before it, or has no others. In other files
+    There, most cues with new words begin with the words that end the cue before. In other files
     this is rare, and the words are said again.
     """
-    once, shown, rolled = list[Cue](), list[str](), 0
+    once, shown, rolled, new = list[Cue](), list[str](), 0, 0
     for cue in cues:
         words = cue.text.split()
         lengths = range(min(len(words), len(shown), _MAX_SHOWN_WORDS), 0, -1)
         repeated = next((n for n in lengths if shown[-n:] == words[:n]), 0)
         once.append(replace(cue, text=" ".join(words[repeated:])))
+        new += repeated < len(words)
         rolled += 0 < repeated < len(words)
         shown = words or shown
-    return once if rolled > 2 and 3 * rolled > len(cues) else cues
+    return once if rolled > 2 and 2 * rolled > new else cues
 
 
 def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
