@@ -91,10 +91,7 @@ class Catalog:
         return (*(spec.name for spec in self.models), *packaged, *BUILT_IN)
 
     def find(self, name: str) -> ModelSpec:
-        """The model called `name`.
-
-        Raises ConfigurationError if its entry cannot be used, and ModelError if there is none.
-        """
+        """The model called `name`. Raises ConfigurationError for its problem, or ModelError."""
         if name in self.problems:
             raise self.problems[name]
         own = next((spec for spec in self.models if spec.name == name), None)
