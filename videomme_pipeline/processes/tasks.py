@@ -45,10 +45,6 @@ class Workers(Protocol):
         """The number of tasks to submit at the same time, at least 1."""
 
     @property
-    def nodes(self) -> int:
-        """The number of machines, or workers of a cluster, that now work on tasks."""
-
-    @property
     def description(self) -> str:
         """The workers in words, for progress, or "" for those of this machine."""
 
@@ -72,7 +68,6 @@ class LocalWorkers:
     """Child processes of this process, by default one per usable core."""
 
     room: int = field(default_factory=usable_cores)
-    nodes = 1
     description = ""
 
     def problems(self) -> Mapping[str, str | None]:
