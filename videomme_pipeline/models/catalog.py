@@ -86,15 +86,12 @@ class Catalog:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The user's models, then the others. Raises ConfigurationError for a broken package."""
+        """The user's models, then all others. Raises ConfigurationError for a broken package."""
         packaged = (name for name in plugins.installed(plugins.MODELS) if _built_in(name))
         return (*(spec.name for spec in self.models), *packaged, *BUILT_IN)
 
     def find(self, name: str) -> ModelSpec:
-        """The model called `name`.
-
-        Raises ConfigurationError if its entry cannot be used, and ModelError if there is none.
-        """
+        """The model called `name`. Raises ModelError without one, ConfigurationError if invalid."""
         if name in self.problems:
             raise self.problems[name]
         own = next((spec for spec in self.models if spec.name == name), None)

@@ -179,10 +179,7 @@ class Affinity:
 
     @asynccontextmanager
     async def admit(self, question: object, *, is_follower: bool) -> AsyncIterator[Admission]:
-        """Wait until `question` may be sent, and account for the result of the request.
-
-        Errors are those of the `Budget`.
-        """
+        """Wait until `question` may be sent, and account for its result. Raises as `Budget`."""
         rate, budget = self._endpoints.rate, self._endpoints.budget
         endpoint = await self._acquire(question, is_follower=is_follower)
         admission = Admission(endpoint)

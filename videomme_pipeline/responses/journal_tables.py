@@ -107,8 +107,7 @@ class JournalDatabase(ABC):
     def connect(self, *, is_durable: bool) -> Session:
         """A connection. The tables are created if there are none. Raises StorageError.
 
-        A transaction that `is_durable` survives a power failure, and others only a crash of this
-        process.
+        A transaction that `is_durable` survives a power failure, others a crash of this process.
         """
 
     @abstractmethod

@@ -121,7 +121,7 @@ class Budget:
         self._changed = asyncio.Condition()
 
     async def reserve(self) -> None:
-        """Wait until one more request fits, which needs one `charge`. Raises CostLimitError."""
+        """Wait until a request fits, which needs a `charge`. Raises CostLimitError if none can."""
         if (limit := self._max) is None:
             return
         async with self._changed:

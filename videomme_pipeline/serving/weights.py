@@ -24,7 +24,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_weights(weights: str) -> str:
-    """The absolute path of existing weights, or a repository or URL. Raises ModelError."""
+    """The absolute path of weights, or a repository or URL. Raises ModelError if they are none."""
     path = Path(weights).expanduser()
     if "://" in weights:
         return weights  # some engines load from object stores
