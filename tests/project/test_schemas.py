@@ -18,6 +18,15 @@ CONFIGURATION = [path for path in FILES if path.name != "dagster.yaml"]
 Check = Callable[[str, Any], list[str]]
 
 
+class EditorLoader(yaml.SafeLoader):
+    """Reads a date as a text, as editors do (YAML 1.2)."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - an attribute of the base class
+        first: [item for item in resolvers if item[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 @pytest.fixture(scope="module")
 def check() -> Check:
     """Function that returns what the schema of a kind of file finds in a value."""
@@ -31,7 +40,7 @@ def check() -> Check:
 @pytest.mark.parametrize("path", sorted(CONFIGURATION), ids=lambda path: path.stem)
 def test_the_files_of_the_project_are_valid(check: Check, path: Any) -> None:
     kind = "evaluation" if path.parent.name == "evaluations" else path.stem
-    assert check(kind, yaml.safe_load(path.read_text()) or {}) == []
+    assert check(kind, yaml.load(path.read_text(), EditorLoader) or {}) == []
 
 
 @pytest.mark.parametrize(

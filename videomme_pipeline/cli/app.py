@@ -8,8 +8,6 @@ import os
 import sys
 from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
 
-_WRONG_USAGE = 2
-
 
 def main() -> None:
     """Run the command line. Ctrl-C and SIGTERM stop it at any moment."""
@@ -31,7 +29,7 @@ def run_command() -> None:
     _set_encodings()
     if odd := [name for name in sys.argv if name.encode(errors="replace").decode() != name]:
         err.print(f"Error: {odd[0]}: not UTF-8; rename it", markup=False, soft_wrap=True)
-        sys.exit(_WRONG_USAGE)
+        sys.exit(2)  # the status of wrong usage
     try:
         app()
     except VideoMMEError as error:

@@ -184,7 +184,6 @@ def frames_show(
 def _stored_video(
     project: "Project", video: str, benchmark: str | None
 ) -> "tuple[VideoSource, Sequence[Question]]":
-    """The file and the questions of a stored video."""
     names = [benchmark] if benchmark else list(project.benchmarks)
     states = filter(None, map(project.benchmarks.get, names))
     stored = next((s.snapshot for s in states if s.snapshot.find_video(video)), None)

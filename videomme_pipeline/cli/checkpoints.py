@@ -18,6 +18,8 @@ from videomme_pipeline.errors import ConfigurationError, ModelError, NotReadyErr
 
 commands = typer.Typer(no_args_is_help=True, help="Evaluate the checkpoints of training runs.")
 
+Every = Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks.")]
+
 _ANSWER_SECONDS = 60.0
 """The longest time for an answer of Dagster, which loads the project first."""
 _STATUS = {"passed": 0, "failed": FAILED, "undecided": UNDECIDED}
@@ -37,9 +39,7 @@ def watch(
     once: Annotated[
         bool, typer.Option("--once", help="Evaluate what is finished now, and stop. For cron.")
     ] = False,
-    every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks.")
-    ] = 30.0,
+    every: Every = 30.0,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Evaluate the checkpoints of training runs as they are written.
@@ -116,9 +116,7 @@ def submit(
 )
 def wait(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `submit` printed.")],
-    every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks.")
-    ] = 5.0,
+    every: Every = 5.0,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Wait for the verdict on a submitted checkpoint.

@@ -17,8 +17,6 @@ PANELS = {
     "Maintenance": ("cache",),
 }
 """The commands by the title of their panel, in the order of `--help`."""
-
-
 HELP_OPTIONS = ["-h", "--help"]
 
 

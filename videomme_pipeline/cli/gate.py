@@ -14,20 +14,13 @@ from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import instance_for, open_for_plan, open_project, own_store
 from videomme_pipeline.cli.output import announce, err, note, print_json, show, write
 from videomme_pipeline.cli.run import PLANNING
-from videomme_pipeline.cli.stored_scores import (
-    NamedRun,
-    file_options,
-    note_same_answers,
-    read_run,
-    stored_scores,
-)
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError, printable
 from videomme_pipeline.reports.terminal.runs import show_power
 
 if TYPE_CHECKING:
+    from videomme_pipeline.cli.stored_scores import NamedRun
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.scoring.statistics.gate import FailIf, Gate
-    from videomme_pipeline.scoring.statistics.power import Noise
 
 commands = typer.Typer()
 
@@ -75,6 +68,7 @@ def gate(
     an annotation of the step.
     """
     announce("Comparing…")
+    from videomme_pipeline.cli.stored_scores import file_options, note_same_answers, read_run
     from videomme_pipeline.scoring.statistics.gate import FailIf, decide
     from videomme_pipeline.scoring.statistics.power import as_repeats
 
@@ -107,7 +101,7 @@ def gate(
     raise report("Gate", decision, rule, junit, details, allow_undecided=allow_undecided)
 
 
-def _asked(runs: Sequence[NamedRun], *, common: bool) -> set[str]:
+def _asked(runs: "Sequence[NamedRun]", *, common: bool) -> set[str]:
     """The questions that every run was to answer.
 
     An evaluation was to answer the questions that it selects. A results file does not say what was
@@ -299,7 +293,12 @@ def power(
     benchmark = benchmark or arguments.DEFAULT_BENCHMARK
     rows = None if evaluation is None else _answered(evaluation)
     size = _size(rows, benchmark, videos, questions, per_video)
-    noise = None if rows is None or discordance is not None else _noise(rows, against)
+    noise = None
+    if rows is not None and discordance is None:
+        pair: Sequence[Sequence[ScoredQuestion]] | None = (
+            analysis.first_repeats(rows) if against is None else (rows, _answered(against))
+        )
+        noise = analysis.measure_noise(*pair) if pair else None
     if correlation is None:
         correlation = analysis.USUAL_CORRELATION if noise is None else noise.correlation
     if discordance is not None:
@@ -322,6 +321,7 @@ def power(
 
 
 def _answered(evaluation: str) -> "list[ScoredQuestion]":
+    from videomme_pipeline.cli.stored_scores import stored_scores
     from videomme_pipeline.scoring.scored_question import Outcome
 
     rows = stored_scores(open_project().store, evaluation)
@@ -359,13 +359,3 @@ def _size(
         )
     unequal = mean_cluster_size(sizes) / mean if mean else 1.0
     return chosen, questions, unequal * questions / chosen
-
-
-def _noise(rows: "Sequence[ScoredQuestion]", against: str | None) -> "Noise | None":
-    """The noise between two evaluations, or between two repeats, or None with neither."""
-    from videomme_pipeline.scoring.statistics.power import first_repeats, measure_noise
-
-    if against is not None:
-        return measure_noise(rows, _answered(against))
-    repeats = first_repeats(rows)
-    return None if repeats is None else measure_noise(*repeats)

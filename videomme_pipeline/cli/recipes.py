@@ -10,7 +10,6 @@ from videomme_pipeline.cli.context import open_project, own_store
 from videomme_pipeline.cli.gate import UNDECIDED
 from videomme_pipeline.cli.output import announce, note, out, print_json, write
 from videomme_pipeline.cli.run import PLANNING, end_if_not_fresh, run_evaluations
-from videomme_pipeline.cli.stored_scores import file_options, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 commands = typer.Typer(
     no_args_is_help=True, help="Published numbers with their settings, and comparisons with them."
 )
-
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="Name of a recipe.")]
 
@@ -117,6 +115,7 @@ def recipe_run(
         result = reproduce(name, rows, of_track, is_evaluated=True)
     else:
         announce("Scoring…")
+        from videomme_pipeline.cli.stored_scores import file_options
         from videomme_pipeline.formats.score_file import score_file
 
         reader, benchmark = recipe.reader.value, recipe.benchmark
@@ -137,6 +136,7 @@ def _ask(
     name: str, recipe: "Recipe", model: str, track: str, max_cost: float | None
 ) -> "Sequence[ScoredQuestion]":
     """The answers of a model to the evaluation of the recipe, which is written and run."""
+    from videomme_pipeline.cli.stored_scores import stored_scores
     from videomme_pipeline.evaluation.writing import write_evaluation
 
     configuration = open_project().configuration

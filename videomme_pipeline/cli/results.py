@@ -10,13 +10,6 @@ import typer
 from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import open_project
 from videomme_pipeline.cli.output import announce, note, out, show, write
-from videomme_pipeline.cli.stored_scores import (
-    open_findings,
-    print_findings,
-    score_tables,
-    show_score_tables,
-    shown_scores,
-)
 from videomme_pipeline.errors import ConfigurationError, ScoringError, StorageError
 
 if TYPE_CHECKING:
@@ -44,6 +37,7 @@ def report(
     Without names, the page shows all evaluations.
     """
     announce("Reading the results…")
+    from videomme_pipeline.cli.stored_scores import shown_scores
     from videomme_pipeline.reports.page import served_page, write_page
     from videomme_pipeline.storage.results import Results
 
@@ -95,6 +89,7 @@ def scores(
     its settings, and a column has the headline scores of a benchmark.
     """
     announce("Reading the results…")
+    from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables
     from videomme_pipeline.reports.across import across_rows, with_settings
     from videomme_pipeline.reports.terminal.runs import show_across
     from videomme_pipeline.storage.results import Results
@@ -106,9 +101,9 @@ def scores(
         stored = query(connection, "select * from across_benchmarks order by all")
     results = Results(store)
     settings = {(s.benchmark, s.evaluation): stored_settings(s.path) for s in results.scores()}
-    keys = [(row["benchmark"], row["evaluation"]) for row in stored]
     cells = [
-        with_settings(row, settings.get(key, {})) for row, key in zip(stored, keys, strict=True)
+        with_settings(row, settings.get((row["benchmark"], row["evaluation"]), {}))
+        for row in stored
     ]
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
@@ -184,6 +179,7 @@ def export(
     frame. --dry-run writes it here and sends nothing.
     """
     announce("Reading the results…")
+    from videomme_pipeline.cli.stored_scores import print_findings
     from videomme_pipeline.formats.hugging_face import write_eval_results
     from videomme_pipeline.formats.registry import FORMATS, write_results
 
@@ -221,6 +217,7 @@ def _propose(
     """Open a pull request with the score, in the model repository that `to` names."""
     from huggingface_hub import HfApi
 
+    from videomme_pipeline.cli.stored_scores import print_findings
     from videomme_pipeline.fetch.hub import explained
     from videomme_pipeline.formats.hugging_face import model_repository, write_eval_results
     from videomme_pipeline.scoring.scored_question import too_few_answers
@@ -262,6 +259,7 @@ def _opened_store(*, show_all: bool) -> "Store":
 def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
     """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.cli.stored_scores import open_findings, shown_scores
     from videomme_pipeline.formats.hugging_face import EvaluationResults
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.results import Results

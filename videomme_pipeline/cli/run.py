@@ -13,7 +13,6 @@ import typer
 from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import instance_for, open_for_plan, open_project
 from videomme_pipeline.cli.output import announce, err, note, out, print_json, show, write
-from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables, stored_scores
 from videomme_pipeline.errors import ConfigurationError, listed
 from videomme_pipeline.reports.terminal import runs
 from videomme_pipeline.reports.terminal.tables import interval, show_line, show_rows
@@ -79,6 +78,8 @@ def run(
     only what is missing.
     """
     note(PLANNING)
+    from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables
+
     with open_for_plan(evaluations) as project:
         names = arguments.evaluations_to_run(project.configuration, evaluations, benchmark)
         if verify:
@@ -185,10 +186,8 @@ def sweep(
         with open_for_plan([evaluation]) as project:
             configuration = project.configuration
             names, new = _combinations(configuration, evaluation, chosen)
-            planned = {name: planned for name, (_, planned) in new.items()}
-            configuration = replace(
-                configuration, evaluations={**configuration.evaluations, **planned}
-            )
+            planned = {**configuration.evaluations, **{name: e for name, (_, e) in new.items()}}
+            configuration = replace(configuration, evaluations=planned)
             show_plan(replace(project, configuration=configuration), names, as_json=as_json)
         return
     configuration = open_project().configuration
@@ -413,6 +412,7 @@ def _settings_of(store: "Store", names: Sequence[str]) -> list[dict[str, Any]]:
     `is_worse` is True if a test shows that a setting is worse than the best one of its track, and
     `detectable` is the smallest difference that it would show, in points.
     """
+    from videomme_pipeline.cli.stored_scores import stored_scores
     from videomme_pipeline.scoring.statistics.gate import Verdict, decide
     from videomme_pipeline.warehouse.database import connect, query
 

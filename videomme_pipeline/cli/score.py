@@ -12,14 +12,6 @@ import typer
 from videomme_pipeline.cli import arguments
 from videomme_pipeline.cli.context import open_project, own_store
 from videomme_pipeline.cli.output import announce, note, out, print_json, write
-from videomme_pipeline.cli.stored_scores import (
-    audited_run,
-    file_options,
-    note_same_answers,
-    open_findings,
-    print_findings,
-    read_run,
-)
 from videomme_pipeline.errors import ConfigurationError, Finding, Status, VideoMMEError
 
 if TYPE_CHECKING:
@@ -92,6 +84,7 @@ def score(
     """
     announce("Scoring…")
     from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.cli.stored_scores import file_options
     from videomme_pipeline.formats.score_file import parse_durations, score_file
     from videomme_pipeline.reports.score_report import ReportKind, render
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
@@ -151,6 +144,13 @@ def compare(
     prediction=GPT-4o --columns-b prediction=Qwen`.
     """
     announce("Comparing…")
+    from videomme_pipeline.cli.stored_scores import (
+        file_options,
+        note_same_answers,
+        open_findings,
+        print_findings,
+        read_run,
+    )
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
@@ -211,6 +211,7 @@ def audit(
     with status 1 if a finding is an error.
     """
     announce("Checking…")
+    from videomme_pipeline.cli.stored_scores import audited_run, file_options
     from videomme_pipeline.reports.findings import WORST_FIRST, show_audit
     from videomme_pipeline.reports.published import published_cells
     from videomme_pipeline.scoring.findings.checks import audit as findings_of

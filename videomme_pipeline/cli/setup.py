@@ -33,9 +33,8 @@ SCHEMA_FOLDER = ".schemas"
 _WORKSPACE = "workspace.yaml"
 _END_SECONDS = 30.0
 _LOOK_SECONDS = 10.0
-"""Time between two looks at the code server of the UI."""
 _MISSED_LOOKS = 2
-"""The code server is replaced when the UI reloads the project."""
+"""The code server is missing while the UI reloads the project."""
 
 
 @commands.command(epilog="Example: videomme init my-model --benchmark smoke")
@@ -212,8 +211,7 @@ def doctor(
             raise ConfigurationError(
                 "--probe: name the model, as in `videomme doctor MODEL --probe`"
             )
-        project = open_project()
-        findings = [*examine(project, is_deep=deep), check_instance()]
+        findings = [*examine(open_project(), is_deep=deep), check_instance()]
     elif probe:
         findings = _probe(open_project(), model)
     else:
@@ -299,8 +297,8 @@ def ui(
 
     with open_instance() as instance:
         end_dead_runs(instance, datetime.now(UTC))
-    command = [sys.executable, "-m", "dagster", "dev", "-w", _WORKSPACE, "-p", str(port)]
-    command += ["-h", host]
+    command = [sys.executable, "-m", "dagster", "dev", "-w", _WORKSPACE]
+    command += ["-h", host, "-p", str(port)]
     command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
@@ -331,10 +329,7 @@ def ui(
 
 
 def _serve_page(store: "Store", port: int) -> str:
-    """Serve the stored results page while this process lives, on `port` if it is free.
-
-    Returns the page's URL.
-    """
+    """Serve the stored results page, on `port` if it is free, and return the page's URL."""
     import asyncio
 
     from videomme_pipeline.reports.server import PageServer

@@ -60,7 +60,9 @@ def run_stoppable(command: Callable[[], None]) -> None:
     gc.set_threshold(100_000)  # imports create a million objects, and none of them is garbage
     # A handler may interrupt an import or the owner of a lock, so it only notes the signal.
     _handle_signals(lambda number, _frame: received.append(number))
-    with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
+    # Keep Ctrl-C, which a terminal sends to all processes, away from child processes.
+    blocked = (signal.SIG_BLOCK, [signal.SIGINT])
+    with ThreadPoolExecutor(1, initializer=signal.pthread_sigmask, initargs=blocked) as threads:
         ended = threads.submit(_status, command)
         # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
         has_ended = False
@@ -106,11 +108,6 @@ def _status(command: Callable[[], None]) -> str | int | None:
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
-
-
-def _block_interrupts() -> None:
-    """Keep Ctrl-C, which a terminal sends to all processes, away from child processes."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
 
 def _results_of_actions() -> list[str]:

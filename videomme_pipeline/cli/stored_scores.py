@@ -3,19 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice, known_name, renamed_columns
 from videomme_pipeline.cli.output import err, note
+from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.reports.terminal.console import PlainConsole
-    from videomme_pipeline.scoring.findings.run import Run
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.storage.layout import Store
-    from videomme_pipeline.storage.results import Results, ShownScores
+from videomme_pipeline.formats.files import files_of_run
+from videomme_pipeline.formats.score_file import ScoreOptions, audited_file, score_file
+from videomme_pipeline.reports.findings import show_citation
+from videomme_pipeline.reports.terminal.console import PlainConsole
+from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
+from videomme_pipeline.scoring.findings.run import Run
+from videomme_pipeline.scoring.findings.sameness import same_pairs
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK, ScoredQuestion
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.results import Results, ShownScores
+from videomme_pipeline.storage.tables import read_rows, stored_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +30,20 @@ class NamedRun:
     """The scored questions and the settings of an evaluation, or of a results file."""
 
     name: str
-    rows: "Sequence[ScoredQuestion]"
+    rows: Sequence[ScoredQuestion]
     settings: Mapping[str, object]
     is_file: bool
 
 
 def read_run(
-    name: str, store: "Store | None", options: "ScoreOptions", columns: Mapping[str, str] = {}
+    name: str, store: Store | None, options: ScoreOptions, columns: Mapping[str, str] = {}
 ) -> NamedRun:
     """The run of a results file, folder or pattern, or else the evaluation with this name.
 
     Files are scored with `options` and further `columns`, and remarks about them are printed; the
     reader is their only setting. `store` is None outside of a project.
     """
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.storage.results import Results
-    from videomme_pipeline.storage.tables import read_rows, stored_settings
-
     if _is_file(name, store):
-        from videomme_pipeline.formats.score_file import score_file
-
         report = score_file(Path(name), replace(options, columns={**options.columns, **columns}))
         for remark in report.remarks:
             note(f"{name}: {remark}")
@@ -56,11 +57,8 @@ def read_run(
     return NamedRun(name, rows, stored_settings(shown.path), is_file=False)
 
 
-def _is_file(name: str, store: "Store | None") -> bool:
+def _is_file(name: str, store: Store | None) -> bool:
     """True if `name` is a file, a pattern of files, or a folder that no evaluation is called."""
-    from videomme_pipeline.formats.files import files_of_run
-    from videomme_pipeline.storage.results import Results
-
     path = Path(name)
     if path.is_dir():
         return store is None or Results(store).find(name) is None
@@ -72,8 +70,6 @@ def note_same_answers(a: NamedRun, b: NamedRun) -> str | None:
 
     The requests of results files are not known, so equal requests cannot explain equal answers.
     """
-    from videomme_pipeline.scoring.findings.sameness import same_pairs
-
     pairs = same_pairs([a.rows, b.rows], requests_are_stored=[False, False])
     if not (a.is_file or b.is_file) or not (same := next(pairs, None)):
         return None
@@ -85,13 +81,10 @@ def note_same_answers(a: NamedRun, b: NamedRun) -> str | None:
     return fact
 
 
-def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "Run":
+def audited_run(name: str, store: Store | None, options: ScoreOptions) -> Run:
     """The run in a results file, or that of an evaluation."""
     if store is None or _is_file(name, store):
-        from videomme_pipeline.formats.score_file import audited_file
-
         return audited_file(Path(name), options)
-    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.warehouse.database import connect
     from videomme_pipeline.warehouse.evidence import stored_runs
 
@@ -103,8 +96,6 @@ def audited_run(name: str, store: "Store | None", options: "ScoreOptions") -> "R
 
 def _not_found(name: str, evaluations: Sequence[str]) -> str:
     """The error message for a name that is neither a file nor an evaluation with scores."""
-    from videomme_pipeline.configuration import nearest
-
     path = Path(name)
     nearby = path.parent.iterdir() if path.suffix and path.parent.is_dir() else ()
     files = [str(file) for file in nearby if file.suffix == path.suffix and file.is_file()]
@@ -117,7 +108,7 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
 
 
 def file_options(
-    store: "Store | None",
+    store: Store | None,
     benchmark: str | None,
     annotations: Path | None,
     columns: Sequence[str] | None,
@@ -126,19 +117,11 @@ def file_options(
     reader: str = "careful",
     track: str = "unknown",
     **others: Any,
-) -> "ScoreOptions":
+) -> ScoreOptions:
     """The settings for scoring results files, with the questions that the project stores.
 
     Without a benchmark, it is that of the first evaluation among `runs`, or else the default one.
     """
-    from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.benchmarks.registry import find_benchmark
-    from videomme_pipeline.formats.score_file import ScoreOptions
-    from videomme_pipeline.scoring.readers.read_answer import ReaderName
-    from videomme_pipeline.scoring.scored_question import TRACKS, UNKNOWN_TRACK
-    from videomme_pipeline.storage.results import Results
-    from videomme_pipeline.storage.tables import read_rows
-
     results = Results(store) if store else None
     evaluations = results.scores() if results and not benchmark else []
     benchmarks = {shown.evaluation: shown.benchmark for shown in evaluations}
@@ -156,19 +139,13 @@ def file_options(
     )
 
 
-def stored_scores(store: "Store", evaluation: str) -> "Sequence[ScoredQuestion]":
-    """The scored questions of `evaluation`. Errors are those of `shown_scores`."""
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.storage.results import Results
-    from videomme_pipeline.storage.tables import read_rows
-
+def stored_scores(store: Store, evaluation: str) -> Sequence[ScoredQuestion]:
+    """The scored questions of `evaluation`, with the errors of `shown_scores`."""
     return read_rows(shown_scores(Results(store), evaluation).path, ScoredQuestion)
 
 
-def shown_scores(results: "Results", evaluation: str) -> "ShownScores":
-    """The scores of `evaluation`."""
-    from videomme_pipeline.configuration import nearest
-
+def shown_scores(results: Results, evaluation: str) -> ShownScores:
+    """The scores of `evaluation`. Raise ConfigurationError if it has none."""
     shown = results.find(evaluation)
     if shown is None:
         scored = [other.evaluation for other in results.scores()]
@@ -179,21 +156,19 @@ def shown_scores(results: "Results", evaluation: str) -> "ShownScores":
     return shown
 
 
-def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, Any]]:
+def open_findings(store: Store, evaluations: Sequence[str]) -> list[dict[str, Any]]:
     """The citation findings about `evaluations` that are not ok, the worst ones first."""
     order = "list_position(['blocked', 'warning', 'unknown'], status), evaluation, check_name"
     findings = _rows_of(store, "citation_findings", evaluations, order)
     return [row for row in findings if row["status"] != "ok"]
 
 
-def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
+def print_findings(store: Store, evaluations: Sequence[str]) -> None:
     """Print the open findings on standard error, so that tables can be read by programs."""
-    from videomme_pipeline.reports.findings import show_citation
-
     show_citation(err, open_findings(store, evaluations))
 
 
-def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def score_tables(store: Store, evaluations: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """The scores, repeats and open findings of `evaluations`, as rows of three views."""
     order = "benchmark, accuracy desc, evaluation"
     return {
@@ -204,7 +179,7 @@ def score_tables(store: "Store", evaluations: Sequence[str]) -> dict[str, list[d
 
 
 def _rows_of(
-    store: "Store", view: str, evaluations: Sequence[str], order: str
+    store: Store, view: str, evaluations: Sequence[str], order: str
 ) -> list[dict[str, Any]]:
     from videomme_pipeline.warehouse.database import connect, query
 
@@ -213,11 +188,8 @@ def _rows_of(
         return query(connection, select, [list(evaluations)])
 
 
-def show_score_tables(console: "PlainConsole", tables: dict[str, list[dict[str, Any]]]) -> None:
+def show_score_tables(console: PlainConsole, tables: dict[str, list[dict[str, Any]]]) -> None:
     """Print the result of `score_tables`. Findings go to standard error."""
-    from videomme_pipeline.reports.findings import show_citation
-    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
-
     show_scores(console, tables["scores"])
     show_repeats(console, tables["repeats"])
     if any(0 < row["failed"] < row["responses"] for row in tables["scores"]):

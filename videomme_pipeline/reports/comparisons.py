@@ -54,9 +54,8 @@ def overall_difference(comparison: Comparison) -> Json:
     grouped = comparison.group_score is not None
     overall = comparison.group_score or comparison.mean_over or comparison.accuracy
     n = overall.difference.clusters if grouped else comparison.n  # a group is a video
-    return _difference(overall, 100 if grouped else 1) | {
+    return _difference(overall, overall.p_value, 100 if grouped else 1) | {
         "n": n,
-        "p": _significant_digits(overall.p_value),
         "significant": overall.p_value < FALSE_DISCOVERY_RATE,
         "by": "Group score" if grouped else "Mean accuracy" if comparison.mean_over else "Accuracy",
         "value": "All groups" if grouped else "All questions",
@@ -66,12 +65,11 @@ def overall_difference(comparison: Comparison) -> Json:
 def _marginals(comparison: Comparison, titles: Mapping[str, str]) -> list[Json]:
     scale = 1 if comparison.group_score is None else 100
     return [
-        _difference(marginal.difference, scale)
+        _difference(marginal.difference, marginal.adjusted_p_value, scale)
         | {
             "by": title,
             "value": marginal.value,
             "n": marginal.n,
-            "p": _significant_digits(marginal.adjusted_p_value),
             "significant": marginal.significant,
         }
         for column, title in titles.items()
@@ -80,14 +78,10 @@ def _marginals(comparison: Comparison, titles: Mapping[str, str]) -> list[Json]:
     ]
 
 
-def _difference(paired: PairedDifference, scale: int) -> Json:
+def _difference(paired: PairedDifference, p_value: float, scale: int) -> Json:
     return {
         "difference": rounded(paired.difference.mean, scale),
         "low": rounded(paired.difference.low, scale),
         "high": rounded(paired.difference.high, scale),
+        "p": float(f"{p_value:.4g}"),  # a small one is not 0
     }
-
-
-def _significant_digits(p_value: float) -> float:
-    """A p-value with four significant digits, so that a small one is not 0."""
-    return float(f"{p_value:.4g}")

@@ -37,7 +37,7 @@ def render(
 ) -> str:
     """HTML document that shows `summary` (numbers) and `details` (texts)."""
     benchmarks = summary["benchmarks"]
-    style, script = _style(), _script()
+    style, script = _TEMPLATES.joinpath("style.css").read_text(encoding="utf-8"), _script()
     template = _environment().get_template("page.html")
     return template.render(
         title=benchmarks[0]["title"] if benchmarks else "Results",
@@ -99,18 +99,10 @@ def utf16_length(text: str) -> int:
 def content_policy(style: str, script: str, *, is_served: bool = False) -> str:
     """Content-Security-Policy that allows this style and script, and files of the page's server."""
     files_beside = "'self'" if is_served else "'none'"
-    return "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src '{_digest(script)}'",
-            f"style-src '{_digest(style)}'",
-            f"img-src {files_beside}",
-            f"media-src {files_beside}",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        ]
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        f"img-src {files_beside}; media-src {files_beside}; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 
@@ -126,11 +118,6 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
-
-
-@cache
-def _style() -> str:
-    return _TEMPLATES.joinpath("style.css").read_text(encoding="utf-8")
 
 
 @cache
@@ -154,9 +141,5 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters["percent"] = _percent
+    environment.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.1f}"
     return environment
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"

@@ -23,7 +23,6 @@ from videomme_pipeline.storage.tables import read_rows
 
 def history(
     store: Store,
-    benchmark: str,
     evaluations: Sequence[ScoredEvaluation],
     nightly_runs: Sequence[Mapping[str, Any]],
 ) -> list[Json]:
@@ -42,8 +41,8 @@ def history(
             "unreadable": row["unreadable"],
             "failed": row["failed"],
             **interval(row, "accuracy"),
-            **_group_score(store, benchmark, row["evaluation"], row["observation"]),
-            "findings": _findings(store, benchmark, row["evaluation"], row["observation"]),
+            **_group_score(store, row),
+            "findings": _findings(store, row),
         }
         for row in nightly_runs
     ]
@@ -169,18 +168,19 @@ def _response(row: ScoredQuestion, *, is_short: bool) -> Any:
     return shorten(text) if text and is_short else text
 
 
-def _group_score(store: Store, benchmark: str, evaluation: str, date: str) -> Json:
+def _group_score(store: Store, row: Mapping[str, Any]) -> Json:
     """Values that replace the accuracy of a nightly run if the benchmark has groups."""
-    if find_benchmark(benchmark).grouping is None:
+    benchmark = find_benchmark(row["benchmark"])
+    if benchmark.grouping is None:
         return {}
-    path = store.observation(benchmark, evaluation, date)
-    breakdowns, _, _ = group_breakdowns(find_benchmark(benchmark), read_rows(path, ScoredQuestion))
+    path = store.observation(benchmark.name, row["evaluation"], row["observation"])
+    breakdowns, _, _ = group_breakdowns(benchmark, read_rows(path, ScoredQuestion))
     (group,) = breakdowns["group_score_overall"]
     return {"n": group.groups, **interval(asdict(group), "group_score")}
 
 
-def _findings(store: Store, benchmark: str, evaluation: str, date: str) -> list[Json] | None:
-    findings = read_findings(store, benchmark, evaluation, date)
+def _findings(store: Store, row: Mapping[str, Any]) -> list[Json] | None:
+    findings = read_findings(store, row["benchmark"], row["evaluation"], row["observation"])
     if findings is None:
         return None
     return [

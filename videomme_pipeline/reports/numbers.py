@@ -5,6 +5,8 @@ No score is computed here. All rates are fractions of one, group scores too.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -30,21 +32,18 @@ MAX_PARTS = 4
 """Facets with up to this many declared values have one number per value next to the score."""
 
 
+@dataclass(frozen=True)
 class Numbers:
     """Rows of the views of one benchmark, for the evaluations on the page."""
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        benchmark: Benchmark,
-        questions: Sequence[Question],
-        evaluations: Sequence[ScoredEvaluation],
-    ) -> None:
-        self._connection = connection
-        self._benchmark = benchmark
-        self._questions = questions
-        self._evaluations = evaluations
-        self._index = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
+    connection: duckdb.DuckDBPyConnection
+    benchmark: Benchmark
+    questions: Sequence[Question]
+    shown: Sequence[ScoredEvaluation]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {evaluation.name: index for index, evaluation in enumerate(self.shown)}
 
     def evaluations(self) -> list[Json]:
         """One entry per evaluation, ordered by `index`."""
@@ -61,19 +60,19 @@ class Numbers:
                 "findings": [row for row in findings if row["evaluation"] == evaluation.name],
                 "repeats": repeats.get(evaluation.name),
             }
-            for index, evaluation in enumerate(self._evaluations)
+            for index, evaluation in enumerate(self.shown)
         ]
 
     def mean_title(self) -> str | None:
         """Title of the headline metric if it is a mean over the values of a facet."""
-        facet = self._benchmark.mean_of
+        facet = self.benchmark.mean_of
         if facet is None:
             return None
-        return f"Mean over {self._benchmark.facet(facet).title.lower()} (%)"
+        return f"Mean over {self.benchmark.facet(facet).title.lower()} (%)"
 
     def _means(self) -> dict[str, Json]:
         """The headline score of each evaluation if it is a mean over the values of a facet."""
-        rows = self.view(self._benchmark.headline) if self._benchmark.mean_of else []
+        rows = self.view(self.benchmark.headline) if self.benchmark.mean_of else []
         return {row["evaluation"]: interval(row, "accuracy") for row in rows}
 
     def _repeats(self) -> dict[str, Json]:
@@ -110,15 +109,15 @@ class Numbers:
                 "measure": facet.measure.value,
                 "rows": rows,
             }
-            for facet in self._benchmark.shown_facets
+            for facet in self.benchmark.shown_facets
             if (rows := self._rows(facet.view, [facet], facet.measure))
         ]
 
     def crossed(self) -> list[Json]:
         """One entry per crossing of two facets."""
         entries = []
-        for columns in self._benchmark.crossings:
-            facets = first, second = [self._benchmark.facet(column) for column in columns]
+        for columns in self.benchmark.crossings:
+            facets = first, second = [self.benchmark.facet(column) for column in columns]
             key = f"{first.column}_and_{second.column}"
             title = f"{first.title} × {second.title.lower()}"
             if rows := self._rows(f"by_{key}", facets, Measure.ACCURACY):
@@ -154,13 +153,13 @@ class Numbers:
     def view(self, name: str) -> list[Json]:
         """Rows of a view for this benchmark and these evaluations."""
         rows = query(
-            self._connection,
+            self.connection,
             f'select * from "{name}" where benchmark = ? order by all',
-            [self._benchmark.name],
+            [self.benchmark.name],
         )
         shown = [row for row in rows if row.get("evaluation") in {None, *self._index}]
         for row in shown:
-            for facet in self._benchmark.facets:
+            for facet in self.benchmark.facets:
                 # The column is text if another benchmark has texts in a facet of this name.
                 if row.get(facet.column) is not None:
                     row[facet.column] = facet.kind(row[facet.column])
@@ -169,7 +168,7 @@ class Numbers:
     def _short_facets(self) -> list[Facet]:
         return [
             facet
-            for facet in self._benchmark.shown_facets
+            for facet in self.benchmark.shown_facets
             if facet.values is not None and len(facet.values) <= MAX_PARTS
         ]
 
@@ -187,7 +186,7 @@ class Numbers:
         cells: dict[tuple[FacetValue, ...], list[Json | None]] = {}
         for row in self.view(view):
             key = tuple(row[facet.column] for facet in facets)
-            row_cells = cells.setdefault(key, [None] * len(self._evaluations))
+            row_cells = cells.setdefault(key, [None] * len(self.shown))
             row_cells[self._index[row["evaluation"]]] = _cell(row, measure)
         ordered = [key[::-1] for key in product(*map(self._values, reversed(facets)))]
         return [
@@ -204,7 +203,7 @@ class Numbers:
         """Values of a facet in the declared order, or else in the order of the dataset."""
         values = dict.fromkeys(
             question.facets[facet.column]
-            for question in self._questions
+            for question in self.questions
             if facet.column in question.facets
         )
         return list(values) if facet.values is None else sorted(values, key=facet.order)
@@ -260,23 +259,22 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     `pairing` is equal for evaluations that differ only in their subtitles, and `frames_family`
     for evaluations that differ only in their sampling.
     """
-    specification = evaluation.specification
+    first, specification = evaluation.rows[0], evaluation.specification
     template = specification.get("template") or {}
-    has_subtitles = is_with_subtitles(evaluation.rows[0].track)
-    has_audio = is_with_audio(evaluation.rows[0].track)
-    is_chosen = is_of_chosen(evaluation.rows[0].track)
+    has_subtitles, has_audio = is_with_subtitles(first.track), is_with_audio(first.track)
+    is_chosen = is_of_chosen(first.track)
     plain = "with" if has_subtitles else "none"
     track = evaluation.alignment.name if evaluation.alignment else plain
     return {
         "index": index,
         "name": evaluation.name,
-        "fingerprint": evaluation.fingerprint,
+        "fingerprint": first.evaluation_fingerprint,
         "subtitles": has_subtitles,
         "audio": has_audio,
         "chosen": is_chosen,
         "track": f"{track}{', audio' * has_audio}{', chosen list' * is_chosen}",
         "template": template.get("name"),
-        "baseline": evaluation.is_baseline,
+        "baseline": first.sampling == "none",  # a blind model or a guess
         "input_key": evaluation.input_key,
         "pairing": _family(evaluation, "alignment"),
         "frames_family": _family(evaluation, "sampling"),

@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,9 @@ from videomme_pipeline.reports.numbers import Numbers, answer_cells, chance, que
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import (
     FramesKey,
-    Media,
     ScoredEvaluation,
+    ShownBenchmark,
     evaluations_of,
-    stored_media,
 )
 from videomme_pipeline.reports.texts import read_texts
 from videomme_pipeline.storage.layout import Store
@@ -52,9 +50,6 @@ def build_page(
     leaves out everything of the dataset that must not be published: question text, options,
     prompts, responses, subtitles and frames. If the document would be too large, it has the short
     form of `read_texts`. The document depends only on the data.
-
-    Raises:
-        StorageError: if the DuckDB file has to be built and cannot be written.
     """
     pages = _collect(store, evaluations)
     if share:
@@ -68,11 +63,7 @@ def build_page(
 def write_page(
     store: Store, path: Path, *, evaluations: Sequence[str] | None = None, share: bool = False
 ) -> Path:
-    """Write `build_page` to `path`, atomically.
-
-    Raises:
-        StorageError: if the file cannot be written.
-    """
+    """Write `build_page` to `path`, atomically. Raise StorageError if that is impossible."""
     html = build_page(store, evaluations=evaluations, share=share)
     publish(UPath(path), html.encode())
     return path
@@ -88,16 +79,12 @@ class ServedPage:
 
 
 def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> ServedPage:
-    """The page for a server on this machine, with pictures of the frames and local videos.
-
-    Raises:
-        StorageError: if the DuckDB file has to be built and cannot be written.
-    """
+    """The page for a server on this machine, with pictures of the frames and local videos."""
     pages = _collect(store, evaluations, is_served=True)
     return ServedPage(
         document=render(_summary(pages), _details(pages), is_served=True),
-        sheets={key.sheet: key for page in pages for key in page.media.frames.values()},
-        videos={url: path for page in pages for url, path in page.media.videos.items()},
+        sheets={key.sheet: key for page in pages for key in page.shown.frames.values()},
+        videos={p.shown.url(name): file for p in pages for name, file in p.shown.files.items()},
     )
 
 
@@ -105,33 +92,20 @@ def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> Se
 class _BenchmarkPage:
     """One benchmark of the page: evaluations, questions and numbers."""
 
-    results: Results
-    questions: Sequence[Question]
-    evaluations: Sequence[ScoredEvaluation]
+    shown: ShownBenchmark
     summary: Mapping[str, Any]
     last_runs: Sequence[LastRun]
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
-    is_served: bool
-
-    @cached_property
-    def media(self) -> Media:
-        return stored_media(
-            self.results, self.questions, self.evaluations, is_served=self.is_served
-        )
 
     def texts(self, *, is_short: bool) -> Json:
-        store = self.results.store
         return {
-            "videos": read_texts(
-                store, self.questions, self.evaluations, self.media, is_short=is_short
-            ),
+            "videos": read_texts(self.shown, is_short=is_short),
             "runs": [run.texts(is_short=is_short) for run in self.last_runs],
         }
 
 
 def _details(pages: Sequence[_BenchmarkPage], *, is_short: bool = False) -> Json:
-    """The texts of each benchmark."""
     return {page.summary["name"]: page.texts(is_short=is_short) for page in pages}
 
 
@@ -192,9 +166,7 @@ def _benchmark_page(
         "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
-        "history": history(
-            results.store, benchmark, evaluations, numbers.view("accuracy_by_nightly_run")
-        ),
+        "history": history(results.store, evaluations, numbers.view("accuracy_by_nightly_run")),
         "checkpoints": checkpoint_points(evaluations, numbers.view("accuracy_by_checkpoint")),
         "races": race_looks(numbers.view("races")),
         "last_runs": [run.numbers(questions) for run in runs],
@@ -204,10 +176,9 @@ def _benchmark_page(
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
     }
     return _BenchmarkPage(
-        results=results,
-        is_served=is_served,
-        questions=questions,
-        evaluations=evaluations,
+        shown=ShownBenchmark(
+            results=results, questions=questions, evaluations=evaluations, is_served=is_served
+        ),
         summary=summary,
         last_runs=runs,
         across=[

@@ -9,8 +9,6 @@ from functools import cache
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes.children import Child, TaskLimits
 
-_LIMITS = TaskLimits(seconds=120)
-
 
 def render_svg(vega_lite: str) -> str:
     """A Vega-Lite chart as SVG, rendered without a browser.
@@ -19,7 +17,7 @@ def render_svg(vega_lite: str) -> str:
         ChildFailedError: if the engine crashed or took too long.
         MissingExtraError: if vl-convert is not installed.
     """
-    return _renderer().run(_render, vega_lite, _LIMITS)
+    return _renderer().run(_render, vega_lite, TaskLimits(seconds=120))
 
 
 @cache

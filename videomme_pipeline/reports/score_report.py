@@ -189,21 +189,19 @@ def _closing_lines(report: ScoreReport) -> list[str]:
     rule = f", group rule {report.options.group_rule}" if report.group_breakdowns else ""
     return [
         f"reader {report.options.reader}{rule}: {counts}",
-        *_judge_lines(report.judge),
+        *([_judge_line(report.judge)] if report.judge else []),
         *(f"note: {one_line(note)}" for note in (*report.notes, *report.remarks)),
     ]
 
 
-def _judge_lines(judge: JudgeSummary | None) -> list[str]:
-    if judge is None:
-        return []
+def _judge_line(judge: JudgeSummary) -> str:
     cost = "unknown cost" if judge.cost_dollars is None else f"{judge.cost_dollars:.4f} US dollars"
-    return [
+    return (
         f"judge {judge.judge}: asked about {judge.asked}, read {judge.letters} letters "
         f"({judge.correct} correct), {judge.failed} failed, {cost}; accuracy without its letters "
         f"{_percent(judge.accuracy_without_judge)}, of answered "
         f"{_percent(judge.accuracy_of_answered_without_judge)}"
-    ]
+    )
 
 
 def _outcomes(report: ScoreReport) -> dict[str, int]:

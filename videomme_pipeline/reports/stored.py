@@ -1,8 +1,9 @@
 """Scored evaluations, stored frames and videos, read from the store for the page."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +37,6 @@ class ScoredEvaluation:
     """
 
     name: str
-    fingerprint: str
     specification: dict[str, Any]
     rows: tuple[ScoredQuestion, ...]
     shown: ShownScores
@@ -61,11 +61,6 @@ class ScoredEvaluation:
         return None if alignment is None else f"{self.rows[0].sampling}.{alignment.name}"
 
     @property
-    def is_baseline(self) -> bool:
-        """True if the model saw no frames: a blind model or a guess."""
-        return self.rows[0].sampling == "none"
-
-    @property
     def input_key(self) -> str:
         """Key that is equal for evaluations with the same frames and subtitle lines."""
         return f"{self.rows[0].sampling}/{self.track_name or 'none'}"
@@ -75,21 +70,16 @@ def evaluations_of(
     results: Results, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
     """Scored evaluations of `benchmark`, or those in `names`, sorted by name."""
-    scored = [
-        (shown, read_rows(shown.path, ScoredQuestion))
-        for shown in results.scores(benchmark)
-        if names is None or shown.evaluation in names
-    ]
     return [
         ScoredEvaluation(
             name=shown.evaluation,
-            fingerprint=rows[0].evaluation_fingerprint,
             specification=stored_settings(shown.path),
             rows=tuple(rows),
             shown=shown,
         )
-        for shown, rows in scored
-        if rows
+        for shown in results.scores(benchmark)
+        if names is None or shown.evaluation in names
+        if (rows := read_rows(shown.path, ScoredQuestion))
     ]
 
 
@@ -106,49 +96,48 @@ class FramesKey:
         return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Media:
-    """Stored frame sets of one benchmark, by (video id, sampling name), and videos beside the page.
+@dataclass(frozen=True, kw_only=True)
+class ShownBenchmark:
+    """Evaluations of one benchmark on the page, with the frames and videos that are still stored.
 
-    URLs are relative to the page.
+    URLs are relative to the page. Only a served page has contact sheets and videos.
     """
 
-    frames: Mapping[tuple[str, str], FramesKey]
-    video_urls: Mapping[str, str]
-    """URL of each video, by its id. A page that is not served has none."""
-    videos: Mapping[str, Path]
-    """The file at each URL."""
+    results: Results
+    questions: Sequence[Question]
+    evaluations: Sequence[ScoredEvaluation]
     is_served: bool
-    """True if contact sheets and videos are beside the page."""
 
+    @cached_property
+    def frames(self) -> dict[tuple[str, str], FramesKey]:
+        """The frame sets that the models saw, by (video id, sampling name)."""
+        samplings = {e.rows[0].sampling: e.sampling for e in self.evaluations if e.sampling}
+        asked = {question.video_id: question for question in self.questions}
+        frames = {}
+        for video_id, question in asked.items():
+            for name, sampling in samplings.items() if video_id in self._videos else ():
+                settings = frames_fingerprint(sampling, question.duration, question.footage.clip)
+                key = FramesKey(self._videos[video_id].content_hash, settings)
+                if self.results.store.frames(key.video_hash, key.settings).exists():
+                    frames[video_id, name] = key
+        return frames
 
-def stored_media(
-    results: Results,
-    questions: Sequence[Question],
-    evaluations: Sequence[ScoredEvaluation],
-    *,
-    is_served: bool,
-) -> Media:
-    """The frames that the models saw and the videos, as far as both are still stored."""
-    samplings = {e.rows[0].sampling: e.sampling for e in evaluations if e.sampling}
-    benchmark, store = evaluations[0].shown.benchmark, results.store
-    rows = results.videos(benchmark)
-    frames: dict[tuple[str, str], FramesKey] = {}
-    urls: dict[str, str] = {}
-    videos: dict[str, Path] = {}
-    for video_id, question in {question.video_id: question for question in questions}.items():
-        if video_id not in rows:
-            continue
-        (video,) = read_rows(rows[video_id], Video)
-        if is_served and Path(video.path).is_file():
-            urls[video_id] = f"videos/{quote(benchmark, safe='')}/{quote(video_id, safe='')}"
-            videos[urls[video_id]] = Path(video.path)
-        for name, sampling in samplings.items():
-            settings = frames_fingerprint(sampling, question.duration, question.footage.clip)
-            key = FramesKey(video.content_hash, settings)
-            if store.frames(key.video_hash, key.settings).exists():
-                frames[video_id, name] = key
-    return Media(frames=frames, video_urls=urls, videos=videos, is_served=is_served)
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """The file of each video beside the page, by video id."""
+        files = {video_id: Path(video.path) for video_id, video in self._videos.items()}
+        return {name: file for name, file in files.items() if self.is_served and file.is_file()}
+
+    def url(self, video_id: str) -> str:
+        """URL of a video."""
+        benchmark = self.evaluations[0].shown.benchmark
+        return f"videos/{quote(benchmark, safe='')}/{quote(video_id, safe='')}"
+
+    @cached_property
+    def _videos(self) -> dict[str, Video]:
+        stored = self.results.videos(self.evaluations[0].shown.benchmark)
+        ids = dict.fromkeys(question.video_id for question in self.questions)
+        return {name: read_rows(stored[name], Video)[0] for name in ids if name in stored}
 
 
 def contact_sheet(store: Store, key: FramesKey) -> bytes:

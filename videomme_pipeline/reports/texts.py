@@ -4,22 +4,20 @@ Texts are not escaped, because the page never parses a text as markup.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from upath import UPath
 
-from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_shown
 from videomme_pipeline.models.identity import read_identity
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import Json, rounded, shorten, utf16_span
-from videomme_pipeline.reports.stored import Media, ScoredEvaluation
+from videomme_pipeline.reports.stored import ScoredEvaluation, ShownBenchmark
 from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
@@ -47,14 +45,7 @@ class _ServedText:
         return orjson.dumps(trace, option=orjson.OPT_INDENT_2).decode()
 
 
-def read_texts(
-    store: Store,
-    questions: Sequence[Question],
-    evaluations: Sequence[ScoredEvaluation],
-    media: Media,
-    *,
-    is_short: bool,
-) -> Json:
+def read_texts(benchmark: ShownBenchmark, *, is_short: bool) -> Json:
     """Inputs of each video, and text and answers of each of its questions.
 
     With `is_short`, long texts are shortened, and subtitle lines and texts between frames are left
@@ -62,16 +53,16 @@ def read_texts(
     three digits, to keep the page small.
     """
     videos: Json = {
-        video_id: _without_none(
-            {"inputs": inputs, "video": media.video_urls.get(video_id), "questions": {}}
-        )
-        for video_id, inputs in _inputs(store, questions, evaluations, media).items()
+        video_id: {"inputs": inputs, "questions": {}}
+        for video_id, inputs in _inputs(benchmark).items()
     }
-    answers = [_answers(evaluation, is_short=is_short) for evaluation in evaluations]
+    for video_id in benchmark.files:
+        videos[video_id]["video"] = benchmark.url(video_id)
+    answers = [_answers(evaluation, is_short=is_short) for evaluation in benchmark.evaluations]
     if is_short:
         for inputs in (inputs for video in videos.values() for inputs in video["inputs"].values()):
             inputs |= {"lines": [], "lines_cut": len(inputs["lines"])}
-    for question in questions:
+    for question in benchmark.questions:
         videos[question.video_id]["questions"][question.question_id] = {
             "question": question.question,
             "options": list(question.options),
@@ -141,14 +132,9 @@ def _answer(row: ScoredQuestion) -> Json:
     }
 
 
-def _inputs(
-    store: Store,
-    questions: Sequence[Question],
-    evaluations: Sequence[ScoredEvaluation],
-    media: Media,
-) -> dict[str, Json]:
+def _inputs(benchmark: ShownBenchmark) -> dict[str, Json]:
     """Times and contact sheet of the frames, and subtitle lines, by video and input key."""
-    distinct = {evaluation.input_key: evaluation for evaluation in evaluations}
+    distinct = {evaluation.input_key: evaluation for evaluation in benchmark.evaluations}
     subtitles = {
         key: evaluation.shown.files("subtitles", evaluation.track_name)
         for key, evaluation in distinct.items()
@@ -157,23 +143,23 @@ def _inputs(
     return {
         video_id: {
             key: {
-                **_frames(store, media, video_id, evaluation.rows[0].sampling),
+                **_frames(benchmark, video_id, evaluation.rows[0].sampling),
                 "lines": _lines(subtitles.get(key, {}).get(video_id)),
             }
             for key, evaluation in distinct.items()
         }
-        for video_id in dict.fromkeys(question.video_id for question in questions)
+        for video_id in dict.fromkeys(question.video_id for question in benchmark.questions)
     }
 
 
-def _frames(store: Store, media: Media, video_id: str, sampling: str) -> Json:
+def _frames(benchmark: ShownBenchmark, video_id: str, sampling: str) -> Json:
     """Times and sheet of the frames that were sent. Frames that are not stored have no times."""
-    key = media.frames.get((video_id, sampling))
+    key = benchmark.frames.get((video_id, sampling))
     if key is None:
         return {"frames": []}
-    shown = read_shown(store, key.video_hash, key.settings)
+    shown = read_shown(benchmark.results.store, key.video_hash, key.settings)
     times = [rounded(frame.pts_seconds, digits=3) for frame in shown]
-    return _without_none({"frames": times, "sheet": key.sheet if media.is_served else None})
+    return _without_none({"frames": times, "sheet": key.sheet if benchmark.is_served else None})
 
 
 def _lines(path: UPath | None) -> list[Json]:

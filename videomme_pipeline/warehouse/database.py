@@ -94,9 +94,6 @@ def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnec
 
     If the data folder cannot be written, the connection is to a file in TMPDIR, which disappears
     with the connection. Its statements can read or write other files only with `allow_files`.
-
-    Raises:
-        StorageError: if the file has to be built and cannot be written.
     """
     try:
         if not is_current(store):
@@ -117,15 +114,11 @@ def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnec
 
 
 def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
-    """The citation findings about all stored evaluations of `benchmark`.
-
-    They are computed now, without the DuckDB file.
-    """
+    """The citation findings about all stored evaluations of `benchmark`, without a DuckDB file."""
     results = Results(store, benchmark=benchmark)
     with duckdb.connect() as connection:
         for name in ("questions", "videos", "scored_questions", "evaluated_videos"):
-            row_class, list_files = TABLES[name]
-            for sentence in load_table(connection, name, row_class, list_files(results)):
+            for sentence in load_table(connection, name, results):
                 _log.warning("%s", sentence)
         return list(citation_findings(connection, results))
 
@@ -178,8 +171,8 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     """Create all tables and views in an empty database, and return the sentences of `rebuild`."""
     left_out: list[str] = []
     results = Results(store)
-    for name, (row_class, list_files) in TABLES.items():
-        left_out += load_table(connection, name, row_class, list_files(results))
+    for name in TABLES:
+        left_out += load_table(connection, name, results)
     add_segments(connection, store.warehouse)
     for sentence in left_out:
         _log.warning("left out of the DuckDB file: %s", sentence)

@@ -76,38 +76,24 @@ def _facet_views() -> dict[str, str]:
 
 
 def _headline_views() -> dict[str, str]:
-    """The SQL of the views of headline metrics that are means over a facet, by name.
-
-    `headlines` combines them with the accuracies and group scores of the other benchmarks.
-    """
+    """The SQL of the views of means over a facet, and of `headlines` of all benchmarks, by name."""
+    grain = "-- grain: one row per (benchmark, evaluation)\n"
     means = {
-        benchmark.headline: (
-            "-- grain: one row per (benchmark, evaluation)\n"
-            f"from mean_accuracy_over([{benchmark.mean_of!r}])\n"
-        )
+        benchmark.headline: f"{grain}from mean_accuracy_over([{benchmark.mean_of!r}])\n"
         for benchmark in registered_benchmarks()
         if benchmark.mean_of is not None
     }
-    parts = [
-        f"select benchmark, evaluation, '{metric}' as metric, {score} as score, "
-        f"{low} as score_low, {high} as score_high\n"
-        f"from {view} join benchmarks using (benchmark) where headline = '{metric}'"
-        for metric, view, score, low, high in (
-            ("accuracy", "overall", "accuracy", "accuracy_low", "accuracy_high"),
-            (
-                "group_score",
-                "group_score_overall",
-                "group_score / 100",
-                "group_score_low / 100",
-                "group_score_high / 100",
-            ),
-            *(
-                (view, identifier(view), "accuracy", "accuracy_low", "accuracy_high")
-                for view in sorted(means)
-            ),
-        )
+    sources = [
+        ("accuracy", "overall", "accuracy", 1),
+        ("group_score", "group_score_overall", "group_score", 100),
+        *((view, view, "accuracy", 1) for view in sorted(means)),
     ]
-    grain = "-- grain: one row per (benchmark, evaluation)\n"
+    parts = [
+        f"select benchmark, evaluation, '{metric}' as metric, {score} / {unit} as score, "
+        f"{score}_low / {unit} as score_low, {score}_high / {unit} as score_high\n"
+        f"from {identifier(view)} join benchmarks using (benchmark) where headline = '{metric}'"
+        for metric, view, score, unit in sources
+    ]
     scores = "-- The score that ranks evaluations of the benchmark, as a fraction of one.\n"
     return means | {"headlines": grain + scores + "\nunion all\n".join(parts)}
 

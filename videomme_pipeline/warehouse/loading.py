@@ -1,7 +1,7 @@
 """Tables of the DuckDB file, loaded from the Parquet files of the data folder."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import duckdb
@@ -28,8 +28,7 @@ _FILES_AT_A_TIME = 250
 
 
 def _questions(results: Results) -> list[UPath]:
-    files = map(results.questions, results.benchmarks)
-    return [path for path in files if path is not None]
+    return [path for name in results.benchmarks if (path := results.questions(name))]
 
 
 def _videos(results: Results) -> list[UPath]:
@@ -60,14 +59,13 @@ FACETS = "facets"
 """The column with all facets of a question as JSON. Each declared facet has a column, too."""
 
 
-def load_table(
-    connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
-) -> list[str]:
-    """Create a table from Parquet files, and return a sentence for each unreadable file.
+def load_table(connection: duckdb.DuckDBPyConnection, name: str, results: Results) -> list[str]:
+    """Create one of `TABLES` from Parquet files, and return a sentence for each unreadable file.
 
     A table with the column `facets` also gets a column for each declared facet.
     """
-    schema = arrow_schema(row_class)
+    row_class, list_files = TABLES[name]
+    schema, paths = arrow_schema(row_class), list_files(results)
     facets = facet_types() if FACETS in schema.names else {}
     for column, kind in facets.items():
         schema = schema.append(pa.field(column, pa.int64() if kind is int else pa.string()))

@@ -1,19 +1,16 @@
 """Output of `videomme compare`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from videomme_pipeline.errors import one_line
 from videomme_pipeline.reports.gate import interval, tested
 from videomme_pipeline.reports.terminal.tables import percent, show_rows
-from videomme_pipeline.scoring.statistics.estimates import p_value_text
+from videomme_pipeline.scoring.statistics.compare import Comparison
+from videomme_pipeline.scoring.statistics.estimates import PairedDifference, p_value_text
 from videomme_pipeline.scoring.statistics.gate import check_difference
 from videomme_pipeline.scoring.statistics.power import LEVEL
-
-if TYPE_CHECKING:
-    from videomme_pipeline.scoring.statistics.compare import Comparison
-    from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 _TITLES = {
     "a": "A",
@@ -25,7 +22,7 @@ _TITLES = {
 }
 
 
-def show_comparison(console: Console, comparison: "Comparison") -> None:
+def show_comparison(console: Console, comparison: Comparison) -> None:
     """Print B minus A: overall, the settings that differ, and every breakdown.
 
     Differences are in points of accuracy, or of the group score if the benchmark has groups.
@@ -64,7 +61,7 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
             show_rows(console, rows, _TITLES)
 
 
-def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
+def marginal_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """One row per value of each breakdown, the largest difference of a breakdown first."""
     unit = 100 if comparison.group_score is None else 1
     columns = list(dict.fromkeys(marginal.column for marginal in comparison.marginals))
@@ -90,7 +87,7 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
     ]
 
 
-def _conclusion(paired: "PairedDifference", unit: int) -> str:
+def _conclusion(paired: PairedDifference, unit: int) -> str:
     """A text: "significant: +9.7 points (95% CI +3.1 to +16.2, p 0.0031, 90 videos)"."""
     significant = "significant" if paired.p_value <= LEVEL else "not significant"
     return f"{significant}: {tested(check_difference('', paired, None, scale=unit))}"

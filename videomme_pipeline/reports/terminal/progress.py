@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from time import monotonic
 
@@ -64,7 +65,8 @@ class ProgressLines:
 
     def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
         self._console = console
-        self._lines = PlainLines(self._print, clock=clock)
+        write = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+        self._lines = PlainLines(write, clock=clock)
         self._tasks: dict[str, TaskID] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
@@ -98,9 +100,6 @@ class ProgressLines:
             self._tasks[what] = self._bars.add_task(what, total=total)
         description = escape(", ".join(filter(None, [what, *_counts(done, failed), wait])))
         self._bars.update(self._tasks[what], completed=done, total=total, description=description)
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _counts(done: int, failed: int) -> list[str]:

@@ -46,10 +46,8 @@ def _show_chosen_apart(
     """Print `rows`, and those of chosen lists of questions in a table of their own."""
     from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
 
-    chosen = [row for row in rows if is_of_chosen(row["track"])]
-    if len(chosen) < len(rows) or not rows:
-        show(console, [row for row in rows if not is_of_chosen(row["track"])])
-    if chosen:
+    show(console, [row for row in rows if not is_of_chosen(row["track"])])
+    if chosen := [row for row in rows if is_of_chosen(row["track"])]:
         console.print("\nChosen lists of questions (no scores of a benchmark)")
         show(console, chosen)
 
