@@ -141,9 +141,7 @@ class Benchmark(DeclaredFacts):
     def open_source(self, settings: BenchmarkSettings, folder: Path) -> Source:
         """Open the source of its questions and videos. Nothing is fetched or read yet.
 
-        Raises:
-            LicenseNotAcceptedError: if the license needs acceptance, and `settings` does not
-                accept it.
+        LicenseNotAcceptedError if the license needs acceptance, and `settings` does not accept it.
         """
         if self.license and self.license.needs_acceptance and not settings.accept_license:
             raise LicenseNotAcceptedError(self.name, self.license.terms, self.license.url)

@@ -39,7 +39,6 @@ _OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
-
 AnswerKind = Literal["letter", "index", "index_from_1", "text"]
 """The way in which the answer column names the correct option. An `index` counts from 0."""
 OptionsKind = Literal["any", "list", "lines"]
@@ -392,14 +391,10 @@ class UnmatchedAnswerError(ValueError):
 
 
 def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter:
-    """The letter of the correct option.
+    """The letter of the correct option. ValueError if the cell names none of the options.
 
     If several options have the text of the answer, the last one counts, as in the evaluations of
     MLVU and MVBench by their authors, and in VLMEvalKit.
-
-    Raises:
-        UnmatchedAnswerError: if the answer is a text, and none of the options has it.
-        ValueError: if the cell names none of the options.
     """
     letters = tuple(Letter)[: len(options)]
     text = text_in(value) or ""

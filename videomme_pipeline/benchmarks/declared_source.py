@@ -153,10 +153,7 @@ class DeclaredSource(Source):
         The user's `folder` may be an unzipped download, a VLMEvalKit folder (a snapshot in the hub
         cache with `video/` and `subtitle/` in it), `$HF_HOME` (lmms-eval unzips into a folder with
         the name of the benchmark in it), the hub cache, or a dataset's folder in it. A folder in an
-        object store is an unzipped download.
-
-        Raises:
-            ConfigurationError: if the user's folder does not exist.
+        object store is an unzipped download. ConfigurationError if the folder does not exist.
         """
         return self._roots
 

@@ -29,7 +29,6 @@ _TAKEN = frozenset(
 facet, and the words in the names of the views `accuracy_by_checkpoint` and
 `accuracy_by_nightly_run`."""
 
-
 CONTRACT_NAMES: Mapping[str, str] = {"sub_category": "subcategory", "task_type": "task_category"}
 """The names of facets in the benchmark contract, by the dataset's names."""
 

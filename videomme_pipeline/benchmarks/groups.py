@@ -104,9 +104,7 @@ class Grouping(Spec):
 
         `structure` is the structure of a chain, or None if the group is no chain. In a chain, any
         mark but 0 is right. In another group, the marks are added, and a negative sum counts as 0.
-
-        Raises:
-            ValueError: if the number of marks is not the size of a group.
+        ValueError if the number of marks is not the size of a group.
         """
         if len(marks) != self.size:
             raise ValueError(f"a group has {self.size} answers, not {len(marks)}")

@@ -50,11 +50,8 @@ def inspect_folder(
 
     `annotations` is the file in `folder` with the questions. Without it, there must be one such
     file. `named` are columns with unusual names, by what they contain (`video`, `question` …). No
-    facet has a `reserved` name.
-
-    Raises:
-        AnnotationError: if the folder has no annotations with a video, a question and an answer, or
-            several files of them.
+    facet has a `reserved` name. AnnotationError if the folder has no annotations with a video, a
+    question and an answer, or several files of them.
     """
     files = [path for path in islice(sorted(folder.rglob("*")), _MAX_FILES) if path.is_file()]
     stems = {file.stem for file in _videos(files)}  # files with these names have subtitles

@@ -85,10 +85,8 @@ def index_media(roots: Iterable[Path | UPath]) -> MediaIndex:
 
     Of two files with the same stem, the one in the first root is used; within a root, the first in
     the order of `VIDEO_FOLDERS` or `SUBTITLE_FOLDERS`; within a folder, `.mp4` before `.mkv`.
-    Suffixes match in any case, stems exactly. Missing folders are ignored.
-
-    Raises:
-        StorageError: if an object store cannot be reached.
+    Suffixes match in any case, stems exactly. Missing folders are ignored. StorageError if an
+    object store cannot be reached.
     """
     folders = tuple(roots)
     listings = [_listing_of(root) for root in folders]

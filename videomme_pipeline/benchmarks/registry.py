@@ -23,8 +23,7 @@ _BENCHMARKS: dict[str, Benchmark] = {}
 def register(benchmark: Benchmark, *, replaces: bool = False) -> Benchmark:
     """Make `benchmark` known by its name, and return it.
 
-    Raises:
-        ValueError: if another benchmark has its name, unless it `replaces` that one.
+    ValueError if another benchmark has its name, unless it `replaces` that one.
     """
     if not replaces and _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
         raise ValueError(f"there is another benchmark called {benchmark.name}; rename one of them")
@@ -40,9 +39,8 @@ def registered_benchmarks() -> tuple[Benchmark, ...]:
 def find_benchmark(name: str) -> Benchmark:
     """The benchmark called `name`.
 
-    Raises:
-        ConfigurationError: if there is none; the message has the nearest name. Also if the package
-            that declares it cannot be loaded; the message names the package.
+    A ConfigurationError has the nearest name, or names the package that declares the benchmark and
+    cannot be loaded.
     """
     if name in _BENCHMARKS:
         return _BENCHMARKS[name]
@@ -76,10 +74,8 @@ def published_benchmarks() -> tuple[str, ...]:
 def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
     """Register the benchmark that a YAML file declares, under the stem of its file name.
 
-    `reserved` are column names that a facet must not use.
-
-    Raises:
-        ConfigurationError: if the file has a mistake. The message names it.
+    `reserved` are column names that a facet must not use. A ConfigurationError names a mistake in
+    the file.
     """
     others = {*published_benchmarks(), *plugins.installed(plugins.BENCHMARKS)}
     if path.stem in others and path.parent != PUBLISHED:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from upath import UPath
@@ -94,7 +95,6 @@ class Source(ABC):
         self.folder = folder
         self.hidden_answers = 0
         """Rows that `questions` left out because their answer is not published."""
-        self._media: MediaIndex | None = None
 
     @property
     def is_fetched(self) -> bool:
@@ -128,8 +128,7 @@ class Source(ABC):
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         """Fetch the missing files of `videos`, and return the reason of each failure by video id.
 
-        Raises:
-            VideoMMEError: if no video can be fetched at all.
+        VideoMMEError if no video can be fetched at all.
         """
 
     def files(self, video: VideoReference) -> MediaFiles:
@@ -145,10 +144,8 @@ class Source(ABC):
 
     def invalidate(self) -> None:
         """Drop the list of files, so that the folders are read again."""
-        self._media = None
+        self.__dict__.pop("_index", None)
 
-    @property
+    @cached_property
     def _index(self) -> MediaIndex:
-        if self._media is None:
-            self._media = index_media(self.roots())
-        return self._media
+        return index_media(self.roots())

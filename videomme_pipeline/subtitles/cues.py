@@ -107,8 +107,7 @@ class CueFile:
 def read_subtitles(path: MediaFile | UPath, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     """The cues of `path`: words in `.jsonl`, a list in `.json`, WebVTT in `.vtt`, otherwise SRT.
 
-    Raises:
-        SubtitleError: if the file cannot be opened, is too large, or none of its cues can be read.
+    SubtitleError if the file cannot be opened, is too large, or none of its cues can be read.
     """
     try:
         with on_local_disk(path) as local, local.open("rb") as file:
